@@ -1,0 +1,66 @@
+# A thin skin: every target is a command or two that can be typed by hand.
+
+PYTHON ?= python3
+VENV := .venv
+SOURCES := bench tests
+
+# Only what is given to make itself counts, never a variable that the shell happens to have.
+MODEL :=
+GPUS :=
+ARGS :=
+BASE :=
+NEW :=
+SETUP_ARGS :=
+
+BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
+	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup bench sweep compare report test lint lock clean # most are folders, too
+
+help: ## this list
+	@echo 'Usage: make TARGET [NAME=value]'
+	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 } /^## / { print "           " substr($$0, 4) }' Makefile
+
+setup: ## make or mend .venv; done already, it takes no time
+## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
+	@$(PYTHON) bench/bootstrap.py $(SETUP_ARGS)
+
+bench: setup ## measure the backends on this machine
+## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
+	$(BENCH)
+
+sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
+	$(BENCH) --multirun
+
+compare: setup ## working tree against the committed results, or BASE=a.csv NEW=b.csv
+	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW)
+
+report: setup ## rebuild reports/ from results/
+	$(VENV)/bin/python -m bench.report results --out reports
+
+test: setup ## all tests that need no GPU; ARGS="-k name -x" goes to pytest
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+lint: setup ## formatting, lint and types
+	$(VENV)/bin/ruff format --check $(SOURCES)
+	$(VENV)/bin/ruff check $(SOURCES)
+	$(VENV)/bin/mypy $(SOURCES)
+
+lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv==0.13.8
+	$(foreach device,cpu gpu,$(call compile,ort-$(device)))
+
+# $(1): the extra. One file serves every supported Python.
+define compile
+.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra $(1) --extra dev \
+	--universal --python-version 3.10 --annotation-style line $(ARGS) \
+	--custom-compile-command 'make lock  (see the comment on $(1) in pyproject.toml)' \
+	--output-file requirements/$(1).txt
+
+endef
+
+clean: ## remove .venv, caches and results/runs; nothing that is committed
+	rm -rf $(VENV) $(VENV).lock .venv-lock .mypy_cache .pytest_cache .ruff_cache results/runs
+	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,132 @@
+"""`python -m bench [overrides]` measures one comparison, or with --multirun each point of a sweep.
+
+Compose, load, check, run, exit: 0 if every launch was ok, 1 if some were not, 2 if the command line
+or the configuration is wrong, 130 after Ctrl-C. This is the one place that prints errors.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from bench.config import (
+    CONF,
+    available_cores,
+    check_machine,
+    check_overrides,
+    check_packages,
+    load,
+    refusals,
+    register,
+)
+from bench.errors import UserError
+from bench.naming import stem
+from bench.telemetry.gpus import short_name, visible_gpus
+
+FULL_ERROR = "HYDRA_FULL_ERROR"
+"""With it Hydra lets exceptions out; without, it prints them its own way and exits."""
+
+
+def main() -> int:
+    """Run the command line in `sys.argv`; the exit status."""
+    outcome = Outcome()
+    overrides = [word for word in sys.argv[1:] if "=" in word and not word.startswith("-")]
+    register()
+    try:
+        with refusals(overrides):
+            check_overrides(overrides)
+            for_each_point(outcome.measure)
+    except UserError as error:
+        outcome.refused.append(str(error))
+    except KeyboardInterrupt:
+        outcome.print()
+        print("interrupted.", file=sys.stderr)
+        return 130
+    outcome.print()
+    return outcome.status
+
+
+def for_each_point(measure: Callable[[DictConfig], None]) -> None:
+    """Let Hydra call `measure` with every configuration that the command line asks for."""
+    before = os.environ.get(FULL_ERROR)
+
+    def task(cfg: DictConfig) -> None:
+        with environment_variable(FULL_ERROR, before):  # not for the processes that it starts
+            measure(cfg)
+
+    with environment_variable(FULL_ERROR, "1"):
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
+
+
+def compare(cfg: DictConfig) -> list[str]:
+    """Measure one comparison; a line for each of its launches that was not ok."""
+    overrides = list(HydraConfig.get().overrides.task)
+    config = load(cfg)
+    gpus = visible_gpus() if config.device.type == "cuda" else []
+    check_machine(config, cores=available_cores(), gpus=len(gpus))
+    check_packages(config)
+    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides)
+
+    from bench.coordinator import run  # not for --help, which should take no time
+
+    return run(config, name)
+
+
+@dataclass
+class Outcome:
+    """What has gone wrong so far. One comparison's trouble does not stop the next."""
+
+    refused: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    bugs: list[Exception] = field(default_factory=list)
+
+    def measure(self, cfg: DictConfig) -> None:
+        """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
+        try:
+            self.failed += compare(cfg)
+        except UserError as error:
+            self.refused.append(str(error))
+        except Exception as error:
+            self.bugs.append(error)
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if self.refused and not self.bugs:
+            return 2
+        return 1 if self.failed or self.bugs else 0
+
+    def print(self) -> None:
+        """Everything that went wrong, to stderr; only our own errors with a traceback."""
+        for error in self.bugs:
+            traceback.print_exception(error)
+        for line in (*self.failed, *self.refused):
+            print(line, file=sys.stderr)
+
+
+@contextmanager
+def environment_variable(name: str, value: str | None) -> Iterator[None]:
+    """Hold an environment variable at `value` (None: unset), then put back what was there."""
+    before = os.environ.get(name)
+    _set_variable(name, value)
+    try:
+        yield
+    finally:
+        _set_variable(name, before)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The environment variables of a worker group: the same for every backend of a comparison."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCRUBBED = ("ORTMODULE_", "OMP_", "KMP_", "GOMP_", "MKL_", "MALLOC_", "GLIBC_TUNABLES", "DS_", "TORCHELASTIC_")
+"""Variables with these beginnings change what is measured; the harness sets what it needs itself."""
+
+TUNED_MALLOC = {
+    # Keep freed memory: with glibc's defaults each large temporary is mapped and faulted in anew, which
+    # slows eager PyTorch on a CPU by a third and ORTModule, which plans its memory, hardly at all.
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+}
+
+
+def worker_environment(
+    base: Mapping[str, str], *, device: str, threads: int, allocator: str, precision: str
+) -> dict[str, str]:
+    """The coordinator's environment without what is scrubbed, and with the comparison's settings."""
+    variables = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
+    binaries = str(Path(sys.prefix) / "bin")
+    variables |= {
+        "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "DS_ACCELERATOR": device,
+        "TORCH_EXTENSIONS_DIR": str(Path(sys.prefix) / "torch_extensions"),
+        "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if precision == "fp32":
+        # For cuBLAS and cuDNN, whoever calls them: ONNX Runtime would use TF32 by default, torch would not.
+        variables["NVIDIA_TF32_OVERRIDE"] = "0"
+    if allocator == "tuned":
+        variables |= TUNED_MALLOC
+    return variables
+
+
+def scrubbed(base: Mapping[str, str]) -> list[str]:
+    """The variables that the user has set and the workers will not see."""
+    return sorted(name for name in base if name.startswith(SCRUBBED))

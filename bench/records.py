@@ -1,0 +1,133 @@
+"""What one backend leaves behind in one launch: immutable, versioned, raw figures only.
+
+Nothing here is divided, averaged or rounded: a record holds counts, seconds and bytes as they were
+measured, one value per rank where ranks differ. `results` turns records into CSV rows.
+"""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.errors import STATUSES
+
+SCHEMA_VERSION = 1
+"""Of the record and of the CSV. 1: the first published form."""
+
+PARITY_LAUNCH = 0
+"""The launch number of the parity check; timed launches count from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One timed block: `steps` optimizer steps of one backend in one round.
+
+    Every tuple holds one value per rank, in the order of the ranks; None where a figure cannot be had.
+    """
+
+    round: int  # from 1
+    position: int  # the backend's place in this round, from 1
+    steps: int
+    seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
+    last_loss: tuple[float, ...]  # of the block's last step
+    host_peak_bytes: tuple[int | None, ...]
+    torch_peak_allocated_bytes: tuple[int | None, ...]
+    torch_peak_reserved_bytes: tuple[int | None, ...]
+    device_used_bytes: tuple[int | None, ...]  # per device: what it uses now minus before the group
+    energy_joules: tuple[float | None, ...]  # per device, a difference of its counter
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.round < 1 or self.position < 1:
+            raise ValueError("a block has at least one step, and rounds and positions count from 1")
+        if not self.seconds or min(self.seconds) <= 0:
+            raise ValueError("a block's seconds must be positive, one value per rank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A phase before the timed blocks (set-up or the first step), one value per rank."""
+
+    seconds: tuple[float, ...]
+    host_peak_bytes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is trained; equal for all backends of a comparison."""
+
+    model: str
+    task: str
+    precision: str
+    attention: str
+    world_size: int
+    micro_batch: int
+    grad_accum: int
+    seq_len: int
+    parameters: int | None = None  # known once a worker has built the model
+    padding_share: float | None = None  # padded positions / all positions of the batches used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One backend in one launch."""
+
+    comparison: str  # the results file's stem
+    backend: str
+    reference: str  # the backend that speed-ups are measured against
+    engine: str
+    optimizer: str  # the one that really ran
+    sharding: str
+    launch: int
+    status: str
+    message: str = ""
+    log_tail: str = ""
+    started_at: str  # ISO 8601, UTC
+    git_commit: str
+    stack: str
+    device: str
+    threads_per_rank: int
+    allocator: str
+    seed: int
+    margin: float
+    workload: Workload
+    setup: Phase | None = None
+    first_step: Phase | None = None
+    blocks: tuple[Block, ...] = ()
+    optimizer_state_bytes: tuple[int, ...] = ()  # per rank
+    parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
+    loss_difference: float | None = None  # the largest relative one of these from the reference's
+    proof: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    config_hash: str
+    environment: dict[str, Any]
+    environment_hash: str
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
+        if self.launch < PARITY_LAUNCH:
+            raise ValueError("launches count from 0 (parity) and 1 (timed)")
+        if self.status == "ok" and self.message:
+            raise ValueError("an ok record has no message")
+
+    def save(self, path: Path) -> None:
+        """Write the record as JSON, atomically: a reader sees the old file or the new, never half."""
+        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by `text` (UTF-8) so that an interruption leaves the old content whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,56 @@
+"""How every figure looks: colours, hatches, fonts, sizes."""
+
+import zlib
+
+# Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
+# tells neighbours apart where colour is lost.
+_KNOWN = {
+    "pytorch": ("#56B4E9", ""),
+    "pytorch_fused": ("#0072B2", "///"),
+    "pytorch_zero1": ("#CC79A7", "\\\\\\"),
+    "pytorch_sdpa": ("#F0E442", "---"),
+    "ortmodule": ("#E69F00", "..."),
+    "ortmodule_adamw": ("#F0E442", "|||"),
+    "ortmodule_zero1": ("#D55E00", "xxx"),
+    "compile": ("#009E73", "+++"),
+}
+_OTHERS = [
+    (colour, hatch)
+    for colour in ("#009E73", "#F0E442", "#CC79A7", "#0072B2")
+    for hatch in ("ooo", "OO", "++", "--", "||")
+]
+
+WIDTH_INCHES = 6.0
+ROW_INCHES = 0.44
+INK = "#1A1A1A"
+FAINT = "#555555"
+ALARM = "#9B1C1C"
+
+RC = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9.5,
+    "text.color": INK,
+    "text.parse_math": False,  # a "$" in a name is a dollar
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "ytick.major.size": 0,
+    "hatch.linewidth": 0.5,
+    "figure.facecolor": "white",  # opaque: also right on a dark page
+    "savefig.facecolor": "white",
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "bench",  # the same input gives the same bytes
+}
+
+
+def look(backend: str) -> tuple[str, str]:
+    """Colour and hatch of a backend, the same in every figure; unknown names get theirs by name."""
+    if backend in _KNOWN:
+        return _KNOWN[backend]
+    return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]

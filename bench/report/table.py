@@ -1,0 +1,139 @@
+"""One comparison as a Markdown page and as a table for the terminal."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from textwrap import fill
+from typing import Literal
+from urllib.parse import quote
+
+import pandas as pd
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from bench.report import text
+from bench.stats import BackendSummary, summarise
+
+Cell = Callable[[BackendSummary], str]
+
+TERMINAL_WIDTH = 100
+
+
+def markdown(rows: pd.DataFrame, picture: str) -> str:
+    """The page of a comparison: figure, table, what went wrong, and how it was measured."""
+    summaries = summarise(rows)
+    columns = _columns(rows)
+    lines = [
+        f"# {text.escaped(text.distinct(rows, 'comparison'))}",
+        "",
+        f"![Throughput of each backend relative to the reference]({quote(picture)})",
+        "",
+        _line(list(columns)),
+        _line(["---" if name in _TEXT_COLUMNS else "---:" for name in columns]),
+        *(_line([text.escaped(cell(one)) for cell in columns.values()]) for one in summaries),
+        "",
+    ]
+    notes = [
+        f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)
+    ]
+    facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
+    return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])
+
+
+def terminal(rows: pd.DataFrame) -> Table:
+    """The same for a terminal, at most 100 columns wide: the verdict stands with its speed-up."""
+    summaries = summarise(rows)
+    columns = _columns(rows) | {_SPEEDUP: _speedup_and_verdict}
+    for name in ("what runs", "verdict"):
+        del columns[name]
+    caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
+    caption += [text.workload(rows), text.hardware(rows), text.extent(rows)]
+    table = Table(
+        title=Text(text.one_line(text.distinct(rows, "comparison"))),
+        caption=Text("\n".join(map(text.one_line, caption)), justify="left"),
+        box=box.HORIZONTALS,
+        padding=0,
+        width=TERMINAL_WIDTH,
+    )
+    for name in columns:
+        header = fill(name.replace("difference", "diff."), 8, break_long_words=False)
+        justify: Literal["left", "right"] = "left" if name in _TEXT_COLUMNS else "right"
+        # only names give way where space is short: a broken figure reads as another one
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=name != "backend")
+    for one in summaries:
+        table.add_row(*(Text(cell(one)) for cell in columns.values()))
+    return table
+
+
+_SPEEDUP = "speed-up [95 %]"
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
+    """Header and content of every column; memory is the device's where there is one."""
+    on_cpu = text.distinct(rows, "device") == "cpu"
+    memory = "host peak MiB/rank" if on_cpu else "device peak MiB"
+    peak = attrgetter("host_peak_mib" if on_cpu else "device_peak_mib")
+    return {
+        "backend": lambda one: text.one_line(one.backend),
+        "what runs": lambda one: f"{one.engine} + {one.optimizer} + {one.sharding}",
+        "samples/s": lambda one: text.number(one.samples_per_s),
+        _SPEEDUP: _speedup,
+        "verdict": _verdict,
+        memory: lambda one: text.number(peak(one)),
+        "set-up s": lambda one: text.number(one.setup_s, 3),
+        "first step s": lambda one: text.number(one.first_step_s, 3),
+        "break-even steps": _break_even,
+        "loss difference": lambda one: text.small(one.loss_difference),
+        "status": lambda one: one.status,
+    }
+
+
+_TEXT_COLUMNS = {"backend", "what runs", "verdict", "status"}
+
+
+def _speedup(one: BackendSummary) -> str:
+    if one.status != "ok":
+        return one.status
+    if one.speedup:
+        return f"{text.ratio(one.speedup.ratio)} {text.interval(one.speedup)}"
+    return text.ratio(1) if one.is_reference else text.MISSING
+
+
+def _verdict(one: BackendSummary) -> str:
+    if one.is_reference and one.status == "ok":
+        return "reference"
+    return one.verdict or text.MISSING
+
+
+def _speedup_and_verdict(one: BackendSummary) -> str:
+    if not one.speedup:
+        return _speedup(one)
+    return f"{text.ratio(one.speedup.ratio)} {one.verdict}\n{text.interval(one.speedup)}"
+
+
+def _break_even(one: BackendSummary) -> str:
+    return text.MISSING if one.break_even_steps is None else f"{one.break_even_steps:,}"
+
+
+def _noted(summaries: list[BackendSummary]) -> list[BackendSummary]:
+    return [one for one in summaries if one.message or one.status != "ok"]
+
+
+def _note(one: BackendSummary) -> str:
+    if one.status == "ok":
+        return one.message
+    return f"{one.status}: {one.message or 'no message'}"
+
+
+def _facts(rows: pd.DataFrame) -> list[str]:
+    """The caption: everything that a reader needs to judge or repeat the figures."""
+    return [
+        text.workload(rows),
+        text.hardware(rows),
+        text.versions(rows),
+        f"{text.extent(rows)}. {text.METHOD} Peak memory is that of the timed blocks.",
+    ]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

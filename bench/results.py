@@ -1,0 +1,346 @@
+"""Records to rows of the results CSV, and back from the CSV to a DataFrame.
+
+One file holds one comparison; a row is one backend in one round, or one failed launch, whose
+measurements are blank. Raw figures become cells here, derived ones come from `stats`.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench import stats
+from bench.errors import STATUSES, UserError
+from bench.records import SCHEMA_VERSION, Block, Phase, Record, write_atomically
+
+TEXT, WHOLE, REAL = "object", "Int64", "float64"
+
+DTYPES = {
+    "schema_version": WHOLE,
+    "comparison": TEXT,
+    "status": TEXT,
+    "message": TEXT,
+    "started_at": TEXT,  # of the launch; ISO 8601, UTC
+    "git_commit": TEXT,
+    "stack": TEXT,
+    "device": TEXT,
+    "model": TEXT,
+    "parameters": WHOLE,
+    "task": TEXT,
+    "backend": TEXT,
+    "reference": TEXT,  # the backend that speed-ups are measured against
+    "engine": TEXT,
+    "optimizer": TEXT,
+    "sharding": TEXT,
+    "precision": TEXT,
+    "attention": TEXT,
+    "world_size": WHOLE,
+    "micro_batch": WHOLE,
+    "grad_accum": WHOLE,
+    "global_batch": WHOLE,
+    "seq_len": WHOLE,
+    "padding_share": REAL,
+    "threads_per_rank": WHOLE,
+    "allocator": TEXT,
+    "seed": WHOLE,
+    "margin": REAL,  # a ratio within 1 ± margin is `same`
+    "launch": WHOLE,  # from 1; 0 is the parity check
+    "round": WHOLE,  # from 1; blank: the launch failed
+    "position": WHOLE,  # the backend's place in the round, from 1
+    "steps": WHOLE,
+    "seconds": REAL,  # of the slowest rank
+    "samples_per_s": REAL,  # steps * global_batch / seconds
+    "cpu_seconds": REAL,  # user + system, sum of all ranks
+    "setup_s": REAL,  # this and the next three: of the launch; slowest rank
+    "first_step_s": REAL,
+    "setup_host_peak_mib": REAL,  # highest rank
+    "first_step_host_peak_mib": REAL,
+    "host_peak_mib": REAL,  # this and the next three: of the block; highest rank or device
+    "device_peak_mib": REAL,
+    "torch_peak_allocated_mib": REAL,
+    "torch_peak_reserved_mib": REAL,
+    "optimizer_state_bytes": WHOLE,  # highest rank
+    "energy_j": REAL,  # sum of all devices
+    "last_loss": REAL,  # of the block's last step, mean of all ranks
+    "loss_difference": REAL,  # from the reference, in the parity check
+    "config_hash": TEXT,
+    "environment_hash": TEXT,
+    "environment": TEXT,  # JSON: versions, driver, hardware
+}
+"""Every column in order, with its type in pandas: what is blank is NaN in REAL and NA in WHOLE."""
+
+COLUMNS = tuple(DTYPES)
+
+
+# Records to rows
+
+
+def rows(record: Record) -> list[dict[str, Any]]:
+    """The record's measured blocks, one row each, and one more if the launch failed.
+
+    A block that used more CPU than its share gets the status `invalid` and keeps its figures.
+    """
+    measured = [_block_row(record, block) for block in record.blocks]
+    if record.status == "ok":
+        return measured
+    failed = {**_launch_cells(record), "status": record.status, "message": record.message}
+    return [*measured, failed]
+
+
+def _block_row(record: Record, block: Block) -> dict[str, Any]:
+    launch = _launch_cells(record)
+    seconds, cpu_seconds = stats.block_seconds(block.seconds), sum(block.cpu_seconds)
+    message = _contamination(record, seconds, cpu_seconds)
+    return launch | {
+        "status": "invalid" if message else "ok",
+        "message": message,
+        "round": block.round,
+        "position": block.position,
+        "steps": block.steps,
+        "seconds": seconds,
+        "samples_per_s": stats.samples_per_s(block.steps, launch["global_batch"], seconds),
+        "cpu_seconds": cpu_seconds,
+        "setup_s": _slowest(record.setup),
+        "first_step_s": _slowest(record.first_step),
+        "setup_host_peak_mib": _phase_peak_mib(record.setup),
+        "first_step_host_peak_mib": _phase_peak_mib(record.first_step),
+        "host_peak_mib": _highest_mib(block.host_peak_bytes),
+        "device_peak_mib": _highest_mib(block.device_used_bytes),
+        "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
+        "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
+        "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
+        "energy_j": sum(known) if (known := _all_known(block.energy_joules)) else None,
+        "last_loss": stats.mean(block.last_loss) if block.last_loss else None,
+        "loss_difference": record.loss_difference,
+    }
+
+
+def _launch_cells(record: Record) -> dict[str, Any]:
+    """What all rows of a record share; the measurements are still blank."""
+    work = record.workload
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    for source in (record, work):
+        row |= {column: getattr(source, column) for column in COLUMNS if hasattr(source, column)}
+    return row | {
+        "global_batch": stats.global_batch(work.micro_batch, work.grad_accum, work.world_size),
+        "optimizer_state_bytes": None,
+        "loss_difference": None,
+        "environment": json.dumps(
+            record.environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        ),
+    }
+
+
+def _contamination(record: Record, seconds: float, cpu_seconds: float) -> str:
+    """Why the block does not count, in numbers; empty if it does."""
+    ranks, threads = record.workload.world_size, record.threads_per_rank
+    budget = stats.cpu_budget_seconds(seconds, ranks, threads)
+    if cpu_seconds <= budget:
+        return ""
+    return (
+        f"used {cpu_seconds:.3f} CPU seconds, more than {budget:.3f} = {stats.CPU_ALLOWANCE} x "
+        f"{seconds:.3f} s x {ranks} ranks x {threads} threads"
+    )
+
+
+def _slowest(phase: Phase | None) -> float | None:
+    return stats.block_seconds(phase.seconds) if phase and phase.seconds else None
+
+
+def _phase_peak_mib(phase: Phase | None) -> float | None:
+    return _highest_mib(phase.host_peak_bytes) if phase else None
+
+
+def _highest_mib(sizes: Sequence[int | None]) -> float | None:
+    known = _all_known(sizes)
+    return stats.mib(max(known)) if known else None
+
+
+def _all_known(values: Sequence[Any]) -> Sequence[Any]:
+    """The values, or nothing if one is missing: a maximum or sum of the rest would be too low."""
+    return () if None in values else values
+
+
+# Rows to the file
+
+
+def write(path: Path, records: Iterable[Record]) -> None:
+    """Replace the file by the rows of these records, atomically."""
+    write_rows(path, [row for record in records for row in rows(record)])
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
+    """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
+    write_atomically(path, _text(rows))
+
+
+def frame(records: Iterable[Record]) -> pd.DataFrame:
+    """What `read` would return for these records, without a file."""
+    return _typed(_cells(_text(row for record in records for row in rows(record)), ""), "")
+
+
+def _text(rows: Iterable[Mapping[Any, Any]]) -> str:
+    lines = [COLUMNS, *([_cell(row[column]) for column in COLUMNS] for row in rows)]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """One value as text: floats with all their digits; what is missing or not finite is blank."""
+    if isinstance(value, str):
+        # a log may hold lone surrogates, which are no UTF-8, and NUL, which Python 3.10 cannot read
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    if value is None or value is pd.NA or not math.isfinite(value):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(int(value))
+
+
+def _quoted(cell: str) -> str:
+    """RFC 4180 quoting. Python 3.11's csv.writer leaves a bare carriage return unquoted."""
+    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\r\n') else cell
+
+
+# The file to a DataFrame
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a results file; the columns are `COLUMNS`, typed as in `DTYPES`, text untouched.
+
+    Raises:
+        UserError: if the file is missing, damaged, not a results file or of another schema.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise UserError(
+            f"{path} cannot be read ({reason}); check the path, or measure with `make bench`"
+        ) from None
+    return parse(content, str(path))
+
+
+def read_folder(folder: Path) -> dict[str, pd.DataFrame]:
+    """Every comparison right inside a folder, by the stem of its file.
+
+    Raises:
+        UserError: if there is no results file, or one that `read` refuses.
+    """
+    return {path.stem: read(path) for path in files(folder)}
+
+
+def files(folder: Path) -> list[Path]:
+    """The results files right inside a folder, sorted by name.
+
+    Raises:
+        UserError: if there is none.
+    """
+    if found := sorted(folder.glob("*.csv")):
+        return found
+    raise UserError(f"{folder} holds no results file; measure with `make bench` first")
+
+
+def parse(content: bytes, name: str) -> pd.DataFrame:
+    """The same as `read` for a file's content that is already here; errors call it `name`."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _damaged(name, "it is not UTF-8 text") from None
+    table = _typed(_cells(text, name), name)
+    _check(table, name)
+    return table
+
+
+def environment(table: pd.DataFrame) -> dict[str, Any]:
+    """The environment of the file's latest row; empty if it is not a JSON object."""
+    try:
+        found = json.loads(table["environment"].iloc[-1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def entry(environment: Any, *keys: str) -> Any:
+    """A nested entry of the environment; None if it, or anything on the way to it, is missing."""
+    for key in keys:
+        environment = environment.get(key) if isinstance(environment, dict) else None
+    return environment
+
+
+def gpu_names(environment: dict[str, Any]) -> list[str]:
+    """The names of the GPUs, one per device."""
+    return [str(entry(gpu, "name") or "GPU") for gpu in environment.get("gpus") or []]
+
+
+def _cells(text: str, name: str) -> pd.DataFrame:
+    """Every cell as text, once header and shape are right."""
+    try:
+        header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (csv.Error, ValueError):  # ValueError: not even a header
+        raise _damaged(name, "it is empty or breaks off inside a cell") from None
+    if len(set(header)) != len(header):
+        raise _damaged(name, "a column is there twice")
+    if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
+        raise _damaged(name, "it breaks off, or a row has too few or too many cells")
+    table = pd.DataFrame(lines, columns=header, dtype=object)
+    _check_schema(table, name)
+    if tuple(header) != COLUMNS:
+        strange = sorted(set(header) ^ set(COLUMNS)) or ["their order"]
+        raise UserError(
+            f"{name} is not a results file of this harness (its columns differ: "
+            f"{', '.join(strange[:5])}); give a file that `make bench` wrote"
+        )
+    return table
+
+
+def _check_schema(table: pd.DataFrame, name: str) -> None:
+    """Another version also has other columns, so this is asked first."""
+    versions = set(table["schema_version"]) if "schema_version" in table else set()
+    if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
+        raise UserError(
+            f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}; "
+            "measure it again, or check out the harness that wrote it"
+        )
+
+
+def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    for column, dtype in DTYPES.items():
+        if dtype == TEXT:
+            continue
+        number = int if dtype == WHOLE else float
+        try:
+            values = [number(cell) if cell else None for cell in table[column]]
+            table[column] = pd.Series(values, dtype=dtype)
+        except (ValueError, OverflowError):
+            raise _damaged(name, f"{column} holds something that is not a number") from None
+    return table
+
+
+def _check(table: pd.DataFrame, name: str) -> None:
+    """Refuse rows that would make a wrong figure without anybody noticing."""
+    if table.empty:
+        raise _damaged(name, "it has no rows")
+    measured = table[table["round"].notna()]
+    needed = measured[["launch", "steps", "seconds", "samples_per_s"]]
+    if not set(table["status"]) <= set(STATUSES):
+        raise _damaged(name, "it holds a status that does not exist")
+    if table[["comparison", "reference"]].drop_duplicates().shape[0] > 1:
+        raise _damaged(name, "it mixes comparisons")
+    if (table["round"].isna() & (table["status"] == "ok")).any():
+        raise _damaged(name, "a row without a round is ok")
+    if needed.isna().to_numpy().any() or not (needed > 0).to_numpy().all():
+        raise _damaged(name, "a measured row lacks its figures")
+    if measured.duplicated(["backend", "launch", "round"]).any():
+        raise _damaged(name, "a backend is twice in one round")
+    derived = stats.samples_per_s(measured["steps"], measured["global_batch"], measured["seconds"])
+    if ((measured["samples_per_s"] - derived).abs() > 1e-9 * derived).any():
+        raise _damaged(name, "samples_per_s is not steps x global_batch / seconds")
+
+
+def _damaged(name: str, what: str) -> UserError:
+    return UserError(
+        f"{name} is damaged: {what}; restore it with `git checkout`, or measure it again"
+    )

@@ -1,0 +1,49 @@
+"""How the ranks share the work: one module a kind, imported only in the process that uses it."""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Protocol
+
+import torch
+
+Batch = dict[str, torch.Tensor]
+BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+
+
+class Sharding(Protocol):
+    """Runs one optimizer step over the micro-batches of this rank."""
+
+    loss_function: str
+    """Class name of the last loss's autograd node."""
+
+    optimizer: torch.optim.Optimizer
+    """The optimizer that updates this rank's parameters, unwrapped."""
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
+
+    def proof(self) -> dict[str, Any]:
+        """The classes that did the sharding."""
+
+
+def make(
+    name: str,
+    module: torch.nn.Module,
+    *,
+    build_optimizer: BuildOptimizer,
+    device: torch.device,
+    micro_batch: int,
+    grad_accum: int,
+) -> Sharding:
+    """The sharding called `name` around `module`, which is on `device` and holds the initial weights.
+
+    torch.distributed must be initialised.
+    """
+    sharding: Sharding = import_module(f"bench.sharding.{name}").Sharding(
+        module,
+        build_optimizer=build_optimizer,
+        device=device,
+        micro_batch=micro_batch,
+        grad_accum=grad_accum,
+    )
+    return sharding

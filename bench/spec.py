@@ -1,0 +1,51 @@
+"""What a worker is told when it starts: everything, in one JSON file."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.config import Adam, Data, Model
+from bench.records import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """One worker group: the same for all its ranks."""
+
+    backend: str
+    engine: str
+    optimizer: str  # resolved for the device
+    sharding: str
+    model: Model
+    data: Data
+    adam: Adam
+    precision: str
+    attention: str
+    micro_batch: int
+    grad_accum: int
+    seq_len: int
+    seed: int
+    dropout: bool
+    device: str
+    device_uuids: tuple[str, ...]  # by local rank; empty on a CPU
+    threads: int
+    cores: tuple[tuple[int, ...], ...]  # by local rank
+    initial_state: str  # safetensors file that every rank loads
+    saves_initial_state: bool  # this group's rank 0 writes it first
+
+    def save(self, path: Path) -> None:
+        """Write the spec as JSON."""
+        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> "WorkerSpec":
+        """Read what `save` wrote."""
+        plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        plain["model"] = Model(**plain["model"])
+        plain["data"] = Data(**plain["data"])
+        plain["adam"] = Adam(**plain["adam"])
+        plain["device_uuids"] = tuple(plain["device_uuids"])
+        plain["cores"] = tuple(tuple(cores) for cores in plain["cores"])
+        return cls(**plain)

@@ -1,0 +1,356 @@
+"""From rows to figures: pure functions, and the only place of the project that divides.
+
+`results` calls the first few while it makes rows; everything below them starts from the rows of
+one results file, a DataFrame as `results.read` returns it.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
+
+Floats = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+CPU_ALLOWANCE = 1.1  # DESIGN.md, "Fair share"
+SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval"
+SINGLE_ROUND = "one round: no interval"
+
+MUST_EQUAL = (
+    "model",
+    "task",
+    "global_batch",
+    "seq_len",
+    "precision",
+    "attention",
+    "device",
+    "world_size",
+    "threads_per_rank",
+    "allocator",
+    "stack",
+    "environment_hash",
+)
+"""Columns in which a backend must equal the reference before a speed-up may be printed."""
+
+
+# Counts, seconds and bytes of one block
+
+
+def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
+    """Samples per optimizer step, over all data-parallel ranks."""
+    return micro_batch * grad_accum * world_size
+
+
+def samples_per_s(steps: int, global_batch: int, seconds: float) -> float:
+    """Throughput of one block over all ranks; `seconds` are those of its slowest rank."""
+    return steps * global_batch / seconds
+
+
+def block_seconds(seconds_per_rank: Iterable[float]) -> float:
+    """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
+    return max(seconds_per_rank)
+
+
+def cpu_budget_seconds(seconds: float, world_size: int, threads_per_rank: int) -> float:
+    """CPU seconds (user + system, all ranks) above which a block took more than its share."""
+    return CPU_ALLOWANCE * seconds * world_size * threads_per_rank
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of one value per rank."""
+    return sum(values) / len(values)
+
+
+def mib(size_bytes: float) -> float:
+    """Bytes as MiB (2**20)."""
+    return size_bytes / 2**20
+
+
+# Ratios and their intervals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speedup:
+    """A ratio of throughputs (above 1: faster) with its 95 % interval.
+
+    `low` and `high` are None where no interval can be had; `note` then says why, and it also
+    says what an interval leaves out. Across two files `launches` counts the side that has fewer.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    launches: int
+    rounds: int
+    note: str = ""
+
+
+def speedup(log_ratios: pd.Series) -> Speedup | None:
+    """Summarise log ratios of samples/s, indexed by (launch, round), one per round.
+
+    The ratio is the geometric mean over launches of each launch's geometric mean. Launches are
+    the independent sample, blocks within one are not, so the 95 % interval is Student's t over
+    the launch means with launches - 1 degrees of freedom. One launch alone gets a t-interval over
+    its rounds, and says so; one round gets none. None without any round.
+    """
+    if log_ratios.empty:
+        return None
+    launch_means = _launch_means(log_ratios)
+    several = len(launch_means) > 1
+    sample = launch_means if several else log_ratios.to_numpy(float)
+    half = None if len(sample) < 2 else _t(len(sample) - 1) * math.sqrt(_squared_error(sample))
+    note = "" if several else SINGLE_ROUND if half is None else SINGLE_LAUNCH
+    return _speedup(float(launch_means.mean()), half, len(launch_means), len(log_ratios), note)
+
+
+def across_runs(base: pd.Series, new: pd.Series) -> Speedup | None:
+    """Ratio of `new` over `base`, two series of logs from files that were not measured together.
+
+    Welch's interval over the launch means of either side: nothing is paired. A side with one
+    launch has no variance to offer, so there is no interval. None if either side is empty.
+    Source: B. L. Welch, Biometrika 34 (1947), 28-35.
+    """
+    if base.empty or new.empty:
+        return None
+    sides = [_launch_means(base), _launch_means(new)]
+    centre = float(sides[1].mean() - sides[0].mean())
+    fewest, rounds = min(map(len, sides)), min(len(base), len(new))
+    if fewest < 2:
+        note = "single launch on one side: no interval across runs"
+        return _speedup(centre, None, fewest, rounds, note)
+    errors = [_squared_error(side) for side in sides]
+    total = sum(errors)
+    if total == 0:  # a fake clock; the degrees of freedom would be 0 / 0
+        return _speedup(centre, 0.0, fewest, rounds)
+    freedom = total**2 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, sides, strict=True))
+    return _speedup(centre, _t(freedom) * math.sqrt(total), fewest, rounds)
+
+
+def verdict(speedup: Speedup, margin: float) -> str:
+    """`same`, `faster`, `slower` or `inconclusive`; `margin` is a share, such as 0.02."""
+    if speedup.low is None or speedup.high is None:
+        return "inconclusive"
+    if 1 - margin <= speedup.low and speedup.high <= 1 + margin:
+        return "same"
+    if speedup.low > 1:
+        return "faster"
+    if speedup.high < 1:
+        return "slower"
+    return "inconclusive"
+
+
+def _speedup(
+    centre: float, half: float | None, launches: int, rounds: int, note: str = ""
+) -> Speedup:
+    low = high = None
+    if half is not None:
+        with np.errstate(over="ignore"):  # two far launches: an infinite end is the truth
+            low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
+    return Speedup(
+        ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note
+    )
+
+
+def _t(freedom: float) -> float:
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _squared_error(sample: Floats) -> float:
+    """Squared standard error of the sample's mean."""
+    return float(sample.var(ddof=1)) / len(sample)
+
+
+def _launch_means(logs: pd.Series) -> Floats:
+    _, launch = np.unique(logs.index.get_level_values("launch").to_numpy(), return_inverse=True)
+    return np.bincount(launch, weights=logs.to_numpy(float)) / np.bincount(launch)
+
+
+# The rows of one comparison
+
+
+def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
+    """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
+    blocks = _valid(rows, backend).set_index(["launch", "round"])
+    return np.log(blocks["samples_per_s"].astype(float))
+
+
+def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
+    """Log ratio of samples/s in each round where both sides are valid, by (launch, round)."""
+    return (log_throughput(rows, backend) - log_throughput(rows, reference)).dropna()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendSummary:
+    """One line of a table. A figure is None where it cannot be had or must not be printed.
+
+    `message` explains a status that is not ok, a missing speed-up or blocks that were left out.
+    """
+
+    backend: str
+    is_reference: bool
+    engine: str
+    optimizer: str
+    sharding: str
+    status: str
+    message: str = ""
+    samples_per_s: float | None = None
+    speedup: Speedup | None = None  # None for the reference itself
+    verdict: str | None = None
+    host_peak_mib: float | None = None  # highest rank and block
+    device_peak_mib: float | None = None  # highest device and block
+    torch_peak_allocated_mib: float | None = None
+    torch_peak_reserved_mib: float | None = None
+    setup_s: float | None = None
+    first_step_s: float | None = None
+    break_even_steps: int | None = None
+    loss_difference: float | None = None
+    optimizer_state_bytes: int | None = None  # of the rank that holds most
+
+
+def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
+    """Summarise one comparison: the reference first, the others in order of appearance.
+
+    Throughput is the geometric mean over launches of each launch's geometric mean, so that where
+    no block was left out the ratio of two throughputs is their speed-up. Peaks are the highest
+    of all blocks; set-up and first step are medians over launches. Only valid blocks count.
+    """
+    if rows.empty:
+        return []
+    reference = str(rows["reference"].iloc[0])
+    base = _measured(rows, reference) if reference in set(rows["backend"]) else None
+    others = [name for name in rows["backend"].unique() if name != reference]
+    compared = [_compared(_measured(rows, name), base, rows, reference) for name in others]
+    return compared if base is None else [base, *compared]
+
+
+def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
+    """The backend on its own, without its speed-up."""
+    mine = rows[rows["backend"] == backend]
+    status, message = _outcome(mine)
+    valid = _valid(rows, backend)
+    first = (mine if valid.empty else valid).iloc[0]
+    names = {
+        "backend": backend,
+        "is_reference": backend == first["reference"],
+        "engine": first["engine"],
+        "optimizer": first["optimizer"],
+        "sharding": first["sharding"],
+        "status": status,
+        "message": message,
+    }
+    if status != "ok":
+        return BackendSummary(**names)
+    state = _highest(valid["optimizer_state_bytes"])
+    return BackendSummary(
+        **names,
+        samples_per_s=_geometric_mean(log_throughput(rows, backend)),
+        host_peak_mib=_highest(valid["host_peak_mib"]),
+        device_peak_mib=_highest(valid["device_peak_mib"]),
+        torch_peak_allocated_mib=_highest(valid["torch_peak_allocated_mib"]),
+        torch_peak_reserved_mib=_highest(valid["torch_peak_reserved_mib"]),
+        setup_s=_median_over_launches(valid, "setup_s"),
+        first_step_s=_median_over_launches(valid, "first_step_s"),
+        loss_difference=_highest(valid["loss_difference"]),
+        optimizer_state_bytes=None if state is None else int(state),
+    )
+
+
+def _compared(
+    mine: BackendSummary, base: BackendSummary | None, rows: pd.DataFrame, reference: str
+) -> BackendSummary:
+    """Add the speed-up over the reference, or the reason why there is none."""
+    if mine.status != "ok":
+        return mine
+    reason = _obstacle(rows, mine.backend, base, reference)
+    ratio = None if reason else speedup(log_ratios(rows, mine.backend, reference))
+    if base is None or ratio is None:
+        reason = reason or f"no round in which {reference} is valid too"
+        return replace(mine, message=_sentences(f"no speed-up: {reason}", mine.message))
+    word = verdict(ratio, float(rows["margin"].iloc[0]))
+    return replace(
+        mine,
+        speedup=ratio,
+        verdict=word,
+        message=_sentences(mine.message, ratio.note),
+        break_even_steps=_break_even_steps(mine, base, ratio, rows) if word == "faster" else None,
+    )
+
+
+def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, reference: str) -> str:
+    """Why this backend's blocks and the reference's give no speed-up; empty if they do."""
+    if base is None:
+        return f"the reference {reference} was not measured"
+    if base.status != "ok":
+        return f"the reference {reference} is {base.status}"
+    mine, theirs = _valid(rows, backend), _valid(rows, reference)
+    return ", ".join(
+        f"{column} {_values(mine[column])} (reference {_values(theirs[column])})"
+        for column in MUST_EQUAL
+        if set(mine[column].dropna()) != set(theirs[column].dropna())
+    )
+
+
+def _break_even_steps(
+    mine: BackendSummary, base: BackendSummary, ratio: Speedup, rows: pd.DataFrame
+) -> int | None:
+    """Steps after which the extra set-up and first step are paid for; 0 if there is no extra."""
+    starts = (mine.setup_s, mine.first_step_s, base.setup_s, base.first_step_s)
+    if None in starts or base.samples_per_s is None:
+        return None
+    setup, first_step, base_setup, base_first_step = starts
+    extra = (setup + first_step) - (base_setup + base_first_step)  # type: ignore[operator]
+    step_seconds = float(_valid(rows, base.backend)["global_batch"].iloc[0]) / base.samples_per_s
+    saved = step_seconds * (1 - 1 / ratio.ratio)
+    return math.ceil(extra / saved) if extra > 0 else 0
+
+
+def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
+    """A backend's status and message.
+
+    A failed launch voids the backend: the latest one speaks, but `skipped` only if nothing else
+    does, since it follows from another failure. Contaminated blocks are merely left out, unless
+    they are more than a third.
+    """
+    contaminated = (mine["status"] == "invalid") & mine["round"].notna()
+    failed = mine[(mine["status"] != "ok") & ~contaminated]
+    if not failed.empty:
+        causes = failed[failed["status"] != "skipped"]
+        last = (failed if causes.empty else causes).sort_values("launch", kind="stable").iloc[-1]
+        return str(last["status"]), str(last["message"])
+    bad, blocks = int(contaminated.sum()), len(mine)
+    if bad == 0:
+        return "ok", ""
+    left_out = f"{bad} of {blocks} blocks invalid and left out"
+    if bad * 3 > blocks:
+        return "invalid", f"{left_out}; the last one: {mine[contaminated]['message'].iloc[-1]}"
+    return "ok", left_out
+
+
+def _valid(rows: pd.DataFrame, backend: str) -> pd.DataFrame:
+    return rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
+
+
+def _geometric_mean(logs: pd.Series) -> float:
+    return math.exp(_launch_means(logs).mean())
+
+
+def _median_over_launches(valid: pd.DataFrame, column: str) -> float | None:
+    """A launch's set-up figures stand in each of its rows, so one row per launch is taken."""
+    values = valid.drop_duplicates("launch")[column].dropna()
+    return None if values.empty else float(values.median())
+
+
+def _highest(values: pd.Series) -> float | None:
+    return None if values.isna().all() else float(values.max())
+
+
+def _values(values: pd.Series) -> str:
+    return "/".join(str(value) for value in values.dropna().unique())
+
+
+def _sentences(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

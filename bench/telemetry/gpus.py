@@ -1,0 +1,110 @@
+"""The GPUs that CUDA would show to this process, asked through NVML: no torch, no CUDA context."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One visible GPU.
+
+    `index` is its place among the visible ones: torch's `cuda:<index>`. On a machine with several
+    kinds of GPUs this holds only under CUDA_DEVICE_ORDER=PCI_BUS_ID, the order that NVML counts in.
+    """
+
+    index: int
+    uuid: str  # as NVML writes it, "GPU-…" or "MIG-…"; torch leaves the prefix out
+    name: str
+    memory_total_bytes: int
+    driver: str
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs of this machine that CUDA_VISIBLE_DEVICES allows, in its order; [] without any.
+
+    Raises:
+        UserError: there is a driver, but NVML cannot talk to it.
+    """
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
+        return []
+    except pynvml.NVMLError as error:
+        raise UserError(
+            f"The NVIDIA driver does not answer (NVML: {error}); mend it, or choose device=cpu."
+        ) from error
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        handles = _visible_handles(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return [_describe(pynvml, *item, driver) for item in enumerate(handles)]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def selected(uuids: Sequence[str], setting: str | None) -> list[int]:
+    """Which of the GPUs with these UUIDs a value of CUDA_VISIBLE_DEVICES shows, in which order.
+
+    As CUDA reads it: unset shows all; a list of indices, or of UUIDs or beginnings of them, counts
+    up to its first entry that names no GPU (-1, for one); a GPU named twice, or a beginning that
+    fits several, leaves none.
+    """
+    if setting is None:
+        return list(range(len(uuids)))
+    by_uuid = setting.strip().startswith("GPU-")
+    chosen: list[int] = []
+    for entry in map(str.strip, setting.split(",")):
+        found = _starting_with(entry, uuids) if by_uuid else _at(entry, len(uuids))
+        if not found:
+            break
+        if len(found) > 1 or found[0] in chosen:
+            return []
+        chosen += found
+    return chosen
+
+
+def short_name(name: str) -> str:
+    """A GPU's name for file names and columns: `NVIDIA H200` becomes `h200`."""
+    bare = re.sub(r"^(nvidia|tesla)\s+", "", name.strip().lower())
+    return re.sub(r"[^a-z0-9.]+", "-", bare).strip("-.") or "gpu"
+
+
+def _visible_handles(nvml: Any, setting: str | None) -> list[Any]:
+    if setting is not None and setting.strip().startswith("MIG-"):
+        # A slice of a GPU. CUDA shows a process one slice at most, so what follows does not count.
+        try:
+            return [nvml.nvmlDeviceGetHandleByUUID(setting.split(",")[0].strip())]
+        except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+            return []
+    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    uuids = [nvml.nvmlDeviceGetUUID(handle) for handle in handles]
+    return [handles[place] for place in selected(uuids, setting)]
+
+
+def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
+    return Gpu(
+        index=index,
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        name=nvml.nvmlDeviceGetName(handle),
+        memory_total_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        driver=driver,
+    )
+
+
+def _at(entry: str, count: int) -> list[int]:
+    number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
+    return [int(number[0])] if number and int(number[0]) < count else []
+
+
+def _starting_with(entry: str, uuids: Sequence[str]) -> list[int]:
+    if not entry.startswith("GPU-"):
+        return []
+    return [place for place, uuid in enumerate(uuids) if uuid.startswith(entry)]

@@ -1,0 +1,153 @@
+"""One rank's training: built from a spec, stepped over its batches. Knows torch; knows no sockets, no files of results."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+from safetensors.torch import load_model, save_model
+
+from bench import engines, optimizers, sharding
+from bench.spec import WorkerSpec
+from bench.workload import model as models
+from bench.workload.batches import padding_share, synthetic
+
+
+class Training:
+    """A model under one engine, optimizer and sharding, ready to step.
+
+    Args:
+        spec: what to train and how.
+        rank: of this process.
+        local_rank: of this process on its node.
+    """
+
+    def __init__(self, spec: WorkerSpec, *, rank: int, local_rank: int) -> None:
+        self.spec = spec
+        self.device = _device(spec, local_rank)
+        torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
+        model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
+        _same_start(model, spec, rank)
+        self.parameters = models.parameter_count(model)
+        host = synthetic(
+            spec.data,
+            task=spec.model.task,
+            vocabulary=model.config.vocab_size,
+            micro_batch=spec.micro_batch,
+            seq_len=spec.seq_len,
+            seed=spec.seed,
+            rank=rank,
+        )
+        self.padding_share = padding_share(host)
+        names = models.accepted(model, list(host[0]))
+        self.batches = [_tensors(batch, names, pinned=self._on_cuda) for batch in host]
+        self._next = itertools.cycle(self.batches)
+
+        self.engine = engines.make(spec.engine)
+        module = self.engine.wrap(model.to(self.device), threads=spec.threads)
+        self.sharding = sharding.make(
+            spec.sharding,
+            module,
+            build_optimizer=lambda parameters: optimizers.build(
+                spec.optimizer, parameters, spec.adam
+            ),
+            device=self.device,
+            micro_batch=spec.micro_batch,
+            grad_accum=spec.grad_accum,
+        )
+
+    def steps(self, count: int) -> Iterator[list[dict[str, torch.Tensor]]]:
+        """The host micro-batches of the next `count` steps."""
+        for _ in range(count):
+            yield [next(self._next) for _ in range(self.spec.grad_accum)]
+
+    def step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
+        if self._on_cuda:
+            micro_batches = [
+                {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+                for batch in micro_batches
+            ]
+        return self.sharding.step(micro_batches)
+
+    def use_first_batches(self, count: int) -> None:
+        """From now on cycle through the first `count` micro-batches only."""
+        self._next = itertools.cycle(self.batches[:count])
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything it was given."""
+        if self._on_cuda:
+            torch.cuda.synchronize(self.device)
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        if self._on_cuda:
+            torch.distributed.barrier(device_ids=[self.device.index])
+        else:
+            torch.distributed.barrier()
+
+    def reset_peaks(self) -> None:
+        """Start torch's peak counters anew."""
+        if self._on_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        """Peak allocated and reserved bytes of torch's caching allocator; None on a CPU, which has none."""
+        if not self._on_cuda:
+            return None, None
+        return (
+            torch.cuda.max_memory_allocated(self.device),
+            torch.cuda.max_memory_reserved(self.device),
+        )
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step.
+
+        Raises:
+            LaunchFailed: it is not what was asked for.
+        """
+        return {
+            "engine": self.engine.proof(self.sharding.loss_function),
+            "optimizer": optimizers.proof(self.sharding.optimizer, self.spec.adam),
+            "sharding": self.sharding.proof(),
+            "threads": torch.get_num_threads(),
+        }
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes of optimizer state on this rank."""
+        return optimizers.state_bytes(self.sharding.optimizer)
+
+    @property
+    def _on_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+
+def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
+    torch.set_num_threads(spec.threads)
+    torch.set_num_interop_threads(1)
+    if spec.device == "cpu":
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
+    # holds both to fp32; for tf32 both get it.
+    torch.backends.cuda.matmul.allow_tf32 = spec.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
+    return device
+
+
+def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
+    """Load the comparison's initial state; the group that is told to makes it first."""
+    path = Path(spec.initial_state)
+    if spec.saves_initial_state:
+        if rank == 0:
+            save_model(model, str(path))
+        torch.distributed.barrier()
+    load_model(model, path)
+
+
+def _tensors(batch: dict[str, Any], names: list[str], *, pinned: bool) -> dict[str, torch.Tensor]:
+    tensors = {name: torch.from_numpy(batch[name]) for name in names}
+    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in tensors.items()}

@@ -1,0 +1,169 @@
+"""One rank: does what the coordinator asks, and sleeps in a read between.
+
+`python -m bench.worker SPEC.json`, started by torch elastic. The requests are the methods of `Rank`.
+"""
+
+import gc
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.errors import LaunchFailed
+from bench.launch.agent import AGENT_VARIABLE
+from bench.launch.channel import Channel, Closed, connect
+from bench.launch.lifeline import die_with
+from bench.spec import WorkerSpec
+from bench.telemetry.cpu import cpu_seconds
+from bench.telemetry.device import DeviceMeter
+from bench.telemetry.memory import host_peak_bytes, reset_host_peak
+
+
+class Rank:
+    """The requests a rank answers; each returns what goes back to the coordinator."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        *,
+        rank: int,
+        local_rank: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.rank = rank
+        self.local_rank = local_rank
+        uuids = spec.device_uuids
+        self.meter = DeviceMeter(uuids[local_rank] if uuids else None)
+
+    def build(self, started: float) -> dict[str, Any]:
+        """Build everything up to the first step.
+
+        Args:
+            started: the machine's monotonic clock when the group was started, in seconds.
+        """
+        import torch.distributed
+
+        from bench.training import Training
+
+        torch.distributed.init_process_group("nccl" if self.spec.device == "cuda" else "gloo")
+        self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
+        self.training.synchronize()
+        self.training.barrier()
+        return {
+            "seconds": time.monotonic() - started,
+            "host_peak_bytes": host_peak_bytes(),
+            "parameters": self.training.parameters,
+            "padding_share": self.training.padding_share,
+        }
+
+    def first_step(self) -> dict[str, Any]:
+        """The first step: export, compilation and allocation happen here."""
+        block = self.block(steps=1)
+        return {
+            **block,
+            "proof": self.training.proof(),
+            "optimizer_state_bytes": self.training.optimizer_state_bytes(),
+        }
+
+    def block(self, steps: int) -> dict[str, Any]:
+        """Time `steps` optimizer steps as DESIGN's "timed block" says; nothing else is inside."""
+        training = self.training
+        batches = list(training.steps(steps))
+        gc.collect()
+        reset_host_peak()
+        training.reset_peaks()
+        training.synchronize()
+        training.barrier()
+        energy = self.meter.energy_joules()
+        cpu = cpu_seconds()
+        start = self.clock()
+        losses = [training.step(batch) for batch in batches]
+        training.synchronize()
+        seconds = self.clock() - start
+        cpu = cpu_seconds() - cpu
+        energy_after = self.meter.energy_joules()
+        allocated, reserved = training.torch_peaks()
+        return {
+            "seconds": seconds,
+            "cpu_seconds": cpu,
+            "losses": [loss.item() for loss in losses],
+            "host_peak_bytes": host_peak_bytes(),
+            "torch_peak_allocated_bytes": allocated,
+            "torch_peak_reserved_bytes": reserved,
+            "device_used_bytes": self.meter.used_bytes(),
+            "energy_joules": (
+                None if energy is None or energy_after is None else energy_after - energy
+            ),
+        }
+
+    def use_first_batches(self, count: int) -> dict[str, Any]:
+        """Cycle through the first `count` micro-batches from now on."""
+        self.training.use_first_batches(count)
+        return {}
+
+    def status_of(self, error: Exception) -> str:
+        """The status that an exception of this rank means."""
+        if isinstance(error, LaunchFailed):
+            return error.status
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return "oom"
+        if any(sign in str(error) for sign in ("can't allocate memory", "Failed to allocate memory")):
+            return "oom"
+        training = getattr(self, "training", None)
+        return (training and training.engine.status_of(error)) or "crashed"
+
+
+def serve(channel: Channel, rank: Rank) -> int:
+    """Answer requests until the coordinator says `end` or ends itself; the exit status."""
+    while True:
+        try:
+            request = channel.receive()
+        except Closed:
+            return 1
+        action = request.pop("do")
+        if action == "end":
+            return 0
+        try:
+            answer = getattr(rank, action)(**request)
+        except Exception as error:
+            traceback.print_exc()
+            answer = {
+                "error": {
+                    "status": rank.status_of(error),
+                    "message": f"{type(error).__name__}: {error}"
+                    if not isinstance(error, LaunchFailed)
+                    else error.message,
+                    "details": traceback.format_exc(),
+                }
+            }
+        try:
+            channel.send(answer)
+        except Closed:
+            return 1
+        if "error" in answer:
+            return 1
+
+
+def main() -> None:
+    """Pin this process to its cores before anything makes threads, then serve."""
+    die_with(int(os.environ[AGENT_VARIABLE]))
+    spec = WorkerSpec.load(Path(sys.argv[1]))
+    local_rank = int(os.environ["LOCAL_RANK"])
+    os.sched_setaffinity(0, spec.cores[local_rank])
+    rank = int(os.environ["RANK"])
+    channel = connect({"rank": rank, "pid": os.getpid()})
+    status = serve(channel, Rank(spec, rank=rank, local_rank=local_rank))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: tearing down process groups and sessions of several frameworks at interpreter exit can
+    # hang or crash, and everything worth keeping has been sent.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

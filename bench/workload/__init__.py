@@ -1,0 +1,1 @@
+"""What is trained: the model, built from its published configuration, and its batches."""

@@ -1,0 +1,164 @@
+"""A clock, a training and a worker group that take no time, so that tests can expect exact numbers."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.errors import LaunchFailed
+from bench.spec import WorkerSpec
+
+
+class FakeClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeLoss:
+    """A loss whose reading is noted, so that a test can see that nobody reads it inside a block."""
+
+    def __init__(self, value: float, log: list[str]) -> None:
+        self.value = value
+        self.log = log
+
+    def item(self) -> float:
+        self.log.append("read loss")
+        return self.value
+
+
+class FakeTraining:
+    """Takes exactly `step_seconds` a step and `sync_seconds` a synchronisation, and logs what was called."""
+
+    parameters = 1000
+    padding_share = 0.25
+
+    def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
+        self.clock = clock
+        self.step_seconds = step_seconds
+        self.sync_seconds = sync_seconds
+        self.log: list[str] = []
+
+    def steps(self, count: int) -> Iterator[list[Any]]:
+        for _ in range(count):
+            self.log.append("make batch")
+            self.clock.now += 1000  # were batches made inside the block, everybody would notice
+            yield []
+
+    def step(self, _: list[Any]) -> FakeLoss:
+        self.log.append("step")
+        self.clock.now += self.step_seconds
+        return FakeLoss(2.5, self.log)
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        self.clock.now += self.sync_seconds
+
+    def barrier(self) -> None:
+        self.log.append("barrier")
+        self.clock.now += 500
+
+    def reset_peaks(self) -> None:
+        self.log.append("reset peaks")
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        return None, None
+
+
+Script = dict[str, Any]
+"""How one fake backend behaves: `step_seconds`, `losses` of a parity step, and `fails`:
+{(action, launch, nth such request): LaunchFailed}."""
+
+
+class FakeGroup:
+    """Stands for bench.launch.group.Group: answers at once, from a script, with exact figures."""
+
+    started = 0.0
+
+    def __init__(self, script: Script, spec: WorkerSpec, world_size: int, folder: Path) -> None:
+        self.script = script
+        self.spec = spec
+        self.world_size = world_size
+        self.launch = 0 if folder.parent.name == "parity" else int(folder.parent.name.split("-")[1])
+        self.counts: dict[str, int] = {}
+        self.closed = False
+        if spec.saves_initial_state:
+            self.initial_state = Path(spec.initial_state)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "FakeGroup":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, action: str, **arguments: Any) -> None:
+        self.asked = arguments
+        self.counts[action] = self.counts.get(action, 0) + 1
+        if action == "build" and self.spec.saves_initial_state:
+            Path(self.spec.initial_state).touch()
+
+    def answers(self, action: str) -> list[dict[str, Any]]:
+        failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
+        if failure is not None:
+            raise LaunchFailed(*failure)
+        return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
+
+    def request(self, action: str, **arguments: Any) -> list[dict[str, Any]]:
+        self.ask(action, **arguments)
+        return self.answers(action)
+
+    def pause(self) -> None:
+        assert not self.closed
+
+    def log_tail(self) -> str:
+        return "the log's last line"
+
+    def end(self) -> None:
+        assert not self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _build(self, rank: int) -> dict[str, Any]:
+        return {
+            "seconds": 5.0 + rank,
+            "host_peak_bytes": 100 << 20,
+            "parameters": 1000,
+            "padding_share": 0.25,
+        }
+
+    def _use_first_batches(self, _: int) -> dict[str, Any]:
+        return {}
+
+    def _first_step(self, rank: int) -> dict[str, Any]:
+        self.asked = {"steps": 1}
+        return {**self._block(rank), "proof": {"ran": True}, "optimizer_state_bytes": 8000}
+
+    def _block(self, rank: int) -> dict[str, Any]:
+        steps = self.asked["steps"]
+        seconds = self.script["step_seconds"] * steps * (1 + rank / 100)
+        return {
+            "seconds": seconds,
+            "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
+            "losses": [self.script.get("loss", 2.0)] * steps,
+            "host_peak_bytes": (200 + rank) << 20,
+            "torch_peak_allocated_bytes": None,
+            "torch_peak_reserved_bytes": None,
+            "device_used_bytes": None,
+            "energy_joules": None,
+        }
+
+
+def starter(scripts: dict[str, Script], started: list[FakeGroup]) -> Callable[..., FakeGroup]:
+    """What a Comparison takes as `start_group`; every group that it starts is appended to `started`."""
+
+    def start(spec: WorkerSpec, *, world_size: int, folder: Path, **_: Any) -> FakeGroup:
+        group = FakeGroup(scripts[spec.backend], spec, world_size, folder)
+        started.append(group)
+        return group
+
+    return start

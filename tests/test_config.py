@@ -1,0 +1,519 @@
+import dataclasses
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import config as configuration
+from bench.config import (
+    CONF,
+    Config,
+    check_machine,
+    check_packages,
+    compose,
+    measured,
+)
+from bench.errors import UserError
+
+
+def shipped(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+MODELS, BACKENDS = shipped("model"), shipped("backend")
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        compose(overrides)
+    return str(caught.value)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen cores and four GPUs."""
+    monkeypatch.setattr(configuration, "available_cores", lambda: 16)
+    monkeypatch.setattr(configuration, "available_gpus", lambda: 4)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen cores and no GPU."""
+    monkeypatch.setattr(configuration, "available_cores", lambda: 16)
+    monkeypatch.setattr(configuration, "available_gpus", lambda: 0)
+
+
+# --- what is shipped ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_model_composes_with_every_backend(model: str, backend: str) -> None:
+    config = compose([f"model={model}", f"backend=[{backend}]", f"reference={backend}"])
+    assert config.model.name == model
+    assert list(config.backends) == [backend]
+    assert (config.micro_batch, config.seq_len) == (config.model.micro_batch, config.model.seq_len)
+
+
+@pytest.mark.parametrize("experiment", shipped("experiment"))
+def test_every_experiment_composes_and_starts_with_its_command(experiment: str) -> None:
+    config = compose([f"experiment={experiment}"])
+    assert config.reference in config.backends
+    package, command = (CONF / f"experiment/{experiment}.yaml").read_text().splitlines()[:2]
+    assert package == "# @package _global_"
+    assert command == f"# python -m bench experiment={experiment}"
+
+
+@pytest.mark.parametrize("measure", shipped("measure"))
+@pytest.mark.parametrize("device", shipped("device"))
+@pytest.mark.parametrize("data", shipped("data"))
+def test_every_measure_composes_on_every_device(measure: str, device: str, data: str) -> None:
+    config = compose([f"measure={measure}", f"device={device}", f"data={data}"])
+    assert config.device.type == device
+    assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
+
+
+@pytest.mark.parametrize("precision", shipped("precision"))
+def test_every_precision_composes_on_a_gpu(precision: str) -> None:
+    assert compose(["device=cuda", f"precision={precision}"]).precision.name == precision
+
+
+def test_the_backends_are_the_factorial_and_an_alias() -> None:
+    config = compose([f"backend=[{','.join(BACKENDS)}]"])
+    choices = [dataclasses.astuple(backend) for backend in config.backends.values()]
+    assert len(set(choices)) == len(choices) - 1 == 8
+    assert config.backends["pytorch_again"] == config.backends["pytorch"]
+
+
+def test_the_attribution_measures_the_whole_factorial() -> None:
+    assert {*compose(["experiment=attribution"]).backends} == {*BACKENDS} - {"pytorch_again"}
+
+
+def test_the_backends_keep_the_order_of_the_command_line() -> None:
+    config = compose(["backend=[ortmodule,pytorch_zero1,pytorch]"])
+    assert list(config.backends) == ["ortmodule", "pytorch_zero1", "pytorch"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "sizes"),
+    [("quick", (2, 4, 4)), ("default", (3, 5, 8)), ("thorough", (6, 8, 20))],
+)
+def test_the_measures_differ_in_their_lengths_alone(
+    measure: str, sizes: tuple[int, int, int]
+) -> None:
+    found = compose([f"measure={measure}"]).measure
+    assert (found.launches, found.rounds, found.parity_steps) == sizes
+    (found.launches, found.rounds, found.parity_steps) = (3, 5, 8)
+    assert found == compose(["measure=default"]).measure
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_parameters_are_what_transformers_counts(model: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from bench.workload.model import build, parameter_count
+
+    chosen = compose([f"model={model}"]).model
+    with torch.device("meta"):
+        built = build(chosen, attention="eager", dropout=True)
+    assert parameter_count(built) == chosen.parameters
+
+
+# --- what depends on the machine ------------------------------------------------------------------
+
+
+def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
+    config = compose()
+    assert config.device == configuration.Device(
+        type="cpu", world_size=2, threads=1, allocator="tuned"
+    )
+    assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 128)
+
+
+def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
+    config = compose()
+    assert config.device == configuration.Device(
+        type="cuda", world_size=4, threads=4, allocator="tuned"
+    )
+    assert config.model.name == "bert-large"
+
+
+def test_the_default_model_follows_the_chosen_device(machine: None) -> None:
+    assert compose(["device=cpu"]).model.name == "bert-tiny"
+    assert compose(["device=cpu", "model=gpt2"]).model.name == "gpt2"
+
+
+def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None) -> None:
+    config = compose(["experiment=blog", "model=gpt2", "measure.rounds=3"])
+    assert (config.model.name, config.measure.rounds, config.precision.name) == ("gpt2", 3, "tf32")
+
+
+def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "available_cores", lambda: 1)
+    assert compose(["device=cpu"]).device.world_size == 1
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 8), (4, 4), (5, 3), (32, 1)])
+def test_gpu_ranks_share_the_cores_fairly(machine: None, ranks: int, threads: int) -> None:
+    assert compose(["device=cuda", f"device.world_size={ranks}"]).device.threads == threads
+
+
+def test_ranks_and_threads_that_fit_are_accepted(machine: None) -> None:
+    check_machine(compose(["device=cuda"]), cores=16, gpus=4)
+    check_machine(compose(["device=cpu", "device.threads=8"]), cores=16, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cores", "gpus", "sentence"),
+    [
+        (
+            ["device=cuda", "device.world_size=8"],
+            16,
+            0,
+            "device.world_size=8 needs 8 GPUs, but this machine shows 0; choose device=cpu.",
+        ),
+        (
+            ["device=cuda", "device.world_size=8"],
+            16,
+            4,
+            "device.world_size=8 needs 8 GPUs, but this machine shows 4; set device.world_size=4.",
+        ),
+        (
+            ["device=cuda", "device.world_size=1"],
+            16,
+            0,
+            "device.world_size=1 needs 1 GPU, but this machine shows 0; choose device=cpu.",
+        ),
+        (
+            ["device=cpu", "device.world_size=2", "device.threads=4"],
+            6,
+            0,
+            "device.world_size=2 and device.threads=4 need 8 cores, but this process has 6; "
+            "set device.threads=3.",
+        ),
+        (
+            ["device=cpu", "device.world_size=8", "device.threads=2"],
+            4,
+            0,
+            "device.world_size=8 and device.threads=2 need 16 cores, but this process has 4; "
+            "set device.world_size=4 device.threads=1.",
+        ),
+    ],
+)
+def test_more_ranks_or_threads_than_the_machine_has_are_refused(
+    overrides: list[str], cores: int, gpus: int, sentence: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        check_machine(compose(overrides), cores=cores, gpus=gpus)
+    assert str(caught.value) == sentence
+
+
+# --- packages -------------------------------------------------------------------------------------
+
+
+def check_with(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]
+) -> str | None:
+    """What `check_packages` says where only these distributions (or modules) are installed."""
+
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1"
+
+    config = compose(["device=cpu", *overrides])
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    try:
+        check_packages(config)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+BASE = ["torch", "transformers"]
+PYTORCH, ORT, ZERO = "backend=[pytorch]", "backend=[pytorch,ortmodule]", "backend=[pytorch_zero1]"
+
+
+@pytest.mark.parametrize(
+    ("installed", "overrides"),
+    [
+        (BASE, [PYTORCH]),
+        ([*BASE, "deepspeed"], [ZERO, "reference=pytorch_zero1"]),
+        ([*BASE, "onnxruntime-training-cpu"], [ORT]),
+        ([*BASE, "onnxruntime-training"], [ORT]),
+        ([*BASE, "onnxruntime-training"], [ORT, "device=cuda"]),
+        ([*BASE, "onnxruntime"], [PYTORCH]),
+    ],
+)
+def test_only_what_the_chosen_backends_need_has_to_be_installed(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]
+) -> None:
+    assert check_with(monkeypatch, installed, overrides) is None
+
+
+@pytest.mark.parametrize(
+    ("installed", "overrides", "sentence"),
+    [
+        (
+            ["transformers"],
+            [PYTORCH],
+            "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+        (
+            ["torch"],
+            [PYTORCH, "device=cuda"],
+            "transformers is not installed; run `make setup`, or `pip install '.[ort-gpu]'`.",
+        ),
+        (
+            BASE,
+            [ORT],
+            "backends.ortmodule needs onnxruntime-training or onnxruntime-training-cpu, which is "
+            "not installed; run `make setup`, or `pip install '.[ort-cpu]'`, "
+            "or measure without it: backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            [*BASE, "onnxruntime-training-cpu"],
+            [ORT, "device=cuda"],
+            "backends.ortmodule needs onnxruntime-training, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-gpu]'`, "
+            "or measure without it: backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            [*BASE, "onnxruntime-training-cpu", "onnxruntime"],
+            [ORT],
+            "onnxruntime is installed beside ONNX Runtime Training and overwrites its module; "
+            "run `pip uninstall onnxruntime`, "
+            "then `pip install '.[ort-cpu]'` with --force-reinstall.",
+        ),
+        (
+            BASE,
+            [ZERO, "reference=pytorch_zero1"],
+            "backends.pytorch_zero1.sharding=zero1 needs deepspeed, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str], sentence: str
+) -> None:
+    assert check_with(monkeypatch, installed, overrides) == sentence
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+KNOWN_BACKENDS = ", ".join(BACKENDS)
+TWICE = (
+    "backend=[pytorch,pytorch] names pytorch twice, which Hydra would run once; "
+    "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does."
+)
+REFUSED = [
+    # unknown keys
+    (["seedd=1"], "seedd is not a key of the configuration; did you mean seed?"),
+    (["+seedd=1"], "seedd is not a key of the configuration; did you mean seed?"),
+    (["backand=[pytorch]"], "backand is not a key of the configuration; did you mean backend?"),
+    (
+        ["measure.round=3"],
+        "measure.round is not a key of the configuration; did you mean measure.rounds?",
+    ),
+    (
+        ["adam.momentum=0"],
+        "adam.momentum is not a key of the configuration; "
+        "adam has lr, beta1, beta2, eps, weight_decay.",
+    ),
+    (
+        ["backends.pytorch.engin=eager"],
+        "backends.pytorch.engin is not a key of the configuration; "
+        "did you mean backends.pytorch.engine?",
+    ),
+    (
+        ["backends.other.engine=eager"],
+        "backends.other is not among the chosen backends (pytorch, ortmodule, ortmodule_zero1); "
+        "add other to backend=[…].",
+    ),
+    (
+        ["model.config.hidden_act=relu"],
+        "model.config.hidden_act is not set so far; write +model.config.hidden_act=… to add it.",
+    ),
+    # wrong types
+    (["seed=abc"], "seed must be a whole number, not abc."),
+    (["measure.rounds=2.5"], "measure.rounds must be a whole number, not 2.5."),
+    (["adam.lr=fast"], "adam.lr must be a number, not fast."),
+    (["seed=null"], "seed must have a value, not null."),
+    (["backends=[pytorch]"], "backends is made of the chosen files; choose them with backend=[…]."),
+    # missing values
+    (["seed=???"], "seed has no value; set seed=… or write it in the YAML file."),
+    (["~seed"], "seed has no value; set seed=… or write it in the YAML file."),
+    (
+        ["backend=[]"],
+        "backend=[] names no backend; choose at least one, as in backend=[pytorch,ortmodule].",
+    ),
+    # choices
+    (["model=bort"], f"model=bort does not exist; choose from: {', '.join(MODELS)}."),
+    (["model=3"], f"model=3 does not exist; choose from: {', '.join(MODELS)}."),
+    (["backend=[pytorch,jax]"], f"backend=jax does not exist; choose from: {KNOWN_BACKENDS}."),
+    (["backend="], f"backend= does not exist; choose from: {KNOWN_BACKENDS}."),
+    (["precision=bf16"], "precision=bf16 does not exist; choose from: fp32, tf32."),
+    (
+        ["experiment=none"],
+        f"experiment=none does not exist; choose from: {', '.join(shipped('experiment'))}.",
+    ),
+    (["backend=null"], "backend=null chooses nothing; leave it out to get the default."),
+    (["~backend"], "~backend would leave no backend; choose one with backend=…."),
+    (["backend=[pytorch,pytorch]"], TWICE),
+    (
+        ["+backend=[pytorch_again]"],
+        "+backend=[pytorch_again] would add to the default; "
+        "name all that you want in backend=…, without +.",
+    ),
+    (
+        ["model=[bert-tiny,gpt2]"],
+        "model=[bert-tiny,gpt2] is a list, but a comparison has one model; "
+        "compare several with --multirun model=bert-tiny,gpt2.",
+    ),
+    # impossible values
+    (["micro_batch=0"], "micro_batch must be at least 1, not 0."),
+    (["adam.lr=nan"], "adam.lr must be at least 0, not nan."),
+    (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
+    (["attention=flash"], "attention=flash is not known; choose one of: eager, sdpa."),
+    (
+        ["backends.pytorch.sharding=fsdp"],
+        "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, zero1.",
+    ),
+    (
+        ["backend=[pytorch_fused,ortmodule]"],
+        "reference=pytorch is not among the chosen backends (pytorch_fused, ortmodule); "
+        "add it to backend=[…] or choose another reference.",
+    ),
+    (
+        ["precision=tf32", "device=cpu"],
+        "precision=tf32 exists on CUDA devices only; choose precision=fp32.",
+    ),
+    (
+        ["seq_len=513", "model=bert-tiny"],
+        "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; "
+        "choose a shorter one.",
+    ),
+    (
+        ["seq_len=1025", "model=gpt2"],
+        "seq_len=1025 is longer than the 1024 positions of model.name=gpt2; choose a shorter one.",
+    ),
+    # the overrides themselves
+    (
+        ["seed"],
+        "seed is not an override; write key=value, or key=[a,b] for a list, "
+        "in quotes if the shell could take offence.",
+    ),
+    (["=3"], "=3 has no key; write key=value."),
+    (["+seed=1"], "seed is set already; write seed=… without +."),
+    (["seed=1,2"], "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
+    (["seed=${nothing}"], "seed: interpolation key 'nothing' not found."),
+    (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath: nowhere is not a folder."),
+]
+
+
+@pytest.mark.parametrize(("overrides", "sentence"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_refused_in_one_sentence(
+    no_gpu: None, overrides: list[str], sentence: str
+) -> None:
+    assert refusal(*overrides) == sentence
+
+
+# --- a user's own files ---------------------------------------------------------------------------
+
+OWN_MODEL = """
+name: mine
+task: causal-lm
+architecture: gpt2
+config: {n_layer: 1}
+parameters: 10
+source: nowhere
+micro_batch: 2
+seq_len: 16
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    return tmp_path
+
+
+def test_a_folder_of_the_user_adds_models(folder: Path) -> None:
+    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    config = compose([f"hydra.searchpath=[file://{folder}]", "model=mine"])
+    assert (config.model.name, config.seq_len, config.model.pretrained) == ("mine", 16, None)
+
+
+def test_the_choices_include_the_users(folder: Path) -> None:
+    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    choices = ", ".join(sorted([*MODELS, "mine"]))
+    assert refusal(f"hydra.searchpath=[file://{folder}]", "model=min") == (
+        f"model=min does not exist; choose from: {choices}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            OWN_MODEL.replace("gpt2", "[gpt2]"),
+            "model/mine.yaml: model.architecture: cannot convert",
+        ),
+        (
+            OWN_MODEL.replace("seq_len: 16", "seq_len: long"),
+            "model/mine.yaml: model.seq_len must be a whole number, not long.",
+        ),
+        (
+            OWN_MODEL + "layers: 3",
+            "model/mine.yaml: model.layers is not a key of the configuration; model has name, ",
+        ),
+        (
+            OWN_MODEL.replace("task: causal-lm", ""),
+            "model.task has no value; set model.task=… or write it in the YAML file.",
+        ),
+        (
+            OWN_MODEL.replace("causal-lm", "poetry"),
+            "model.task=poetry is not known; choose one of: masked-lm, causal-lm.",
+        ),
+        (OWN_MODEL + "  - :", "mapping values are not allowed here"),
+        ("- a", "model/mine.yaml: Invalid type assigned: list"),
+    ],
+)
+def test_a_mistake_in_the_users_file_names_key_or_place(
+    folder: Path, text: str, sentence: str
+) -> None:
+    (folder / "model/mine.yaml").write_text(text)
+    said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
+    assert said.startswith(sentence)
+    assert "\n" not in said
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
+    config = compose(["+model.config.rope={type: linear, factors: [1, 2]}"])
+    parts = [config, config.backends, config.model.config, config.model.config["rope"]]
+    assert [type(part) for part in parts] == [Config, dict, dict, dict]
+    assert type(config.model.config["rope"]["factors"]) is list
+
+
+def test_where_files_go_is_not_measured() -> None:
+    elsewhere = compose(["results_dir=a", "reports_dir=b"])
+    assert measured(elsewhere) == measured(compose())
+    assert measured(compose(["seed=1"])) != measured(compose())
+
+
+def test_composing_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, bench.config, bench.naming; bench.config.compose(); "
+        "print({'torch', 'transformers', 'onnxruntime', 'pandas', 'matplotlib'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,58 @@
+"""Orders, core shares and block lengths."""
+
+from collections import Counter
+
+import pytest
+
+from bench import plan
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: int) -> None:
+    orders = plan.balanced_orders(NAMES[:count], 4 * count)
+    for start in range(0, 4 * count, count):
+        for place in range(count):
+            stood = [order[place] for order in orders[start : start + count]]
+            assert sorted(stood) == NAMES[:count]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_each_backend_follows_each_other_equally_often(count: int) -> None:
+    orders = plan.balanced_orders(NAMES[:count], 2 * count)
+    follows = Counter(pair for order in orders for pair in zip(order, order[1:], strict=False))
+    assert len(follows) == count * (count - 1)
+    assert set(follows.values()) == {2}
+
+
+def test_one_backend_alone_has_one_order() -> None:
+    assert plan.balanced_orders(["a"], 3) == [("a",)] * 3
+
+
+def test_the_design_runs_on_from_launch_to_launch() -> None:
+    launches = plan.launch_orders(["a", "b", "c"], launches=3, rounds=5)
+    assert [len(orders) for orders in launches] == [5, 5, 5]
+    assert sum(launches, []) == plan.balanced_orders(["a", "b", "c"], 15)
+    places = Counter((place, name) for order in sum(launches, []) for place, name in enumerate(order))
+    assert set(places.values()) == {5}
+
+
+def test_with_one_resident_group_the_order_of_the_groups_alternates() -> None:
+    assert plan.group_orders(["a", "b"], 3) == [("a", "b"), ("b", "a"), ("a", "b")]
+
+
+def test_ranks_get_neighbouring_cores_of_their_own() -> None:
+    assert plan.core_shares([0, 2, 4, 6], world_size=2, threads=2) == [(0, 2), (4, 6)]
+
+
+def test_ranks_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 ranks of 2 threads do not fit on 3 cores"):
+        plan.core_shares([0, 1, 2], world_size=2, threads=2)
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.3, 7), (0.5, 4), (5.0, 1)])
+def test_a_block_has_the_whole_number_of_steps_nearest_to_its_length(
+    seconds: float, steps: int
+) -> None:
+    assert plan.steps_per_block(seconds, 2.0) == steps

@@ -1,0 +1,318 @@
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from factories import block, comparison, failed, record, with_environment, workload
+from rich.console import Console
+
+from bench import report, results
+from bench.records import Phase, Record
+from bench.report import __main__ as command
+from bench.report import style, table, text
+
+ROOT = Path(__file__).parents[1]
+
+SECONDS = {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
+
+GOLDEN = """\
+# bert-tiny-cpux2
+
+![Throughput of each backend relative to the reference](bert-tiny-cpux2.svg)
+
+| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | set-up s | \
+first step s | break-even steps | loss difference | status |
+| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |
+| pytorch | eager + adamw + ddp | 80.00 | 1.000× | reference | 500.0 | 4.00 | 1.00 | – | 0 | ok |
+| ortmodule | ortmodule + adamw_fused + ddp | 100.0 | 1.250× [1.250, 1.250] | faster | 500.0 | \
+4.00 | 28.0 | 675 | 1e-06 | ok |
+| ortmodule_zero1 | ortmodule + adamw_fused + zero1 | – | unsupported | – | – | – | – | – | – | \
+unsupported |
+
+- ortmodule_zero1: unsupported: no kernel for \\| or \\`x\\`, &lt;b&gt; on two lines
+
+- bert-tiny (masked-lm), 4,416,698 parameters, batch 4 × accumulation 2 × 2 ranks = 16, \
+length 128, padding share 0.25, fp32, eager attention
+- cpu: Example CPU (2 cores), 2 ranks × 1 thread, tuned allocator
+- deepspeed 0.16.9, onnxruntime-training-cpu 1.19.2, torch 2.6.0, transformers 4.49.0, stack ort, \
+commit 0123456789ab, 2026-11-20
+- 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, geometric mean over \
+rounds and launches; 95 % confidence interval: Student's t over the launch means. Peak memory is \
+that of the timed blocks.
+"""
+
+
+def golden_records() -> list[Record]:
+    late = Phase(seconds=(28.0, 1.0), host_peak_bytes=(0, 0))
+    return [
+        *comparison({"pytorch": SECONDS["pytorch"]}),
+        *comparison({"ortmodule": SECONDS["ortmodule"]}, first_step=late),
+        failed("ortmodule_zero1", "unsupported", "no kernel for | or `x`,\n<b> on two lines"),
+    ]
+
+
+def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> Path:
+    path = folder / "results" / f"{stem}.csv"
+    results.write(path, records)
+    return path
+
+
+def printed(records: list[Record]) -> str:
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(table.terminal(results.frame(records)))
+    return capture.get()
+
+
+def svg_texts(path: Path) -> list[str]:
+    """Every text of the picture, in order."""
+    root = ElementTree.parse(path).getroot()
+    return [
+        "".join(node.itertext()).strip() for node in root.iter("{http://www.w3.org/2000/svg}text")
+    ]
+
+
+# The page
+
+
+def test_the_page_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
+    page, _, _ = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
+    assert page.read_text(encoding="utf-8") == GOLDEN
+
+
+def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
+    records = with_environment(
+        comparison(SECONDS, device="cuda"),
+        gpus=[{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}],
+    )
+    page = table.markdown(results.frame(records), "x.svg")
+    assert "| device peak MiB |" in page
+    assert "cuda: 2 × NVIDIA H200, 2 ranks × 1 thread" in page
+
+
+def test_a_bare_environment_is_tolerated() -> None:
+    page = table.markdown(results.frame(comparison(SECONDS, environment={})), "x.svg")
+    assert "- cpu: CPU, 2 ranks × 1 thread, tuned allocator" in page
+    assert "- stack ort, commit 0123456789ab, 2026-11-20" in page
+
+
+def test_a_commit_is_shortened_and_stays_marked_as_dirty() -> None:
+    rows = results.frame(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
+    assert "commit 0123456789ab-dirty" in text.versions(rows)
+
+
+def test_launches_of_unequal_length_are_counted_in_all() -> None:
+    rows = results.frame(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
+    assert text.extent(rows) == "2 launches, 3 rounds in all"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("<script>", "&lt;script&gt;"),
+        ("a & b", "a &amp; b"),
+        ("`code`", r"\`code\`"),
+        ("one\ntwo", "one two"),
+        ("*bold* _it_ snake_case", r"\*bold\* \_it\_ snake_case"),
+        ("[link](http://x)", r"[link\](http://x)"),
+        ("back\\slash", r"back\\slash"),
+        ("\x1b[31mred\x1b[0m\x07", "red"),
+    ],
+)
+def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) -> None:
+    assert text.escaped(foreign) == shown
+
+
+def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:
+    records = comparison({"pytorch": [[2.0]], "ort|module\n`x`": [[1.5]]})
+    lines = table.markdown(results.frame(records), "x.svg").splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 4
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {12}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "–"), (0.123456, "0.123"), (7.654321, "7.654"), (80.0, "80.00"), (123456.7, "123,457")],
+)
+def test_a_figure_has_about_four_digits_and_a_missing_one_a_dash(
+    value: float | None, shown: str
+) -> None:
+    assert text.number(value) == shown
+
+
+# The terminal
+
+
+def test_the_terminal_table_shows_verdicts_statuses_and_messages() -> None:
+    shown = printed(golden_records())
+    for words in (
+        "1.250× faster",
+        "[1.250, 1.250]",
+        "unsupported",
+        "675",
+        "no kernel for | or `x`",
+    ):
+        assert words in shown
+
+
+def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> None:
+    late = Phase(seconds=(12345.6,), host_peak_bytes=(None,))
+    names = ["pytorch", "ortmodule_zero1_with_a_rather_long_name_that_goes_on", "compile"]
+    records = comparison(
+        {name: [[2.0 + 0.3 * n], [2.1], [2.6]] for n, name in enumerate(names)},
+        setup=late,
+        loss_difference=1.2345e-11,
+        workload=workload(model="a-model-with-a-name" * 8),
+    )
+    records.append(failed("ortmodule", "unsupported", "a long reason " * 20))
+    shown = printed(records)
+    assert max(map(len, shown.splitlines())) <= 100
+    for words in ("inconclusive", "unsupported", "12,346", "1.2e-11"):
+        assert words in shown
+
+
+# The figure
+
+
+def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path) -> None:
+    _, svg, png = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
+    texts = svg_texts(svg)
+    for words in (
+        "bert-tiny, masked-lm, global batch 16 × length 128, fp32",
+        "pytorch",
+        "1.000×",
+        "reference",
+        "ortmodule",
+        "1.250×",
+        "faster",
+        "[1.250, 1.250]",
+        "ortmodule_zero1",
+        "unsupported",
+        "throughput relative to pytorch (×)",
+    ):
+        assert words in texts
+    assert any("Example CPU (2 cores), 2 ranks × 1 thread" in words for words in texts)
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_bars_start_at_zero(tmp_path: Path) -> None:
+    _, svg, _ = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
+    assert "0.0" in svg_texts(svg)
+
+
+def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path: Path) -> None:
+    records = [failed("pytorch", "oom", "no memory"), *comparison({"ortmodule": [[1.5]]})]
+    _, svg, _ = report.render(save(tmp_path, records), tmp_path / "reports")
+    texts = svg_texts(svg)
+    assert "oom" in texts
+    assert "no speed-up: the reference pytorch is oom" in " ".join(texts)
+    assert not any(re.fullmatch(r"\d\.\d{3}×", words) for words in texts)
+
+
+def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
+    records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
+    _, svg, _ = report.render(save(tmp_path, records), tmp_path / "reports")
+    assert "the variation between launches is not in the interval" in " ".join(svg_texts(svg))
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
+    path = save(tmp_path, golden_records())
+    first = [file.read_bytes() for file in report.render(path, tmp_path / "one")]
+    second = [file.read_bytes() for file in report.render(path, tmp_path / "two")]
+    assert first == second
+
+
+@pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "x" * 70, "\x1b[31mred\x00", "a\nb"])
+def test_any_name_gives_a_wellformed_figure_without_a_warning(
+    tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]})
+    _, svg, _ = report.render(save(tmp_path, records), tmp_path / "reports")
+    shown = text.one_line(name)
+    assert shown in "".join(svg_texts(svg)).replace("\n", "")
+    assert not recwarn.list
+
+
+def test_an_infinite_interval_and_a_single_round_are_drawn(tmp_path: Path) -> None:
+    far = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]})
+    lone = comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})
+    for records, shown in ((far, "[0.000, inf]"), (lone, "no interval")):
+        _, svg, _ = report.render(save(tmp_path, records), tmp_path / "reports")
+        assert shown in svg_texts(svg)
+
+
+def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None:
+    assert style.look("never heard of") == style.look("never heard of")
+    known = [style.look(name) for name in ("pytorch", "ortmodule", "ortmodule_zero1")]
+    assert len({colour for colour, _ in known}) == 3
+    assert len({hatch for _, hatch in known}) == 3
+
+
+# The command
+
+
+def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, golden_records(), "a")
+    save(tmp_path, golden_records(), "c")
+    (tmp_path / "results" / "b.csv").write_text("half")
+    out = tmp_path / "reports"
+    assert command.main([str(tmp_path / "results"), "--out", str(out)]) == 2
+    assert sorted(path.name for path in out.iterdir()) == [
+        f"{stem}.{kind}" for stem in "ac" for kind in ("md", "png", "svg")
+    ]
+    error = capsys.readouterr().err
+    assert "b.csv is damaged" in error
+    assert error.count("\n") == 1
+
+
+def test_only_one_comparison_is_rendered_if_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, golden_records(), "a")
+    path = save(tmp_path, golden_records(), "b")
+    out = tmp_path / "reports"
+    assert command.main([str(path.parent), "--out", str(out), "--only", "b"]) == 0
+    assert {path.stem for path in out.iterdir()} == {"b"}
+    assert command.main([str(path.parent), "--out", str(out), "--only", "z"]) == 2
+    assert "--only z is not there; choose one of: a, b" in capsys.readouterr().err
+
+
+def test_a_folder_without_results_is_one_sentence_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "holds no results file" in capsys.readouterr().err
+
+
+def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
+    code = (
+        "import time; start = time.perf_counter()\n"
+        "import bench.compare, bench.report, bench.report.__main__, sys\n"
+        "heavy = {'torch', 'matplotlib', 'transformers', 'onnxruntime', 'deepspeed', 'hydra'}\n"
+        "print(time.perf_counter() - start, *sorted(heavy & set(sys.modules)))"
+    )
+    command_line = [sys.executable, "-c", code]
+    runs = [subprocess.check_output(command_line, cwd=ROOT, text=True).split() for _ in range(3)]
+    assert [imported for _, *imported in runs] == [[], [], []]
+    assert min(float(seconds) for seconds, *_ in runs) < 1.5  # the quickest: other work may run
+
+
+def test_the_table_does_not_need_matplotlib() -> None:
+    code = (
+        "import sys; sys.path.insert(0, 'tests')\n"
+        "from factories import record; from bench import results; from bench.report import table\n"
+        "table.terminal(results.frame([record()])); assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:
+    blocks = tuple(block(n, cpu_seconds=(9.0 if n == 1 else 2.0, 2.0)) for n in range(1, 5))
+    page = table.markdown(results.frame([record(blocks=blocks)]), "x.svg")
+    assert "- pytorch: 1 of 4 blocks invalid and left out" in page
