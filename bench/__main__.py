@@ -5,6 +5,7 @@ or the configuration is wrong, 130 after Ctrl-C. This is the one place that prin
 """
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,18 +16,11 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from bench.config import (
-    CONF,
-    available_cores,
-    check_machine,
-    check_overrides,
-    check_packages,
-    load,
-    refusals,
-    register,
-)
+from bench.compose import check_overrides, load, register
 from bench.errors import UserError
+from bench.machine import available_cores, check_machine, check_packages
 from bench.naming import stem
+from bench.refusals import CONF, refusals
 from bench.telemetry.gpus import short_name, visible_gpus
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -36,7 +30,7 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
     outcome = Outcome()
-    overrides = [word for word in sys.argv[1:] if "=" in word and not word.startswith("-")]
+    overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
     try:
         with refusals(overrides):

@@ -91,11 +91,7 @@ class Stage:
 
     def unproven(self, env: Path) -> list[str]:
         """Return what this stage should have left behind and did not."""
-        return [
-            pattern
-            for pattern in self.proof
-            if not any(path.exists() for path in env.glob(pattern))
-        ]
+        return [pattern for pattern in self.proof if not any(path.exists() for path in env.glob(pattern))]
 
 
 @dataclass(frozen=True)
@@ -164,9 +160,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
         ),
         Stage(
             name="ortmodule",
-            commands=(
-                (python, "-m", "onnxruntime.training.ortmodule.torch_cpp_extensions.install"),
-            ),
+            commands=((python, "-m", "onnxruntime.training.ortmodule.torch_cpp_extensions.install"),),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=(f"{extensions}/aten_op_executor*.so", f"{extensions}/torch_interop_utils*.so"),
             tools=("g++",),
@@ -276,7 +270,11 @@ def perform(stage: Stage, checkout: Path, env: Path, lock: int) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-    variables = {**os.environ, **dict(stage.variables)}
+    # What a killed pip leaves in its temporary folder is some GB: it lies where the next call clears it.
+    scratch = env / "setup-tmp"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    variables = {**os.environ, "TMPDIR": str(scratch), **dict(stage.variables)}
     variables["PATH"] = f"{env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     log = stage.log(env)
     with log.open("wb") as output:
@@ -288,11 +286,10 @@ def perform(stage: Stage, checkout: Path, env: Path, lock: int) -> None:
                 raise failure(stage, log, f"its command ended with status {status}")
     if missing := stage.unproven(env):
         raise failure(stage, log, f"it left no {missing[0]}")
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
-def run(
-    command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int
-) -> int:
+def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int) -> int:
     """Run a command and return its exit status; an interrupt ends it with all that it started.
 
     It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
@@ -330,9 +327,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def failure(stage: Stage, log: Path, what: str) -> SetupFailed:
     """Return the error of a stage: the end of its log, then one sentence."""
     tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-    sentence = (
-        f"The set-up stopped in {stage.name}: {what} ({stage.remedy}; the whole log is {log})."
-    )
+    sentence = f"The set-up stopped in {stage.name}: {what} ({stage.remedy}; the whole log is {log})."
     return SetupFailed("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
@@ -377,11 +372,7 @@ def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
         SetupFailed: if there is none; it says what each candidate lacks.
     """
     refused = []
-    on_path = (
-        str(Path(folder, f"python{version}"))
-        for version in versions
-        for folder in os.get_exec_path()
-    )
+    on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
     for candidate in (sys.executable, *on_path):
         # Most do not exist, and one that does may be a shim that starts nothing.
         with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
@@ -409,9 +400,7 @@ def minor(version: str) -> str:
 def device_here() -> str:
     """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu"."""
     try:
-        listed = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False
-        )
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "cpu"
     return "cuda" if listed.returncode == 0 and "GPU " in listed.stdout else "cpu"

@@ -142,9 +142,7 @@ def _unequal_hardware(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         "cpu model": [results.entry(side, "cpu", "model") for side in (old, now)],
         "gpu names": [results.gpu_names(side) for side in (old, now)],
     }
-    return [
-        f"{key} ({sides[0]}, {sides[1]})" for key, sides in named.items() if sides[0] != sides[1]
-    ]
+    return [f"{key} ({sides[0]}, {sides[1]})" for key, sides in named.items() if sides[0] != sides[1]]
 
 
 def environment_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -182,9 +180,7 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 def shown(title: str, changes: list[Change], differences: list[str]) -> Group:
     """The table of one pair of files and what differs between them, at most 100 columns wide."""
-    table = Table(
-        title=Text(text.one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH
-    )
+    table = Table(title=Text(text.one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
     table.add_column("backend", overflow="fold")
     for header in (
         "base\nsamples/s",
@@ -227,16 +223,12 @@ def _pairs(options: argparse.Namespace) -> list[Pair]:
     """Every pair that was asked for; a file that was never committed is named and left out."""
     if options.base:
         title = f"{options.base.name}, then {options.new.name}"
-        return [
-            Pair(title, partial(results.read, options.base), partial(results.read, options.new))
-        ]
+        return [Pair(title, partial(results.read, options.base), partial(results.read, options.new))]
     committed = _committed()
     pairs = []
     for file in results.files(Path(RESULTS)):
         if file.as_posix() in committed:
-            pairs.append(
-                Pair(file.stem, partial(_read_committed, file), partial(results.read, file))
-            )
+            pairs.append(Pair(file.stem, partial(_read_committed, file), partial(results.read, file)))
         else:
             print(f"{file.as_posix()} is new: there is no committed version to compare with")
     return pairs

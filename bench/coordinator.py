@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from bench.launch.environment import worker_environment
 from bench.launch.group import Group
 from bench.parity import check_losses
 from bench.progress import Bar
-from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.records import PARITY_LAUNCH, Block, Phase, Record, Workload
+from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
 from bench.telemetry.gpus import short_name, visible_gpus
 
@@ -52,17 +52,18 @@ def run(config: Config, stem: str) -> list[str]:
 class Comparison:
     """The state of one comparison: its records so far, and what every launch of it needs."""
 
-    def __init__(
-        self, config: Config, stem: str, start_group: Callable[..., Group] = Group
-    ) -> None:
+    def __init__(self, config: Config, stem: str, start_group: Callable[..., Group] = Group) -> None:
         self.config = config
         self.start_group = start_group
         self.stem = stem
-        started = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         self.folder = Path(config.results_dir).resolve() / "runs" / stem / started
         self.initial_state = self.folder / "initial.safetensors"
         self.csv = Path(config.results_dir) / f"{stem}.csv"
-        self.names = [config.reference, *(name for name in config.backends if name != config.reference)]
+        self.names = [
+            config.reference,
+            *(name for name in config.backends if name != config.reference),
+        ]
         self.records: dict[tuple[int, str], Record] = {}
         self.steps: int | None = None  # of a timed block, found once
         self.parity_losses: dict[str, tuple[float, ...]] = {}
@@ -100,7 +101,8 @@ class Comparison:
     def failures(self) -> list[str]:
         """One line for each launch that was not ok."""
         return [
-            f"{self.stem}: {record.backend}, {self._launch_name(record.launch)}: {record.status}: {record.message}"
+            f"{self.stem}: {record.backend}, {self._launch_name(record.launch)}: "
+            f"{record.status}: {record.message}"
             for record in self.records.values()
             if record.status != "ok"
         ]
@@ -180,9 +182,7 @@ class Comparison:
 
     # --- timed launches -------------------------------------------------------------------------------
 
-    def run_launch(
-        self, bar: Bar, number: int, names: Sequence[str], rounds: Sequence[plan.Order]
-    ) -> None:
+    def run_launch(self, bar: Bar, number: int, names: Sequence[str], rounds: Sequence[plan.Order]) -> None:
         """Start the groups of `names`, time their blocks round by round, end them."""
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
@@ -276,9 +276,9 @@ class Comparison:
             group = groups.pop(name, None) if groups is not None else None
             if group is not None:
                 group.close()
-            log = self._group_folder(name, number) / "log.txt"
-            (log.parent / "error.txt").parent.mkdir(parents=True, exist_ok=True)
-            (log.parent / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
+            folder = self._group_folder(name, number)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
             self._update(
                 name,
                 number,
@@ -359,7 +359,7 @@ class Comparison:
             sharding=backend.sharding,
             launch=number,
             status="ok",
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             git_commit=self.commit,
             stack=self.environment["stack"],
             device=short_name(self.gpus[0].name) if self.gpus else "cpu",
@@ -410,9 +410,7 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 
 def phase(answers: Sequence[Message]) -> Phase:
     """A phase from the answers of every rank."""
-    return Phase(
-        seconds=per_rank(answers, "seconds"), host_peak_bytes=per_rank(answers, "host_peak_bytes")
-    )
+    return Phase(seconds=per_rank(answers, "seconds"), host_peak_bytes=per_rank(answers, "host_peak_bytes"))
 
 
 def mean_losses(answers: Sequence[Message]) -> list[float]:

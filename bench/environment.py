@@ -38,9 +38,7 @@ def collect() -> dict[str, Any]:
         "packages": packages,
         "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "gpus": [
-            {"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus
-        ],
+        "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
         "driver": gpus[0].driver if gpus else None,
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
@@ -88,7 +86,11 @@ def _sources() -> Iterable[Path]:
 def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=20, check=False
+            ["git", "-C", str(ROOT), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

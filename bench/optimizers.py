@@ -9,9 +9,7 @@ from bench.config import Adam
 from bench.errors import LaunchFailed
 
 
-def build(
-    name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam
-) -> torch.optim.Optimizer:
+def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> torch.optim.Optimizer:
     """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`."""
     hyperparameters: dict[str, Any] = {
         "lr": adam.lr,

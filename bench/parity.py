@@ -16,9 +16,7 @@ def check_losses(losses: Sequence[float], reference: Sequence[float], tolerance:
     """
     if not all(math.isfinite(loss) for loss in losses):
         raise LaunchFailed("diverged", "the loss is not finite with dropout off")
-    difference = max(
-        abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, reference, strict=True)
-    )
+    difference = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, reference, strict=True))
     if difference > tolerance:
         raise LaunchFailed(
             "diverged",

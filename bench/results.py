@@ -341,6 +341,4 @@ def _check(table: pd.DataFrame, name: str) -> None:
 
 
 def _damaged(name: str, what: str) -> UserError:
-    return UserError(
-        f"{name} is damaged: {what}; restore it with `git checkout`, or measure it again"
-    )
+    return UserError(f"{name} is damaged: {what}; restore it with `git checkout`, or measure it again")

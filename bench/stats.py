@@ -143,16 +143,12 @@ def verdict(speedup: Speedup, margin: float) -> str:
     return "inconclusive"
 
 
-def _speedup(
-    centre: float, half: float | None, launches: int, rounds: int, note: str = ""
-) -> Speedup:
+def _speedup(centre: float, half: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
     low = high = None
     if half is not None:
         with np.errstate(over="ignore"):  # two far launches: an infinite end is the truth
             low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
-    return Speedup(
-        ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note
-    )
+    return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
 def _t(freedom: float) -> float:

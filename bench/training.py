@@ -1,4 +1,4 @@
-"""One rank's training: built from a spec, stepped over its batches. Knows torch; knows no sockets, no files of results."""
+"""One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
 
 import itertools
 from collections.abc import Iterator
@@ -50,9 +50,7 @@ class Training:
         self.sharding = sharding.make(
             spec.sharding,
             module,
-            build_optimizer=lambda parameters: optimizers.build(
-                spec.optimizer, parameters, spec.adam
-            ),
+            build_optimizer=lambda parameters: optimizers.build(spec.optimizer, parameters, spec.adam),
             device=self.device,
             micro_batch=spec.micro_batch,
             grad_accum=spec.grad_accum,

@@ -96,9 +96,7 @@ class Rank:
             "torch_peak_allocated_bytes": allocated,
             "torch_peak_reserved_bytes": reserved,
             "device_used_bytes": self.meter.used_bytes(),
-            "energy_joules": (
-                None if energy is None or energy_after is None else energy_after - energy
-            ),
+            "energy_joules": (None if energy is None or energy_after is None else energy_after - energy),
         }
 
     def use_first_batches(self, count: int) -> dict[str, Any]:

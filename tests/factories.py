@@ -113,9 +113,7 @@ def comparison(seconds: dict[str, list[list[float]]], **changes: Any) -> list[Re
 
 
 def _blocks(rounds: list[float], place: int) -> tuple[Block, ...]:
-    return tuple(
-        block(number, value, position=place) for number, value in enumerate(rounds, start=1)
-    )
+    return tuple(block(number, value, position=place) for number, value in enumerate(rounds, start=1))
 
 
 def with_environment(records: list[Record], **changes: Any) -> list[Record]:

@@ -41,9 +41,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
         groups = {name: stack.enter_context(comparison._start(name, 0)) for name in ALL}
-        built = {
-            name: group.request("build", started=group.started) for name, group in groups.items()
-        }
+        built = {name: group.request("build", started=group.started) for name, group in groups.items()}
         first = {name: group.request("first_step") for name, group in groups.items()}
         yield Running(groups, built, first)
         for group in groups.values():
@@ -116,9 +114,7 @@ class TestRunning:
                 for thread in threads:
                     assert os.sched_getaffinity(int(thread.name)) == {cores[rank]}
 
-    def test_ranks_see_different_batches_and_start_from_the_same_weights(
-        self, running: Running
-    ) -> None:
+    def test_ranks_see_different_batches_and_start_from_the_same_weights(self, running: Running) -> None:
         for rank in range(2):
             losses = [running.first[name][rank]["losses"][0] for name in ALL]
             assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)

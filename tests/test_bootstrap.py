@@ -96,9 +96,7 @@ def test_a_change_that_failed_and_was_taken_back_leaves_nothing_of_it(
     assert len(ran(tmp_path)) == 3
 
 
-def test_another_definition_redoes_a_stage_but_other_prose_does_not(
-    three: Stack, tmp_path: Path
-) -> None:
+def test_another_definition_redoes_a_stage_but_other_prose_does_not(three: Stack, tmp_path: Path) -> None:
     venv, packages, built = three.stages(tmp_path, tmp_path, Choice("", "", ""))
     reworded = dataclasses.replace(packages, does="the same", remedy="as before")
     set_up(stack_of(venv, reworded, built), tmp_path)
@@ -143,8 +141,7 @@ def test_a_failing_stage_ends_with_its_log_and_one_sentence_and_is_not_stamped(
     assert [int(line) for line in tail] == list(range(110, 140))
     log = tmp_path / ".venv" / "setup-counting.log"
     assert sentence == (
-        "The set-up stopped in counting: its command ended with status 1"
-        f" (mend it; the whole log is {log})."
+        f"The set-up stopped in counting: its command ended with status 1 (mend it; the whole log is {log})."
     )
     assert "seq 100 139" in log.read_text().splitlines()[0]
 
@@ -164,6 +161,17 @@ def test_a_missing_compiler_is_told_before_anything_runs(tmp_path: Path) -> None
     with pytest.raises(SetupFailed, match=r"g\+\+-of-nobody was not found: install it"):
         set_up(stack, tmp_path, "cpu")
     assert not (tmp_path / "ran").exists()
+
+
+def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path: Path) -> None:
+    stack = stack_of(shell("big", 'echo "$TMPDIR" > where; touch "$TMPDIR/$$"; [ -e mended ]'))
+    with pytest.raises(SetupFailed):
+        set_up(stack, tmp_path, "cpu")
+    where = Path((tmp_path / "where").read_text().strip())
+    assert where.parent == tmp_path / ".venv"
+    (tmp_path / "mended").touch()
+    set_up(stack, tmp_path)
+    assert not where.exists()
 
 
 def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> None:
@@ -230,9 +238,7 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     first.send_signal(number)
     output, _ = first.communicate(timeout=30)
     assert first.returncode == 130
-    assert output.splitlines()[-1] == (
-        "The set-up was interrupted; `make setup` goes on from there."
-    )
+    assert output.splitlines()[-1] == ("The set-up was interrupted; `make setup` goes on from there.")
     [command] = ran(checkout)
     with pytest.raises(ProcessLookupError):
         os.kill(int(command), 0)
@@ -306,9 +312,7 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(
     assert bootstrap.device_here() == device
 
 
-def test_without_a_driver_the_device_is_the_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_driver_the_device_is_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert bootstrap.device_here() == "cpu"
 
@@ -319,9 +323,7 @@ def test_the_running_python_is_taken_if_it_is_supported() -> None:
     assert path == os.path.realpath(sys.executable)
 
 
-def test_a_python_that_does_not_start_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shims, real = tmp_path / "shims", tmp_path / "real"
     fake(shims, "python3.99", "echo 'command not found'; exit 127")
     fake(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")

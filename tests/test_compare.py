@@ -94,9 +94,7 @@ def test_a_slowdown_that_noise_could_explain_is_fine(pair: Compare) -> None:
 def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_speedup() -> None:
     drift = 1.1
     base, new = (
-        results.frame(
-            comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)})
-        )
+        results.frame(comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)}))
         for f in (1.0, drift)
     )
     reference, mine = compare.compare(base, new, tolerance=0.02)
@@ -205,9 +203,7 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
         assert errors.count("\n") == 1
 
 
-def test_one_file_alone_is_a_usage_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_file_alone_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         compare.main([str(tmp_path / "a.csv")])
     assert caught.value.code == 2

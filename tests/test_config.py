@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from bench import config as configuration
-from bench.config import (
-    CONF,
-    Config,
-    check_machine,
-    check_packages,
-    compose,
-    measured,
-)
+from bench import machine as this_machine
+from bench.compose import compose
+from bench.config import Config, measured
 from bench.errors import UserError
+from bench.machine import check_machine, check_packages
+from bench.refusals import CONF
 
 
 def shipped(group: str) -> list[str]:
@@ -35,15 +32,15 @@ def refusal(*overrides: str) -> str:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen cores and four GPUs."""
-    monkeypatch.setattr(configuration, "available_cores", lambda: 16)
-    monkeypatch.setattr(configuration, "available_gpus", lambda: 4)
+    monkeypatch.setattr(this_machine, "available_cores", lambda: 16)
+    monkeypatch.setattr(this_machine, "available_gpus", lambda: 4)
 
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen cores and no GPU."""
-    monkeypatch.setattr(configuration, "available_cores", lambda: 16)
-    monkeypatch.setattr(configuration, "available_gpus", lambda: 0)
+    monkeypatch.setattr(this_machine, "available_cores", lambda: 16)
+    monkeypatch.setattr(this_machine, "available_gpus", lambda: 0)
 
 
 # --- what is shipped ------------------------------------------------------------------------------
@@ -101,9 +98,7 @@ def test_the_backends_keep_the_order_of_the_command_line() -> None:
     ("measure", "sizes"),
     [("quick", (2, 4, 4)), ("default", (3, 5, 8)), ("thorough", (6, 8, 20))],
 )
-def test_the_measures_differ_in_their_lengths_alone(
-    measure: str, sizes: tuple[int, int, int]
-) -> None:
+def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[int, int, int]) -> None:
     found = compose([f"measure={measure}"]).measure
     assert (found.launches, found.rounds, found.parity_steps) == sizes
     (found.launches, found.rounds, found.parity_steps) = (3, 5, 8)
@@ -127,17 +122,13 @@ def test_the_parameters_are_what_transformers_counts(model: str) -> None:
 
 def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(
-        type="cpu", world_size=2, threads=1, allocator="tuned"
-    )
+    assert config.device == configuration.Device(type="cpu", world_size=2, threads=1, allocator="tuned")
     assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 128)
 
 
 def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(
-        type="cuda", world_size=4, threads=4, allocator="tuned"
-    )
+    assert config.device == configuration.Device(type="cuda", world_size=4, threads=4, allocator="tuned")
     assert config.model.name == "bert-large"
 
 
@@ -152,7 +143,7 @@ def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None)
 
 
 def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuration, "available_cores", lambda: 1)
+    monkeypatch.setattr(this_machine, "available_cores", lambda: 1)
     assert compose(["device=cpu"]).device.world_size == 1
 
 
@@ -214,9 +205,7 @@ def test_more_ranks_or_threads_than_the_machine_has_are_refused(
 # --- packages -------------------------------------------------------------------------------------
 
 
-def check_with(
-    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]
-) -> str | None:
+def check_with(monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]) -> str | None:
     """What `check_packages` says where only these distributions (or modules) are installed."""
 
     def version(name: str) -> str:
@@ -321,13 +310,11 @@ REFUSED = [
     ),
     (
         ["adam.momentum=0"],
-        "adam.momentum is not a key of the configuration; "
-        "adam has lr, beta1, beta2, eps, weight_decay.",
+        "adam.momentum is not a key of the configuration; adam has lr, beta1, beta2, eps, weight_decay.",
     ),
     (
         ["backends.pytorch.engin=eager"],
-        "backends.pytorch.engin is not a key of the configuration; "
-        "did you mean backends.pytorch.engine?",
+        "backends.pytorch.engin is not a key of the configuration; did you mean backends.pytorch.engine?",
     ),
     (
         ["backends.other.engine=eager"],
@@ -366,8 +353,7 @@ REFUSED = [
     (["backend=[pytorch,pytorch]"], TWICE),
     (
         ["+backend=[pytorch_again]"],
-        "+backend=[pytorch_again] would add to the default; "
-        "name all that you want in backend=…, without +.",
+        "+backend=[pytorch_again] would add to the default; name all that you want in backend=…, without +.",
     ),
     (
         ["model=[bert-tiny,gpt2]"],
@@ -394,8 +380,7 @@ REFUSED = [
     ),
     (
         ["seq_len=513", "model=bert-tiny"],
-        "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; "
-        "choose a shorter one.",
+        "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; choose a shorter one.",
     ),
     (
         ["seq_len=1025", "model=gpt2"],
@@ -416,9 +401,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("overrides", "sentence"), REFUSED, ids=lambda value: str(value)[:40])
-def test_a_mistake_is_refused_in_one_sentence(
-    no_gpu: None, overrides: list[str], sentence: str
-) -> None:
+def test_a_mistake_is_refused_in_one_sentence(no_gpu: None, overrides: list[str], sentence: str) -> None:
     assert refusal(*overrides) == sentence
 
 
@@ -483,9 +466,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
         ("- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )
-def test_a_mistake_in_the_users_file_names_key_or_place(
-    folder: Path, text: str, sentence: str
-) -> None:
+def test_a_mistake_in_the_users_file_names_key_or_place(folder: Path, text: str, sentence: str) -> None:
     (folder / "model/mine.yaml").write_text(text)
     said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
     assert said.startswith(sentence)
@@ -496,7 +477,7 @@ def test_a_mistake_in_the_users_file_names_key_or_place(
 
 
 def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
-    config = compose(["+model.config.rope={type: linear, factors: [1, 2]}"])
+    config = compose(["+model.config.rope={type: linear, factors: [1, 2], 0: one}"])
     parts = [config, config.backends, config.model.config, config.model.config["rope"]]
     assert [type(part) for part in parts] == [Config, dict, dict, dict]
     assert type(config.model.config["rope"]["factors"]) is list
@@ -510,7 +491,7 @@ def test_where_files_go_is_not_measured() -> None:
 
 def test_composing_imports_nothing_heavy() -> None:
     code = (
-        "import sys, bench.config, bench.naming; bench.config.compose(); "
+        "import sys, bench.compose, bench.naming; bench.compose.compose(); "
         "print({'torch', 'transformers', 'onnxruntime', 'pandas', 'matplotlib'} & {*sys.modules})"
     )
     done = subprocess.run(

@@ -13,6 +13,7 @@ from bench import coordinator
 from bench.coordinator import Comparison
 from bench.progress import Bar
 
+
 class Run:
     """One comparison over fake groups: its rows, its failures, the groups that were started."""
 
@@ -182,9 +183,7 @@ def test_a_contaminated_block_is_invalid_but_stays(tmp_path: Path) -> None:
     assert all(row["seconds"] for row in run.of("ortmodule"))
 
 
-def test_an_interruption_keeps_the_complete_rounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = []
 
     def interrupted(self: FakeGroup, rank: int) -> dict[str, Any]:
@@ -213,9 +212,15 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
     scripts = {name: {"step_seconds": 0.5} for name in BACKENDS}
     scripts["ortmodule"]["fails"] = {("build", 2, 1): ("timeout", "too slow", "")}  # type: ignore[assignment]
     monkeypatch.setattr(
-        coordinator, "Comparison", lambda *given: Comparison(*given, cast(Any, starter(scripts, [])))
+        coordinator,
+        "Comparison",
+        lambda config, stem: Comparison(config, stem, cast(Any, starter(scripts, []))),
     )
     failures = coordinator.run(a_config(tmp_path), "m-cpux2")
     assert failures == ["m-cpux2: ortmodule, launch 2/2: timeout: too slow"]
     assert (tmp_path / "results" / "m-cpux2.csv").exists()
-    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [".md", ".png", ".svg"]
+    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [
+        ".md",
+        ".png",
+        ".svg",
+    ]

@@ -68,9 +68,7 @@ class FakeNvml(types.ModuleType):
         return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
-        return SimpleNamespace(
-            total=2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7
-        )
+        return SimpleNamespace(total=2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7)
 
 
 Install = Callable[..., FakeNvml]
@@ -134,15 +132,11 @@ def test_the_index_counts_what_is_visible(nvml: Install, monkeypatch: pytest.Mon
         (f"1,{A}", [1]),
     ],
 )
-def test_cuda_visible_devices_is_read_as_cuda_reads_it(
-    setting: str | None, places: list[int]
-) -> None:
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(setting: str | None, places: list[int]) -> None:
     assert selected([A, B, C], setting) == places
 
 
-def test_a_slice_of_a_gpu_is_the_only_one_visible(
-    nvml: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{SLICE},{A}")
     assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, SLICE)]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench.config import CONF, Config
+from bench.config import Config
 from bench.errors import UserError
+from bench.refusals import CONF
 
 Behaviour = Callable[[Config], list[str]]
 Run = Callable[..., int]
@@ -120,6 +121,8 @@ def test_a_sweep_with_a_mistake_starts_nothing(
             "backend=[pytorch,pytorch] names pytorch twice, which Hydra would run once; "
             "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does.",
         ),
+        ("~backend", "~backend would leave no backend; choose one with backend=…."),
+        ("=3", "=3 has no key; write key=value."),
         ("precision=bf16", "precision=bf16 does not exist; choose from: fp32, tf32."),
         ("micro_batch=0", "micro_batch must be at least 1, not 0."),
         (
@@ -214,7 +217,7 @@ def test_missing_packages_are_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    from bench.config import check_packages
+    from bench.machine import check_packages
 
     monkeypatch.setattr(program, "check_packages", check_packages)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

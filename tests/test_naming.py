@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from bench.config import Config, compose
+from bench.compose import compose
+from bench.config import Config
 from bench.naming import LONGEST, stem
 
 
@@ -126,9 +127,7 @@ def test_the_order_of_independent_overrides_does_not_matter(config: Config) -> N
         ),
     ],
 )
-def test_different_overrides_have_different_names(
-    one: list[str], other: list[str], config: Config
-) -> None:
+def test_different_overrides_have_different_names(one: list[str], other: list[str], config: Config) -> None:
     assert stem(config, "cpu", one) != stem(config, "cpu", other)
 
 

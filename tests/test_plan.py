@@ -1,6 +1,7 @@
 """Orders, core shares and block lengths."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: in
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_each_backend_follows_each_other_equally_often(count: int) -> None:
     orders = plan.balanced_orders(NAMES[:count], 2 * count)
-    follows = Counter(pair for order in orders for pair in zip(order, order[1:], strict=False))
+    follows = Counter(pair for order in orders for pair in pairwise(order))
     assert len(follows) == count * (count - 1)
     assert set(follows.values()) == {2}
 
@@ -32,9 +33,10 @@ def test_one_backend_alone_has_one_order() -> None:
 
 def test_the_design_runs_on_from_launch_to_launch() -> None:
     launches = plan.launch_orders(["a", "b", "c"], launches=3, rounds=5)
-    assert [len(orders) for orders in launches] == [5, 5, 5]
-    assert sum(launches, []) == plan.balanced_orders(["a", "b", "c"], 15)
-    places = Counter((place, name) for order in sum(launches, []) for place, name in enumerate(order))
+    assert [len(launch) for launch in launches] == [5, 5, 5]
+    orders = [order for launch in launches for order in launch]
+    assert orders == plan.balanced_orders(["a", "b", "c"], 15)
+    places = Counter((place, name) for order in orders for place, name in enumerate(order))
     assert set(places.values()) == {5}
 
 
@@ -52,7 +54,5 @@ def test_ranks_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(0.3, 7), (0.5, 4), (5.0, 1)])
-def test_a_block_has_the_whole_number_of_steps_nearest_to_its_length(
-    seconds: float, steps: int
-) -> None:
+def test_a_block_has_the_whole_number_of_steps_nearest_to_its_length(seconds: float, steps: int) -> None:
     assert plan.steps_per_block(seconds, 2.0) == steps

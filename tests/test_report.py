@@ -69,9 +69,7 @@ def printed(records: list[Record]) -> str:
 def svg_texts(path: Path) -> list[str]:
     """Every text of the picture, in order."""
     root = ElementTree.parse(path).getroot()
-    return [
-        "".join(node.itertext()).strip() for node in root.iter("{http://www.w3.org/2000/svg}text")
-    ]
+    return ["".join(node.itertext()).strip() for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 # The page
@@ -138,9 +136,7 @@ def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:
     ("value", "shown"),
     [(None, "–"), (0.123456, "0.123"), (7.654321, "7.654"), (80.0, "80.00"), (123456.7, "123,457")],
 )
-def test_a_figure_has_about_four_digits_and_a_missing_one_a_dash(
-    value: float | None, shown: str
-) -> None:
+def test_a_figure_has_about_four_digits_and_a_missing_one_a_dash(value: float | None, shown: str) -> None:
     assert text.number(value) == shown
 
 

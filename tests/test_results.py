@@ -54,9 +54,7 @@ DESIGNED = [
     "environment",
 ]
 
-MEASUREMENTS = results.COLUMNS[
-    results.COLUMNS.index("round") : results.COLUMNS.index("config_hash")
-]
+MEASUREMENTS = results.COLUMNS[results.COLUMNS.index("round") : results.COLUMNS.index("config_hash")]
 
 
 @pytest.fixture
@@ -252,9 +250,7 @@ def test_a_frame_of_records_equals_what_the_file_would_give(saved: Path) -> None
     pd.testing.assert_frame_equal(results.frame(records), results.read(saved))
 
 
-def test_an_interrupted_write_leaves_the_old_file_whole(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = saved.read_bytes()
 
     def interrupted(*_: object) -> None:
@@ -338,9 +334,7 @@ def test_another_schema_version_is_named(saved: Path) -> None:
         ("bert-tiny-cpux2,", "another,", "it mixes comparisons"),
     ],
 )
-def test_a_row_that_was_tampered_with_is_refused(
-    saved: Path, old: str, new: str, reason: str
-) -> None:
+def test_a_row_that_was_tampered_with_is_refused(saved: Path, old: str, new: str, reason: str) -> None:
     header, first, *rest = lines(saved)
     assert old in first
     saved.write_text(header + first.replace(old, new, 1) + "".join(rest))

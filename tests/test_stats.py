@@ -224,9 +224,7 @@ def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> Non
 
 def test_break_even_is_the_extra_start_over_the_seconds_saved_per_step() -> None:
     late = Phase(seconds=(31.0, 20.0), host_peak_bytes=(0, 0))
-    records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison(
-        {"ortmodule": [[1.6], [1.6]]}, setup=late
-    )
+    records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison({"ortmodule": [[1.6], [1.6]]}, setup=late)
     # 27 s of extra set-up; a step takes 0.16 s instead of 0.2 s
     assert summary(records, "ortmodule").break_even_steps == 675
 
@@ -235,9 +233,7 @@ def test_break_even_is_zero_without_extra_start_and_absent_unless_faster() -> No
     quick = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]})
     slow = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.4], [2.4]]})
     early = Phase(seconds=(1.0,), host_peak_bytes=(0,))
-    ahead = comparison({"pytorch": [[2.0]] * 2}) + comparison(
-        {"ortmodule": [[1.6]] * 2}, setup=early
-    )
+    ahead = comparison({"pytorch": [[2.0]] * 2}) + comparison({"ortmodule": [[1.6]] * 2}, setup=early)
     unsure = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [2.3]]})
     assert summary(quick, "ortmodule").break_even_steps == 0
     assert summary(ahead, "ortmodule").break_even_steps == 0
@@ -299,9 +295,7 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
 def test_what_differs_from_the_reference_is_named_in_place_of_a_speedup(
     changes: dict[str, Any], named: str
 ) -> None:
-    records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison(
-        {"ortmodule": [[1.5], [1.5]]}, **changes
-    )
+    records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison({"ortmodule": [[1.5], [1.5]]}, **changes)
     found = summary(records, "ortmodule")
     assert found.speedup is None
     assert found.message == f"no speed-up: {named}"
@@ -316,9 +310,7 @@ def test_the_same_global_batch_from_another_accumulation_is_compared() -> None:
 
 def contaminated(backend: str, bad_rounds: set[int], rounds: int = 6) -> list[Record]:
     blocks = tuple(
-        block(
-            n, 4.0 if n in bad_rounds else 2.0, cpu_seconds=(9.0 if n in bad_rounds else 2.0, 2.0)
-        )
+        block(n, 4.0 if n in bad_rounds else 2.0, cpu_seconds=(9.0 if n in bad_rounds else 2.0, 2.0))
         for n in range(1, rounds + 1)
     )
     return [record(backend, launch, blocks=blocks) for launch in (1, 2)]

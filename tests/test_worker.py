@@ -135,7 +135,9 @@ def test_a_rank_ends_when_the_coordinator_does() -> None:
     assert exits == [1]
 
 
-def test_a_failing_request_is_reported_and_ends_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_request_is_reported_and_ends_the_rank(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     class Broken(Rank):
         def __init__(self) -> None:
             pass

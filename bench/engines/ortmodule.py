@@ -33,9 +33,7 @@ class Engine:
         manager = self.module._torch_module._execution_manager(True)
         graph = manager._onnx_models.optimized_model
         if manager._fallback_manager.is_pending() or graph is None or loss_function != LOSS_FUNCTION:
-            raise LaunchFailed(
-                "fallback", f"PyTorch, not ONNX Runtime, computed the loss ({loss_function})"
-            )
+            raise LaunchFailed("fallback", f"PyTorch, not ONNX Runtime, computed the loss ({loss_function})")
         kinds = Counter(node.op_type for node in graph.graph.node)
         return {
             "loss_function": loss_function,

@@ -6,7 +6,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SCRUBBED = ("ORTMODULE_", "OMP_", "KMP_", "GOMP_", "MKL_", "MALLOC_", "GLIBC_TUNABLES", "DS_", "TORCHELASTIC_")
+SCRUBBED = (
+    "ORTMODULE_",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "DS_",
+    "TORCHELASTIC_",
+)
 """Variables with these beginnings change what is measured; the harness sets what it needs itself."""
 
 TUNED_MALLOC = {

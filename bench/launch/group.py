@@ -16,7 +16,7 @@ from bench.launch.channel import Channel, Closed, Listener, Message
 from bench.spec import WorkerSpec
 
 MONITOR_SECONDS = 2
-"""How often torch elastic's agent looks at its workers; its own 0.1 s costs 2 % of a core for three groups."""
+"""How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
 
 SELECT_SECONDS = 5
 """How often a waiting coordinator looks whether the agent is still there."""
@@ -180,7 +180,8 @@ class Group:
             return ready
         if self.agent.poll() is not None:
             raise LaunchFailed(
-                "crashed", f"the worker group ended during {action} with status {self.agent.returncode}"
+                "crashed",
+                f"the worker group ended during {action} with status {self.agent.returncode}",
             )
         if time.monotonic() >= deadline:
             raise LaunchFailed(

@@ -77,9 +77,7 @@ def _canvas(names: list[str], title: str, caption: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     right = 1.3  # verdict and interval
-    axes = figure.add_axes(
-        (left / width, bottom / height, (width - left - right) / width, rows / height)
-    )
+    axes = figure.add_axes((left / width, bottom / height, (width - left - right) / width, rows / height))
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
     figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
     return figure, axes
@@ -89,9 +87,7 @@ def _bar(axes: Axes, place: int, one: BackendSummary, points: Floats) -> None:
     speedup = one.speedup
     ratio = speedup.ratio if speedup else 1.0
     colour, hatch = style.look(one.backend)
-    axes.barh(
-        place, ratio, height=0.62, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6
-    )
+    axes.barh(place, ratio, height=0.62, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6)
     _label(axes, place, text.ratio(ratio), weight="bold")
     if not speedup:
         _margin(axes, place, "reference")
@@ -122,9 +118,7 @@ def _label(axes: Axes, place: int, words: str, **look: Any) -> None:
     """Text at the foot of a bar, on white so that colour and hatch do not cut into it."""
     box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none"}
     transform = axes.get_yaxis_transform()
-    axes.text(
-        0.025, place, words, transform=transform, va="center_baseline", bbox=box, zorder=7, **look
-    )
+    axes.text(0.025, place, words, transform=transform, va="center_baseline", bbox=box, zorder=7, **look)
 
 
 def _margin(axes: Axes, place: int, words: str) -> None:

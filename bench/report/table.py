@@ -33,9 +33,7 @@ def markdown(rows: pd.DataFrame, picture: str) -> str:
         *(_line([text.escaped(cell(one)) for cell in columns.values()]) for one in summaries),
         "",
     ]
-    notes = [
-        f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)
-    ]
+    notes = [f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)]
     facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
     return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])
 

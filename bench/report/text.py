@@ -119,6 +119,4 @@ def versions(rows: pd.DataFrame) -> str:
     parts = [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))
     dates = sorted({moment[:10] for moment in rows["started_at"]})
-    return ", ".join(
-        [*parts, f"stack {distinct(rows, 'stack')}", f"commit {commits}", "/".join(dates)]
-    )
+    return ", ".join([*parts, f"stack {distinct(rows, 'stack')}", f"commit {commits}", "/".join(dates)])

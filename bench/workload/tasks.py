@@ -3,19 +3,22 @@
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
-Arrays = dict[str, np.ndarray]
+Integers = npt.NDArray[np.int64]
+Arrays = dict[str, Integers]
 
 IGNORED = -100
 """The label that torch's cross entropy leaves out."""
 
 MASKED_SHARE = 0.15
-"""Share of the real tokens that BERT predicts; of these 80 % become [MASK], 10 % a random token (Devlin et al. 2018)."""
+"""Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.
+
+Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1.
+"""
 
 
-def masked_lm(
-    ids: np.ndarray, mask: np.ndarray, vocabulary: int, random: np.random.Generator
-) -> Arrays:
+def masked_lm(ids: Integers, mask: Integers, vocabulary: int, random: np.random.Generator) -> Arrays:
     """BERT's masking; `ids` and `mask` are int64 of shape (batch, length)."""
     real = mask.astype(bool)
     chosen = (random.random(ids.shape) < MASKED_SHARE) & real
@@ -33,8 +36,8 @@ def masked_lm(
 
 
 def causal_lm(
-    ids: np.ndarray,
-    mask: np.ndarray,
+    ids: Integers,
+    mask: Integers,
     vocabulary: int,  # noqa: ARG001 - every task has the same form
     random: np.random.Generator,  # noqa: ARG001
 ) -> Arrays:
@@ -49,7 +52,7 @@ def causal_lm(
 MASK_TOKEN = 103
 """[MASK] in BERT's uncased vocabulary; with random weights any fixed token serves."""
 
-INPUTS: dict[str, Callable[[np.ndarray, np.ndarray, int, np.random.Generator], Arrays]] = {
+INPUTS: dict[str, Callable[[Integers, Integers, int, np.random.Generator], Arrays]] = {
     "masked-lm": masked_lm,
     "causal-lm": causal_lm,
 }

@@ -1,0 +1,105 @@
+"""What this machine has, and whether a configuration fits it."""
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+
+from bench.config import Config
+from bench.errors import UserError
+from bench.telemetry.gpus import visible_gpus
+
+
+def default_device() -> str:
+    """`cuda` where a GPU is visible, else `cpu`."""
+    return "cuda" if available_gpus() else "cpu"
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@functools.cache
+def available_gpus() -> int:
+    """How many GPUs are visible; asked once, since some drivers take a second to wake up."""
+    return len(visible_gpus())
+
+
+def check_machine(config: Config, *, cores: int, gpus: int) -> None:
+    """Refuse more ranks or threads than this machine has GPUs or cores for.
+
+    Raises:
+        UserError: with the device.* key to change.
+    """
+    ranks, threads = config.device.world_size, config.device.threads
+    if config.device.type == "cuda" and ranks > gpus:
+        remedy = f"set device.world_size={gpus}" if gpus else "choose device=cpu"
+        raise UserError(
+            f"device.world_size={ranks} needs {_count(ranks, 'GPU')}, "
+            f"but this machine shows {gpus}; {remedy}."
+        )
+    if config.device.type == "cpu" and ranks * threads > cores:
+        remedy = f"device.threads={cores // ranks}" if ranks <= cores else f"device.world_size={cores}"
+        if ranks > cores and threads > 1:
+            remedy += " device.threads=1"
+        raise UserError(
+            f"device.world_size={ranks} and device.threads={threads} need {ranks * threads} cores, "
+            f"but this process has {cores}; set {remedy}."
+        )
+
+
+def check_packages(config: Config) -> None:
+    """Refuse backends whose packages are not installed, without importing any.
+
+    Raises:
+        UserError: with the command that installs what is missing.
+    """
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"{package} is not installed; run `make setup`, or {_install(config)}.")
+    for name, backend in config.backends.items():
+        optimizer = backend.optimizer_on(config.device.type)
+        if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
+            _check_onnxruntime(name, config)
+        if backend.sharding == "zero1" and importlib.util.find_spec("deepspeed") is None:
+            raise UserError(
+                f"backends.{name}.sharding=zero1 needs deepspeed, which is not installed; "
+                f"run `make setup`, or {_install(config)}."
+            )
+
+
+def _check_onnxruntime(backend: str, config: Config) -> None:
+    """ONNX Runtime's packages share one module, so only their distributions tell them apart."""
+    fitting = ["onnxruntime-training"]
+    if config.device.type == "cpu":
+        fitting.append("onnxruntime-training-cpu")
+    if not any(map(_is_installed, fitting)):
+        raise UserError(
+            f"backends.{backend} needs {' or '.join(fitting)}, which is not installed; "
+            f"run `make setup`, or {_install(config)}, "
+            "or measure without it: backend=[pytorch,pytorch_zero1]."
+        )
+    for plain in ("onnxruntime", "onnxruntime-gpu"):
+        if _is_installed(plain):
+            raise UserError(
+                f"{plain} is installed beside ONNX Runtime Training and overwrites its module; "
+                f"run `pip uninstall {plain}`, then {_install(config)} with --force-reinstall."
+            )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _install(config: Config) -> str:
+    extra = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
+    return f"`pip install '.[{extra}]'`"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
