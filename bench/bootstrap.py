@@ -139,7 +139,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
         Stage(
             name="venv",
             commands=((choice.python, "-m", "venv", "--without-pip", str(env)),),
-            discards=("bin", "include", "lib", "lib64", "share", "pyvenv.cfg", "torch_extensions"),
+            discards=("bin", "include", "lib", "lib64", "share", "pyvenv.cfg"),
             proof=("bin/python",),
             does=f"an empty environment with Python {choice.version}, 1 s",
         ),
@@ -171,24 +171,23 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             else "it needs a working g++ with C++17",
         ),
         Stage(
-            # deepspeed.comm loads this operator when it starts with gloo, or else compiles it then.
+            # deepspeed.comm loads this operator when it starts with gloo. Left to itself it compiles it
+            # then, into a folder with a lock file that a killed process leaves behind for ever.
             name="deepspeed",
             commands=(
                 (
-                    python,
-                    "-c",
-                    "from deepspeed.accelerator import get_accelerator;"
-                    "get_accelerator().create_op_builder('ShareMemCommBuilder').load()",
+                    *(*pip, "install", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
+                    *("--force-reinstall", "--progress-bar=off", "deepspeed"),
                 ),
             ),
             variables=(
                 ("DS_ACCELERATOR", "cpu"),
-                ("TORCH_EXTENSIONS_DIR", str(env / "torch_extensions")),
+                ("DS_BUILD_SHM_COMM", "1"),
+                ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
             ),
-            discards=("torch_extensions",),
-            proof=("torch_extensions/deepspeed_shm_comm/deepspeed_shm_comm.so",),
+            proof=(f"{site}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",),
             tools=("g++",),
-            does="g++ compiles DeepSpeed's communication between CPU ranks, about 30 s",
+            does="g++ compiles DeepSpeed's communication between CPU ranks, about 1 minute",
             remedy="it needs a working g++ with OpenMP",
         ),
     )

@@ -79,6 +79,7 @@ class Comparison:
         measure, backends = self.config.measure, len(self.names)
         return {
             "parity": 1 if measure.resident == "all" else backends,
+            "start": measure.launches * (1 if measure.resident == "all" else backends),
             "set-up": measure.launches * backends,
             "block": measure.launches * measure.rounds * backends,
         }
@@ -144,14 +145,12 @@ class Comparison:
         losses: dict[str, list[float]] = {}
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
-            for name in names:
-                with self._failing_into_row(name, PARITY_LAUNCH, groups):
-                    groups[name] = stack.enter_context(self._start(name, PARITY_LAUNCH))
+            self._start_all(names, PARITY_LAUNCH, groups, stack)
             reference = self.config.reference
             if reference in groups:
                 # It saves the initial state that the others load.
                 with self._failing_into_row(reference, PARITY_LAUNCH, groups):
-                    groups[reference].request("build", started=groups[reference].started)
+                    groups[reference].request("build")
             requests: list[tuple[str, dict[str, Any]]] = [
                 ("build", {}),
                 ("use_first_batches", {"count": 2 * self.config.grad_accum}),
@@ -161,11 +160,10 @@ class Comparison:
             for action, arguments in requests:
                 asked = [name for name in groups if action != "build" or name != reference]
                 for name in asked:
-                    extra = {"started": groups[name].started} if action == "build" else {}
                     with self._failing_into_row(name, PARITY_LAUNCH, groups):
                         if not self.initial_state.exists():
                             raise self._without_reference()
-                        groups[name].ask(action, **arguments, **extra)
+                        groups[name].ask(action, **arguments)
                 for name in [name for name in asked if name in groups]:
                     with self._failing_into_row(name, PARITY_LAUNCH, groups):
                         answers = groups[name].answers(action)
@@ -186,12 +184,13 @@ class Comparison:
         """Start the groups of `names`, time their blocks round by round, end them."""
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
-            for name in [name for name in rounds[0] if name in names]:
+            with bar.doing("start", f"{self._launch_name(number)}: starting {', '.join(names)}"):
+                self._start_all(names, number, groups, stack)
+            for name in [name for name in rounds[0] if name in groups]:
                 with (
                     bar.doing("set-up", f"{self._launch_name(number)}: {name}, set-up and warm-up"),
                     self._failing_into_row(name, number, groups),
                 ):
-                    groups[name] = stack.enter_context(self._start(name, number))
                     self._set_up(groups[name], name, number)
                     self._rest(groups[name])
             for round_number, order in enumerate(rounds, start=1):
@@ -210,7 +209,7 @@ class Comparison:
                 group.end()
 
     def _set_up(self, group: Group, name: str, number: int) -> None:
-        built = group.request("build", started=group.started)
+        built = group.request("build")
         self._update(
             name,
             number,
@@ -286,6 +285,17 @@ class Comparison:
                 message=failure.message,
                 log_tail=group.log_tail() if group is not None else "",
             )
+
+    def _start_all(
+        self, names: Sequence[str], number: int, groups: dict[str, Group], stack: ExitStack
+    ) -> None:
+        """Start the groups of `names` side by side; those whose ranks report are in `groups` then."""
+        for name in names:
+            with self._failing_into_row(name, number, groups):
+                groups[name] = stack.enter_context(self._start(name, number))
+        for name in list(groups):
+            with self._failing_into_row(name, number, groups):
+                groups[name].connect()
 
     def _start(self, name: str, number: int) -> Group:
         device = self.config.device

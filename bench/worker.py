@@ -40,12 +40,9 @@ class Rank:
         uuids = spec.device_uuids
         self.meter = DeviceMeter(uuids[local_rank] if uuids else None)
 
-    def build(self, started: float) -> dict[str, Any]:
-        """Build everything up to the first step.
-
-        Args:
-            started: the machine's monotonic clock when the group was started, in seconds.
-        """
+    def build(self) -> dict[str, Any]:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        start = self.clock()
         import torch.distributed
 
         from bench.training import Training
@@ -55,7 +52,7 @@ class Rank:
         self.training.synchronize()
         self.training.barrier()
         return {
-            "seconds": time.monotonic() - started,
+            "seconds": self.clock() - start,
             "host_peak_bytes": host_peak_bytes(),
             "parameters": self.training.parameters,
             "padding_share": self.training.padding_share,

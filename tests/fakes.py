@@ -76,8 +76,6 @@ Script = dict[str, Any]
 class FakeGroup:
     """Stands for bench.launch.group.Group: answers at once, from a script, with exact figures."""
 
-    started = 0.0
-
     def __init__(self, script: Script, spec: WorkerSpec, world_size: int, folder: Path) -> None:
         self.script = script
         self.spec = spec
@@ -94,6 +92,9 @@ class FakeGroup:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def connect(self) -> None:
+        pass
 
     def ask(self, action: str, **arguments: Any) -> None:
         self.asked = arguments

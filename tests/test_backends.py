@@ -41,7 +41,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
         groups = {name: stack.enter_context(comparison._start(name, 0)) for name in ALL}
-        built = {name: group.request("build", started=group.started) for name, group in groups.items()}
+        for group in groups.values():
+            group.connect()
+        built = {name: group.request("build") for name, group in groups.items()}
         first = {name: group.request("first_step") for name, group in groups.items()}
         yield Running(groups, built, first)
         for group in groups.values():

@@ -40,6 +40,8 @@ def worker_environment(
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "DS_ACCELERATOR": device,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as NVML counts, whose UUIDs name the ranks' devices
+        # Nothing should be compiled at run time; what is, stays inside the environment.
         "TORCH_EXTENSIONS_DIR": str(Path(sys.prefix) / "torch_extensions"),
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",

@@ -5,6 +5,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,7 +29,7 @@ LOG_TAIL_BYTES = 4000
 
 
 class Group:
-    """Starts on construction; `close` (or leaving the `with`) leaves no process behind.
+    """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
     Args:
         spec: what the workers are told.
@@ -55,7 +56,8 @@ class Group:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.txt"
         spec.save(folder / "spec.json")
-        self.started = time.monotonic()
+        # Frameworks leave files there that nobody removes when a process is killed.
+        self.temporary = tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)
         with self.log.open("wb") as log:
             self.agent = subprocess.Popen(
                 [
@@ -64,7 +66,7 @@ class Group:
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),
                 ],
-                env={**variables, **self.listener.variables()},
+                env={**variables, **self.listener.variables(), "TMPDIR": self.temporary.name},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -77,6 +79,22 @@ class Group:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def connect(self) -> None:
+        """Wait until every rank has connected and waits for a request.
+
+        Raises:
+            LaunchFailed: they did not come.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.listener, selectors.EVENT_READ)
+            while len(self.channels) < self.world_size:
+                for _ in self._wait(selector, deadline, "start"):
+                    if accepted := self.listener.accept():
+                        channel, greeting = accepted
+                        self.channels[greeting["rank"]] = channel
+                        self.sessions.append(greeting["pid"])
+
     def request(self, action: str, **arguments: Any) -> list[Message]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
@@ -88,8 +106,6 @@ class Group:
 
     def ask(self, action: str, **arguments: Any) -> None:
         """Send a request without waiting for the answers."""
-        if not self.channels:
-            self._greet()
         self._signal_ranks(signal.SIGCONT)
         for rank, channel in self.channels.items():
             try:
@@ -147,6 +163,7 @@ class Group:
                 channel.receive()
             except (Closed, TimeoutError):
                 continue
+        self.agent.terminate()
 
     def close(self) -> None:
         """End every process of the group, by force where it is still there."""
@@ -161,18 +178,7 @@ class Group:
         except subprocess.TimeoutExpired:
             self.agent.kill()
             self.agent.wait()
-
-    def _greet(self) -> None:
-        """Wait until every rank has connected."""
-        deadline = time.monotonic() + self.timeout_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.listener, selectors.EVENT_READ)
-            while len(self.channels) < self.world_size:
-                for _ in self._wait(selector, deadline, "start"):
-                    if accepted := self.listener.accept():
-                        channel, greeting = accepted
-                        self.channels[greeting["rank"]] = channel
-                        self.sessions.append(greeting["pid"])
+        self.temporary.cleanup()
 
     def _wait(self, selector: selectors.BaseSelector, deadline: float, action: str) -> list[Any]:
         ready = selector.select(max(0.0, min(SELECT_SECONDS, deadline - time.monotonic())))
