@@ -228,7 +228,15 @@ class Comparison:
             proof=first[0]["proof"],
             optimizer_state_bytes=per_rank(first, "optimizer_state_bytes"),
         )
-        group.request("block", steps=self.config.measure.warmup_steps)
+        self._warm_up(group)
+
+    def _warm_up(self, group: Group) -> None:
+        """Steps until the process has stopped growing: eager's heap takes some dozen on a CPU."""
+        steps = self.config.measure.warmup_steps
+        for _ in range(MOST_WARMUP_BLOCKS):
+            answers = group.request("block", steps=steps)
+            if max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps:
+                return
 
     def _time_block(
         self, groups: dict[str, Group], name: str, number: int, round_number: int, position: int
@@ -401,9 +409,16 @@ class Comparison:
         return f"launch {number}/{self.config.measure.launches}"
 
 
+STEADY_PAGE_FAULTS = 250
+"""Page faults per step (of 4 KiB, so 1 MiB) below which memory counts as settled."""
+
+MOST_WARMUP_BLOCKS = 4
+"""Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
+
 MEASURED_PER_RANK = (
     "seconds",
     "cpu_seconds",
+    "page_faults",
     "host_peak_bytes",
     "torch_peak_allocated_bytes",
     "torch_peak_reserved_bytes",

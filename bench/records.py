@@ -32,6 +32,7 @@ class Block:
     steps: int
     seconds: tuple[float, ...]
     cpu_seconds: tuple[float, ...]
+    page_faults: tuple[int, ...]
     last_loss: tuple[float, ...]  # of the block's last step
     host_peak_bytes: tuple[int | None, ...]
     torch_peak_allocated_bytes: tuple[int | None, ...]

@@ -56,6 +56,7 @@ DTYPES = {
     "seconds": REAL,  # of the slowest rank
     "samples_per_s": REAL,  # steps * global_batch / seconds
     "cpu_seconds": REAL,  # user + system, sum of all ranks
+    "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
     "setup_s": REAL,  # this and the next three: of the launch; slowest rank
     "first_step_s": REAL,
     "setup_host_peak_mib": REAL,  # highest rank
@@ -105,6 +106,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         "seconds": seconds,
         "samples_per_s": stats.samples_per_s(block.steps, launch["global_batch"], seconds),
         "cpu_seconds": cpu_seconds,
+        "page_faults": sum(block.page_faults),
         "setup_s": _slowest(record.setup),
         "first_step_s": _slowest(record.first_step),
         "setup_host_peak_mib": _phase_peak_mib(record.setup),

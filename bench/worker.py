@@ -17,7 +17,7 @@ from bench.launch.agent import AGENT_VARIABLE
 from bench.launch.channel import Channel, Closed, connect
 from bench.launch.lifeline import die_with
 from bench.spec import WorkerSpec
-from bench.telemetry.cpu import cpu_seconds
+from bench.telemetry.cpu import cpu_seconds, page_faults
 from bench.telemetry.device import DeviceMeter
 from bench.telemetry.memory import host_peak_bytes, reset_host_peak
 
@@ -77,17 +77,20 @@ class Rank:
         training.synchronize()
         training.barrier()
         energy = self.meter.energy_joules()
+        faults = page_faults()
         cpu = cpu_seconds()
         start = self.clock()
         losses = [training.step(batch) for batch in batches]
         training.synchronize()
         seconds = self.clock() - start
         cpu = cpu_seconds() - cpu
+        faults = page_faults() - faults
         energy_after = self.meter.energy_joules()
         allocated, reserved = training.torch_peaks()
         return {
             "seconds": seconds,
             "cpu_seconds": cpu,
+            "page_faults": faults,
             "losses": [loss.item() for loss in losses],
             "host_peak_bytes": host_peak_bytes(),
             "torch_peak_allocated_bytes": allocated,

@@ -51,6 +51,7 @@ def block(round: int = 1, seconds: float = 2.0, **changes: Any) -> Block:
         "steps": 10,
         "seconds": (seconds - 0.1, seconds),
         "cpu_seconds": (seconds - 0.1, seconds),
+        "page_faults": (2, 3),
         "last_loss": (6.0, 6.5),
         "host_peak_bytes": (400 * MIB, 500 * MIB),
         "torch_peak_allocated_bytes": (None, None),

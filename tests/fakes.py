@@ -145,6 +145,7 @@ class FakeGroup:
         return {
             "seconds": seconds,
             "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
+            "page_faults": 3 if self.script.get("settled", True) else 9999,
             "losses": [self.script.get("loss", 2.0)] * steps,
             "host_peak_bytes": (200 + rank) << 20,
             "torch_peak_allocated_bytes": None,

@@ -177,6 +177,13 @@ def test_set_up_and_first_step_are_those_of_the_slowest_rank(tmp_path: Path) -> 
         assert float(row["first_step_s"]) == pytest.approx(0.4 * 1.01)
 
 
+def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"pytorch": {"settled": False}})
+    # In launch 2: the warm-up's blocks, then one of each round.
+    blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
+    assert blocks == {"pytorch": 4 + 3, "ortmodule": 1 + 3, "ortmodule_zero1": 1 + 3}
+
+
 def test_a_contaminated_block_is_invalid_but_stays(tmp_path: Path) -> None:
     run = Run(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
     assert {row["status"] for row in run.of("ortmodule")} == {"invalid"}

@@ -24,6 +24,8 @@ TUNED_MALLOC = {
     # slows eager PyTorch on a CPU by a third and ORTModule, which plans its memory, hardly at all.
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    # Only the main arena can keep blocks above 64 MiB; one for all threads also grows less.
+    "MALLOC_ARENA_MAX": "1",
 }
 
 

@@ -1,4 +1,4 @@
-"""CPU time of this process."""
+"""CPU time and page faults of this process."""
 
 import resource
 
@@ -9,3 +9,8 @@ def cpu_seconds() -> float:
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
+
+
+def page_faults() -> int:
+    """Page faults of this process that needed no disk: memory touched for the first time, mostly."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
