@@ -409,10 +409,10 @@ class Comparison:
         return f"launch {number}/{self.config.measure.launches}"
 
 
-STEADY_PAGE_FAULTS = 250
-"""Page faults per step (of 4 KiB, so 1 MiB) below which memory counts as settled."""
+STEADY_PAGE_FAULTS = 2000
+"""Page faults per step (of 4 KiB, so 8 MiB) below which memory counts as settled."""
 
-MOST_WARMUP_BLOCKS = 4
+MOST_WARMUP_BLOCKS = 3
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
 
 MEASURED_PER_RANK = (

@@ -43,5 +43,5 @@ def core_shares(cores: Sequence[int], *, world_size: int, threads: int) -> list[
 
 
 def steps_per_block(seconds_per_step: float, block_seconds: float) -> int:
-    """The number of steps that comes nearest to `block_seconds`, at least 1."""
-    return max(1, round(block_seconds / seconds_per_step))
+    """The number of steps that fits into `block_seconds`, at least 1."""
+    return max(1, int(block_seconds / seconds_per_step))

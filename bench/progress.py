@@ -52,7 +52,7 @@ class Bar:
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        self.console.print(line, markup=False, highlight=False)
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def seconds_left(self) -> float | None:
         """From the mean duration of each kind so far; None until every kind has been seen."""
