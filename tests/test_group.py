@@ -1,0 +1,129 @@
+"""Real worker groups: starting, failing and ending, with nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from configs import a_config
+from test_backends import descendants
+
+from bench.coordinator import Comparison
+from bench.errors import LaunchFailed
+from bench.launch.channel import connect
+from bench.launch.group import Group
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids: list[int], seconds: float = 10) -> bool:
+    """Whether all of them have ended within that time."""
+    deadline = time.monotonic() + seconds
+    while any(map(alive, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Group]:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2")._start("pytorch", 0) as started:
+        yield started
+
+
+def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group) -> None:
+    group.connect()
+    pids = descendants(group.agent.pid)
+    assert len(pids) == 3
+    group.close()
+    assert gone(pids, 1)
+    assert not Path(group.temporary.name).exists()
+
+
+def test_a_paused_group_still_ends(group: Group) -> None:
+    group.connect()
+    pids = descendants(group.agent.pid)
+    group.pause()
+    group.close()
+    assert gone(pids, 1)
+
+
+def test_a_killed_rank_is_named(group: Group) -> None:
+    group.connect()
+    os.kill(group.sessions[0], signal.SIGKILL)
+    with pytest.raises(LaunchFailed, match=r"rank \d ended without a word during build") as caught:
+        group.request("build")
+    assert caught.value.status == "crashed"
+
+
+def test_a_rank_that_does_not_answer_runs_into_the_time_limit(group: Group) -> None:
+    group.connect()
+    group.timeout_s = 1
+    group.ask("build")
+    group.pause()
+    with pytest.raises(LaunchFailed, match=r"build took longer than measure.timeout_s=1 seconds") as caught:
+        group.answers("build")
+    assert caught.value.status == "timeout"
+
+
+def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
+    group.agent.kill()
+    with pytest.raises(LaunchFailed, match="ended during start") as caught:
+        group.connect()
+    assert caught.value.status == "crashed"
+
+
+def test_a_stranger_without_the_secret_is_turned_away(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**group.listener.variables(), "BENCH_TOKEN": "guessed"}.items():
+        monkeypatch.setenv(name, value)
+    connect({"rank": 0, "pid": os.getpid()})
+    group.connect()
+    assert sorted(group.channels) == [0, 1]
+    assert os.getpid() not in group.sessions
+
+
+def test_when_the_coordinator_is_killed_agent_and_ranks_end_by_themselves(tmp_path: Path) -> None:
+    coordinator = subprocess.Popen(
+        [sys.executable, "-c", _START_AND_WAIT, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert coordinator.stdout is not None
+    assert coordinator.stdout.readline() == "connected\n"
+    pids = [pid for pid in descendants(coordinator.pid) if pid != coordinator.pid]
+    assert len(pids) == 3
+    coordinator.kill()
+    coordinator.wait()
+    assert gone(pids)
+
+
+_START_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from configs import a_config
+from bench.coordinator import Comparison
+group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2")._start("pytorch", 0)
+group.connect()
+print("connected", flush=True)
+time.sleep(100)
+"""
