@@ -110,7 +110,7 @@ class Adam:
     weight_decay: float
 
     def __post_init__(self) -> None:
-        at_least("adam.lr", self.lr, 0)
+        above_zero("adam.lr", self.lr)
         at_least("adam.eps", self.eps, 0)
         at_least("adam.weight_decay", self.weight_decay, 0)
         for key, beta in (("adam.beta1", self.beta1), ("adam.beta2", self.beta2)):
@@ -204,6 +204,11 @@ class Config:
                 f"reference={self.reference} is not among the chosen backends "
                 f"({', '.join(self.backends) or 'none'}); "
                 "add it to backend=[…] or choose another reference."
+            )
+        if self.device.type == "cuda" and self.measure.resident == "all":
+            raise UserError(
+                "measure.resident=all works on a CPU only: groups that share a GPU disturb each other; "
+                "choose measure.resident=one."
             )
         if self.precision.name == "tf32" and self.device.type == "cpu":
             raise UserError("precision=tf32 exists on CUDA devices only; choose precision=fp32.")

@@ -20,7 +20,7 @@ from bench.errors import LaunchFailed
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
-from bench.parity import check_losses
+from bench.parity import Trajectory, check_parity
 from bench.progress import Bar
 from bench.records import PARITY_LAUNCH, Block, Phase, Record, Workload
 from bench.report.table import TERMINAL_WIDTH, terminal
@@ -66,7 +66,7 @@ class Comparison:
         ]
         self.records: dict[tuple[int, str], Record] = {}
         self.steps: int | None = None  # of a timed block, found once
-        self.parity_losses: dict[str, tuple[float, ...]] = {}
+        self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
         self.gpus = visible_gpus() if config.device.type == "cuda" else []
         self.environment = environment.collect()
@@ -86,10 +86,16 @@ class Comparison:
 
     def measure(self, bar: Bar) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
-        measure = self.config.measure
         names = self.check_parity(bar)
         if not names:
             return
+        try:
+            self._run_launches(bar, names)
+        finally:
+            self.initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
+
+    def _run_launches(self, bar: Bar, names: Sequence[str]) -> None:
+        measure = self.config.measure
         if measure.resident == "all":
             orders = plan.launch_orders(names, launches=measure.launches, rounds=measure.rounds)
             for number, rounds in enumerate(orders, start=1):
@@ -112,37 +118,30 @@ class Comparison:
 
     def check_parity(self, bar: Bar) -> list[str]:
         """Compare every backend's losses with the reference's; the names of those that may be timed."""
-        losses: dict[str, list[float]] = {}
-        if self.config.measure.resident == "all":
-            with bar.doing("parity", f"parity of {', '.join(self.names)} (dropout off)"):
-                losses = self._parity_losses(self.names)
-        else:
-            for name in self.names:
-                with bar.doing("parity", f"parity of {name} (dropout off)"):
-                    losses |= self._parity_losses([name])
-        self.parity_losses = {name: tuple(found) for name, found in losses.items()}
-        reference = losses.get(self.config.reference)
-        passed = []
-        for name in self.names:
-            if name not in losses:
-                continue
+        together = [self.names] if self.config.measure.resident == "all" else [[name] for name in self.names]
+        for names in together:
+            with bar.doing("parity", f"parity of {', '.join(names)} (dropout off)"):
+                self.trajectories |= self._train_for_parity(names)
+        passed: list[str] = []
+        for name in [name for name in self.names if name in self.trajectories]:  # the reference first
             with self._failing_into_row(name, PARITY_LAUNCH):
-                if reference is None:
+                if name != self.config.reference and self.config.reference not in passed:
                     raise self._without_reference()
-                self.loss_differences[name] = check_losses(
-                    losses[name], reference, self.config.measure.parity_tolerance
+                self.loss_differences[name] = check_parity(
+                    self.trajectories[name],
+                    self.trajectories[self.config.reference],
+                    self.config.measure.parity_tolerance,
                 )
                 passed.append(name)
         self._write()
         return passed
 
-    def _parity_losses(self, names: Sequence[str]) -> dict[str, list[float]]:
-        """Each backend's loss at every parity step, mean over the ranks, of two batches in turn.
+    def _train_for_parity(self, names: Sequence[str]) -> dict[str, Trajectory]:
+        """Each backend's losses and gradient norms over the parity steps, of two batches in turn.
 
         The groups run side by side, since nothing here is timed.
         """
-        steps = self.config.measure.parity_steps
-        losses: dict[str, list[float]] = {}
+        trajectories: dict[str, Trajectory] = {}
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
             self._start_all(names, PARITY_LAUNCH, groups, stack)
@@ -154,24 +153,26 @@ class Comparison:
             requests: list[tuple[str, dict[str, Any]]] = [
                 ("build", {}),
                 ("use_first_batches", {"count": 2 * self.config.grad_accum}),
-                ("first_step", {}),
-                ("block", {"steps": steps - 1}),
+                ("follow", {"steps": self.config.measure.parity_steps}),
             ]
             for action, arguments in requests:
                 asked = [name for name in groups if action != "build" or name != reference]
                 for name in asked:
                     with self._failing_into_row(name, PARITY_LAUNCH, groups):
-                        if not self.initial_state.exists():
+                        if action == "build" and not self.initial_state.exists():
                             raise self._without_reference()
                         groups[name].ask(action, **arguments)
                 for name in [name for name in asked if name in groups]:
                     with self._failing_into_row(name, PARITY_LAUNCH, groups):
                         answers = groups[name].answers(action)
-                        if action in ("first_step", "block"):
-                            losses[name] = losses.get(name, []) + mean_losses(answers)
+                        if action == "follow":
+                            trajectories[name] = Trajectory(
+                                losses=mean_over_ranks(answers, "losses"),
+                                gradient_norms=mean_over_ranks(answers, "gradient_norms"),
+                            )
             for group in groups.values():
                 group.end()
-        return {name: found for name, found in losses.items() if len(found) == steps}
+        return trajectories
 
     def _without_reference(self) -> LaunchFailed:
         return LaunchFailed(
@@ -233,9 +234,12 @@ class Comparison:
     def _warm_up(self, group: Group) -> None:
         """Steps until the process has stopped growing: eager's heap takes some dozen on a CPU."""
         steps = self.config.measure.warmup_steps
+        settled = 0
         for _ in range(MOST_WARMUP_BLOCKS):
             answers = group.request("block", steps=steps)
-            if max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps:
+            steady = max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps
+            settled = settled + 1 if steady else 0
+            if settled == SETTLED_BLOCKS:
                 return
 
     def _time_block(
@@ -266,8 +270,10 @@ class Comparison:
         """The number of steps of every timed block, from the reference backend where it runs."""
         group = groups.get(self.config.reference) or next(iter(groups.values()))
         count = self.config.measure.warmup_steps
-        answers = group.request("block", steps=count)
-        seconds = max(answer["seconds"] for answer in answers)
+        # The faster of two: one disturbance would shorten every block of the comparison.
+        seconds = min(
+            max(answer["seconds"] for answer in group.request("block", steps=count)) for _ in range(2)
+        )
         return plan.steps_per_block(seconds / count, self.config.measure.block_seconds)
 
     # --- shared ---------------------------------------------------------------------------------------
@@ -386,7 +392,8 @@ class Comparison:
             seed=config.seed,
             margin=config.measure.margin,
             workload=self._workload(),
-            parity_losses=self.parity_losses.get(name, ()),
+            parity_losses=self.trajectories[name].losses if name in self.trajectories else (),
+            parity_gradient_norms=self.trajectories[name].gradient_norms if name in self.trajectories else (),
             loss_difference=self.loss_differences.get(name),
             config=measured(config),
             config_hash=environment.digest(measured(config)),
@@ -412,7 +419,10 @@ class Comparison:
 STEADY_PAGE_FAULTS = 2000
 """Page faults per step (of 4 KiB, so 8 MiB) below which memory counts as settled."""
 
-MOST_WARMUP_BLOCKS = 3
+SETTLED_BLOCKS = 2
+"""Memory grows in bursts: warm-up ends after this many settled blocks in a row."""
+
+MOST_WARMUP_BLOCKS = 6
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
 
 MEASURED_PER_RANK = (
@@ -438,6 +448,6 @@ def phase(answers: Sequence[Message]) -> Phase:
     return Phase(seconds=per_rank(answers, "seconds"), host_peak_bytes=per_rank(answers, "host_peak_bytes"))
 
 
-def mean_losses(answers: Sequence[Message]) -> list[float]:
-    """The loss of every step, mean over the ranks."""
-    return [sum(losses) / len(losses) for losses in zip(*per_rank(answers, "losses"), strict=True)]
+def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
+    """A figure of every step, mean over the ranks."""
+    return tuple(sum(figures) / len(figures) for figures in zip(*per_rank(answers, key), strict=True))

@@ -39,7 +39,7 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
             f"device.world_size={ranks} needs {_count(ranks, 'GPU')}, "
             f"but this machine shows {gpus}; {remedy}."
         )
-    if config.device.type == "cpu" and ranks * threads > cores:
+    if ranks * threads > cores:
         remedy = f"device.threads={cores // ranks}" if ranks <= cores else f"device.world_size={cores}"
         if ranks > cores and threads > 1:
             remedy += " device.threads=1"

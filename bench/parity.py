@@ -1,30 +1,57 @@
 """Does a backend train like the reference? Judged on losses with dropout off, before anything is timed."""
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 
+GRADIENT_TOLERANCE = 0.01
+"""Relative, on the gradient's norm of every step. Adam's update stays when all gradients are scaled,
+so that losses alone would not show gradients that were summed where they should have been averaged."""
 
-def check_losses(losses: Sequence[float], reference: Sequence[float], tolerance: float) -> float:
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """What one backend did in the parity launch, step by step; means over the ranks."""
+
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+
+
+def check_parity(ours: Trajectory, reference: Trajectory, tolerance: float) -> float:
     """The largest relative difference of the losses from the reference's, step by step.
 
     The first and the last two steps see the same two batches, so that their means may be compared.
 
     Raises:
-        LaunchFailed: status `diverged`, if the loss is not finite, rises, or differs beyond `tolerance`.
+        LaunchFailed: status `diverged`, if a loss or gradient is not finite, the loss rises, the gradient
+            vanishes, or either differs too much from the reference's.
     """
-    if not all(math.isfinite(loss) for loss in losses):
-        raise LaunchFailed("diverged", "the loss is not finite with dropout off")
-    difference = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, reference, strict=True))
-    if difference > tolerance:
+    if not all(map(math.isfinite, (*ours.losses, *ours.gradient_norms))):
+        raise LaunchFailed("diverged", "the loss or its gradient is not finite with dropout off")
+    if min(ours.gradient_norms) <= 0:
+        raise LaunchFailed("diverged", "the gradient is zero with dropout off: nothing is learnt")
+    difference = _largest_difference(ours.losses, reference.losses)
+    if not difference <= tolerance:
         raise LaunchFailed(
             "diverged",
             f"the loss differs from the reference's by {difference:.2g} (relative), "
             f"more than measure.parity_tolerance={tolerance:g}",
         )
-    if sum(losses[-2:]) > sum(losses[:2]) * (1 + tolerance):
+    gradient_difference = _largest_difference(ours.gradient_norms, reference.gradient_norms)
+    if not gradient_difference <= GRADIENT_TOLERANCE:
         raise LaunchFailed(
-            "diverged", f"the loss rises with dropout off, from {losses[0]:.4g} to {losses[-1]:.4g}"
+            "diverged",
+            f"the gradient's norm differs from the reference's by {gradient_difference:.2g} (relative), "
+            f"more than {GRADIENT_TOLERANCE:g}",
+        )
+    if sum(ours.losses[-2:]) > sum(ours.losses[:2]) * (1 + tolerance):
+        raise LaunchFailed(
+            "diverged",
+            f"the loss rises with dropout off, from {ours.losses[0]:.4g} to {ours.losses[-1]:.4g}",
         )
     return difference
+
+
+def _largest_difference(ours: tuple[float, ...], theirs: tuple[float, ...]) -> float:
+    return max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))

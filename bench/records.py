@@ -99,6 +99,7 @@ class Record:
     blocks: tuple[Block, ...] = ()
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
+    parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's
     proof: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)

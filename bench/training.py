@@ -1,5 +1,6 @@
 """One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,10 @@ class Training:
         model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
         _same_start(model, spec, rank)
         self.parameters = models.parameter_count(model)
+        # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
+        count = max(spec.data.batches, 2 * spec.grad_accum)
         host = synthetic(
-            spec.data,
+            dataclasses.replace(spec.data, batches=count),
             task=spec.model.task,
             vocabulary=model.config.vocab_size,
             micro_batch=spec.micro_batch,

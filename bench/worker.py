@@ -21,6 +21,9 @@ from bench.telemetry.cpu import cpu_seconds, page_faults
 from bench.telemetry.device import DeviceMeter
 from bench.telemetry.memory import host_peak_bytes, reset_host_peak
 
+OUT_OF_MEMORY = ("can't allocate memory", "failed to allocate memory", "out of memory", "alloc_failed")
+"""How torch, ONNX Runtime, CUDA and cuBLAS say it, in lower case."""
+
 
 class Rank:
     """The requests a rank answers; each returns what goes back to the coordinator."""
@@ -75,7 +78,7 @@ class Rank:
         training = self.training
         batches = list(training.steps(steps))
         gc.collect()
-        reset_host_peak()
+        peak_is_ours = reset_host_peak()
         training.reset_peaks()
         training.synchronize()
         training.barrier()
@@ -95,12 +98,22 @@ class Rank:
             "cpu_seconds": cpu,
             "page_faults": faults,
             "losses": [loss.item() for loss in losses],
-            "host_peak_bytes": host_peak_bytes(),
+            "host_peak_bytes": host_peak_bytes() if peak_is_ours else None,
             "torch_peak_allocated_bytes": allocated,
             "torch_peak_reserved_bytes": reserved,
             "device_used_bytes": self.meter.used_bytes(),
             "energy_joules": (None if energy is None or energy_after is None else energy_after - energy),
         }
+
+    def follow(self, steps: int) -> dict[str, Any]:
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each."""
+        sharding = self.training.sharding
+        sharding.watches_gradient = True
+        losses, norms = [], []
+        for batch in self.training.steps(steps):
+            losses.append(self.training.step(batch).item())
+            norms.append(sharding.gradient_norm)
+        return {"losses": losses, "gradient_norms": norms}
 
     def use_first_batches(self, count: int) -> dict[str, Any]:
         """Cycle through the first `count` micro-batches from now on."""
@@ -113,7 +126,7 @@ class Rank:
             return error.status
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
             return "oom"
-        if any(sign in str(error) for sign in ("can't allocate memory", "Failed to allocate memory")):
+        if any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
             return "oom"
         training = getattr(self, "training", None)
         return (training and training.engine.status_of(error)) or "crashed"

@@ -135,6 +135,13 @@ class FakeGroup:
     def _use_first_batches(self, _: int) -> dict[str, Any]:
         return {}
 
+    def _follow(self, rank: int) -> dict[str, Any]:
+        steps = self.asked["steps"]
+        return {
+            "losses": [self.script.get("loss", 2.0)] * steps,
+            "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
+        }
+
     def _first_step(self, rank: int) -> dict[str, Any]:
         self.asked = {"steps": 1}
         return {**self._block(rank), "proof": {"ran": True}, "optimizer_state_bytes": 8000}
@@ -146,7 +153,7 @@ class FakeGroup:
             "seconds": seconds,
             "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
             "page_faults": 3 if self.script.get("settled", True) else 9999,
-            "losses": [self.script.get("loss", 2.0)] * steps,
+            "losses": [self.script.get("block_loss", 2.0)] * steps,
             "host_peak_bytes": (200 + rank) << 20,
             "torch_peak_allocated_bytes": None,
             "torch_peak_reserved_bytes": None,

@@ -170,7 +170,10 @@ def test_all_three_backends_train_alike_over_twenty_steps(tmp_path: Path, grad_a
         passed = comparison.check_parity(bar)
     assert passed == ALL, comparison.failures()
     print({name: f"{found:.1e}" for name, found in comparison.loss_differences.items()})
-    losses = comparison.parity_losses["pytorch"]
+    losses = comparison.trajectories["pytorch"].losses
+    norms = {name: found.gradient_norms for name, found in comparison.trajectories.items()}
+    for name in ALL:
+        assert norms[name] == pytest.approx(norms["pytorch"], rel=1e-3)
     assert len(losses) == 20
     # The check means something only if training moves the loss by far more than the tolerance.
     assert losses[-1] < losses[0] * 0.95

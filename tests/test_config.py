@@ -362,7 +362,7 @@ REFUSED = [
     ),
     # impossible values
     (["micro_batch=0"], "micro_batch must be at least 1, not 0."),
-    (["adam.lr=nan"], "adam.lr must be at least 0, not nan."),
+    (["adam.lr=nan"], "adam.lr must be above 0, not nan."),
     (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
     (["attention=flash"], "attention=flash is not known; choose one of: eager, sdpa."),
     (

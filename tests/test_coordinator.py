@@ -95,7 +95,7 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
     # Blocks of ortmodule in launch 1: warm-up, then rounds 1, 2 …
-    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 4): crash}}})
+    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 5): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["status"]) for row in first] == [
         ("1", "ok"),
@@ -119,6 +119,23 @@ def test_a_backend_whose_loss_does_not_follow_is_not_timed(tmp_path: Path) -> No
     assert len(run.of("pytorch")) == 6
 
 
+@pytest.mark.parametrize("norm", [1.0, 0.0, float("nan")])
+def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path, norm: float) -> None:
+    run = Run(tmp_path, {"ortmodule_zero1": {"gradient_norm": norm}})
+    (row,) = run.of("ortmodule_zero1")
+    assert (row["launch"], row["status"]) == ("0", "diverged")
+    assert "gradient" in row["message"]
+
+
+def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"pytorch": {"loss": float("nan")}})
+    assert {(row["backend"], row["status"]) for row in run.rows} == {
+        ("pytorch", "diverged"),
+        ("ortmodule", "skipped"),
+        ("ortmodule_zero1", "skipped"),
+    }
+
+
 def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
     run = Run(tmp_path, {"ortmodule": {"loss": 2.001}})
     (difference,) = {float(row["loss_difference"]) for row in run.of("ortmodule")}
@@ -126,7 +143,7 @@ def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
     assert {float(row["loss_difference"]) for row in run.of("pytorch")} == {0.0}
 
 
-@pytest.mark.parametrize("action", ["build", "first_step"])
+@pytest.mark.parametrize("action", ["build", "follow"])
 @pytest.mark.parametrize("resident", ["all", "one"])
 def test_without_the_reference_s_losses_the_others_are_skipped(
     tmp_path: Path, action: str, resident: str
@@ -142,11 +159,10 @@ def test_without_the_reference_s_losses_the_others_are_skipped(
 
 
 def test_a_loss_that_is_not_finite_in_a_timed_block_has_diverged(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    good = len(run.rows)
-    run = Run(tmp_path / "again", {"ortmodule": {"loss": float("nan")}})
-    assert {row["status"] for row in run.of("ortmodule")} == {"diverged"}
-    assert len(run.rows) == good - 6 + 1
+    run = Run(tmp_path, {"ortmodule": {"block_loss": float("nan")}})
+    failed = [(row["launch"], row["status"]) for row in run.of("ortmodule")]
+    assert failed == [("1", "diverged"), ("2", "diverged")]
+    assert len(run.rows) == 12 + 2
 
 
 def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> None:
@@ -181,7 +197,7 @@ def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(t
     run = Run(tmp_path, {"pytorch": {"settled": False}})
     # In launch 2: the warm-up's blocks, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
-    assert blocks == {"pytorch": 3 + 3, "ortmodule": 1 + 3, "ortmodule_zero1": 1 + 3}
+    assert blocks == {"pytorch": 6 + 3, "ortmodule": 2 + 3, "ortmodule_zero1": 2 + 3}
 
 
 def test_a_contaminated_block_is_invalid_but_stays(tmp_path: Path) -> None:
@@ -195,7 +211,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
 
     def interrupted(self: FakeGroup, rank: int) -> dict[str, Any]:
         blocks.append(rank)
-        if len(blocks) > 60:  # of 74, in the middle of the second launch's first round
+        if len(blocks) > 72:  # in the middle of the second launch's rounds
             raise KeyboardInterrupt
         return original(self, rank)
 

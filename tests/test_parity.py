@@ -5,9 +5,26 @@ import math
 import pytest
 
 from bench.errors import LaunchFailed
-from bench.parity import check_losses
+from bench.parity import Trajectory, check_parity
 
 REFERENCE = [10.0, 9.9, 9.5, 9.4]
+
+
+def check_losses(losses: list[float], reference: list[float], tolerance: float) -> float:
+    norms = (1.0,) * len(losses)
+    return check_parity(
+        Trajectory(losses=tuple(losses), gradient_norms=norms),
+        Trajectory(losses=tuple(reference), gradient_norms=norms),
+        tolerance,
+    )
+
+
+@pytest.mark.parametrize(("norm", "why"), [(2.0, "differs"), (0.0, "zero"), (math.inf, "not finite")])
+def test_gradients_of_another_scale_have_diverged_though_adam_s_losses_follow(norm: float, why: str) -> None:
+    ours = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0, 1.0, 1.0, norm))
+    reference = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0,) * 4)
+    with pytest.raises(LaunchFailed, match=why):
+        check_parity(ours, reference, 0.01)
 
 
 def test_the_difference_is_the_largest_relative_one() -> None:

@@ -34,11 +34,14 @@ class Engine:
         graph = manager._onnx_models.optimized_model
         if manager._fallback_manager.is_pending() or graph is None or loss_function != LOSS_FUNCTION:
             raise LaunchFailed("fallback", f"PyTorch, not ONNX Runtime, computed the loss ({loss_function})")
+        providers = manager._execution_agent._inference_session.get_providers()
+        if manager._device.type == "cuda" and providers[0] != "CUDAExecutionProvider":
+            raise LaunchFailed("fallback", f"ONNX Runtime ran on {providers[0]}, not on the GPU")
         kinds = Counter(node.op_type for node in graph.graph.node)
         return {
             "loss_function": loss_function,
             "onnxruntime": onnxruntime.__version__,
-            "providers": manager._execution_agent._inference_session.get_providers(),
+            "providers": providers,
             "nodes": sum(kinds.values()),
             # These two hand a node back to PyTorch's kernels; few of them are normal (embedding, dropout).
             "aten_nodes": kinds["ATen"],

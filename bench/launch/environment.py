@@ -15,7 +15,14 @@ SCRUBBED = (
     "MALLOC_",
     "GLIBC_TUNABLES",
     "DS_",
-    "TORCHELASTIC_",
+    "TORCH",  # TORCH_, TORCHELASTIC_, TORCHINDUCTOR_ …
+    "PYTORCH_",
+    "ATEN_",
+    "ONEDNN_",
+    "DNNL_",
+    "CUBLAS_",
+    "CUDA_LAUNCH_BLOCKING",
+    "NVIDIA_TF32_OVERRIDE",
 )
 """Variables with these beginnings change what is measured; the harness sets what it needs itself."""
 
@@ -48,6 +55,9 @@ def worker_environment(
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    if device == "cpu":
+        # With a GPU in sight torch says that CUDA is there, and ORTModule takes it at its word.
+        variables["CUDA_VISIBLE_DEVICES"] = ""
     if precision == "fp32":
         # For cuBLAS and cuDNN, whoever calls them: ONNX Runtime would use TF32 by default, torch would not.
         variables["NVIDIA_TF32_OVERRIDE"] = "0"

@@ -171,6 +171,7 @@ class Group:
             channel.close()
         self.listener.close()
         self._signal_ranks(signal.SIGKILL)
+        self.sessions.clear()  # closed twice, it must not reach processes that got these numbers since
         # The agent reaps its workers before it goes; killed, it would leave them to init as zombies.
         self.agent.terminate()
         try:

@@ -19,6 +19,12 @@ class Sharding(Protocol):
     optimizer: torch.optim.Optimizer
     """The optimizer that updates this rank's parameters, unwrapped."""
 
+    watches_gradient: bool
+    """Whether `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks."""
+
+    gradient_norm: float
+    """Of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it."""
+
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
 

@@ -30,6 +30,8 @@ class Sharding:
             self.module = DistributedDataParallel(module, device_ids=devices)
         self.grad_accum = grad_accum
         self.loss_function = ""
+        self.watches_gradient = False
+        self.gradient_norm = 0.0
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """Gradients are averaged over the ranks only with the last micro-batch (`no_sync` before)."""
@@ -41,6 +43,10 @@ class Sharding:
                 self.loss_function = type(loss.grad_fn).__name__
                 (loss / self.grad_accum if self.grad_accum > 1 else loss).backward()
             losses.append(loss.detach())
+        if self.watches_gradient:
+            gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+            norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+            self.gradient_norm = torch.linalg.vector_norm(norms).item()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()

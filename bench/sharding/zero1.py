@@ -32,6 +32,8 @@ class Sharding:
             config=settings(micro_batch, grad_accum),
         )
         self.loss_function = ""
+        self.watches_gradient = False
+        self.gradient_norm = 0.0
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """DeepSpeed divides by the accumulation steps itself and updates with the last micro-batch."""
@@ -42,6 +44,8 @@ class Sharding:
             self.engine.backward(loss)
             self.engine.step()
             losses.append(loss.detach())
+        if self.watches_gradient:  # DeepSpeed works it out at every step
+            self.gradient_norm = float(self.engine.get_global_grad_norm())
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
     def proof(self) -> dict[str, Any]:
