@@ -232,14 +232,11 @@ class Comparison:
         self._warm_up(group)
 
     def _warm_up(self, group: Group) -> None:
-        """Steps until the process has stopped growing: eager's heap takes some dozen on a CPU."""
+        """Steps until the process has stopped growing."""
         steps = self.config.measure.warmup_steps
-        settled = 0
         for _ in range(MOST_WARMUP_BLOCKS):
             answers = group.request("block", steps=steps)
-            steady = max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps
-            settled = settled + 1 if steady else 0
-            if settled == SETTLED_BLOCKS:
+            if max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps:
                 return
 
     def _time_block(
@@ -419,10 +416,7 @@ class Comparison:
 STEADY_PAGE_FAULTS = 2000
 """Page faults per step (of 4 KiB, so 8 MiB) below which memory counts as settled."""
 
-SETTLED_BLOCKS = 2
-"""Memory grows in bursts: warm-up ends after this many settled blocks in a row."""
-
-MOST_WARMUP_BLOCKS = 6
+MOST_WARMUP_BLOCKS = 4
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
 
 MEASURED_PER_RANK = (

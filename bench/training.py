@@ -73,6 +73,14 @@ class Training:
             ]
         return self.sharding.step(micro_batches)
 
+    def room_for_losses(self, steps: int) -> torch.Tensor:
+        """Where the losses of `steps` steps go, shape (steps,), on the device.
+
+        Kept as tensors of their own, they would settle in the gaps between the large ones and make the heap
+        grow at the next step.
+        """
+        return torch.zeros(steps, device=self.device)
+
     def use_first_batches(self, count: int) -> None:
         """From now on cycle through the first `count` micro-batches only."""
         self._next = itertools.cycle(self.batches[:count])

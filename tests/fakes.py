@@ -18,16 +18,16 @@ class FakeClock:
         return self.now
 
 
-class FakeLoss:
-    """A loss whose reading is noted, so that a test can see that nobody reads it inside a block."""
+class FakeLosses(list[float]):
+    """Losses whose reading is noted, so that a test can see that nobody reads them inside a block."""
 
-    def __init__(self, value: float, log: list[str]) -> None:
-        self.value = value
+    def __init__(self, steps: int, log: list[str]) -> None:
+        super().__init__([0.0] * steps)
         self.log = log
 
-    def item(self) -> float:
-        self.log.append("read loss")
-        return self.value
+    def tolist(self) -> list[float]:
+        self.log.append("read losses")
+        return list(self)
 
 
 class FakeTraining:
@@ -48,10 +48,13 @@ class FakeTraining:
             self.clock.now += 1000  # were batches made inside the block, everybody would notice
             yield []
 
-    def step(self, _: list[Any]) -> FakeLoss:
+    def room_for_losses(self, steps: int) -> FakeLosses:
+        return FakeLosses(steps, self.log)
+
+    def step(self, _: list[Any]) -> float:
         self.log.append("step")
         self.clock.now += self.step_seconds
-        return FakeLoss(2.5, self.log)
+        return 2.5
 
     def synchronize(self) -> None:
         self.log.append("synchronize")

@@ -95,7 +95,7 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
     # Blocks of ortmodule in launch 1: warm-up, then rounds 1, 2 …
-    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 5): crash}}})
+    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 4): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["status"]) for row in first] == [
         ("1", "ok"),
@@ -197,7 +197,7 @@ def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(t
     run = Run(tmp_path, {"pytorch": {"settled": False}})
     # In launch 2: the warm-up's blocks, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
-    assert blocks == {"pytorch": 6 + 3, "ortmodule": 2 + 3, "ortmodule_zero1": 2 + 3}
+    assert blocks == {"pytorch": 4 + 3, "ortmodule": 1 + 3, "ortmodule_zero1": 1 + 3}
 
 
 def test_a_contaminated_block_is_invalid_but_stays(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
 
     def interrupted(self: FakeGroup, rank: int) -> dict[str, Any]:
         blocks.append(rank)
-        if len(blocks) > 72:  # in the middle of the second launch's rounds
+        if len(blocks) > 50:  # in the middle of the second launch's rounds
             raise KeyboardInterrupt
         return original(self, rank)
 

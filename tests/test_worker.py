@@ -74,8 +74,7 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
         "step",
         "step",
         "synchronize",
-        "read loss",
-        "read loss",
+        "read losses",
     ]
     assert answer["losses"] == [2.5, 2.5]
     assert answer["seconds"] == 1.25
