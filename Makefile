@@ -16,7 +16,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report test lint lock clean # most are folders, too
+.PHONY: help setup bench sweep compare report selftest overhead test lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -38,6 +38,12 @@ compare: setup ## working tree against the committed results, or BASE=a.csv NEW=
 
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
+
+selftest: setup ## A/A and A/B comparisons whose outcome is known, about 100 minutes; goes on where it was
+	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
+
+overhead: setup ## what the harness costs against a bare training loop; ARGS="measure=quick"
+	$(VENV)/bin/python -m bench.selfcheck.overhead $(ARGS)
 
 test: setup ## all tests that need no GPU; ARGS="-k name -x" goes to pytest
 	$(VENV)/bin/python -m pytest $(ARGS)

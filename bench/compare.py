@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich import box
@@ -21,7 +20,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bench import results, stats
+from bench import environment, results, stats
 from bench.errors import UserError
 from bench.report import text
 
@@ -145,34 +144,15 @@ def _unequal_hardware(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     return [f"{key} ({sides[0]}, {sides[1]})" for key, sides in named.items() if sides[0] != sides[1]]
 
 
-def environment_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Everything else that differs, one line each: `packages.torch: 2.6.0, now 2.7.0`."""
-    old, now = (_flat(results.environment(rows)) for rows in (base, new))
+def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """Everything else that differs, one line each."""
     columns = [
         f"{column}: {text.distinct(base, column)}, now {text.distinct(new, column)}"
         for column in NAMED
         if set(base[column]) != set(new[column])
     ]
-    entries = [
-        f"{key}: {old.get(key, 'missing')}, now {now.get(key, 'missing')}"
-        for key in sorted(old.keys() | now.keys())
-        if old.get(key) != now.get(key)
-    ]
+    entries = environment.differences(results.environment(base), results.environment(new))
     return [text.one_line(line) for line in columns + entries]
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested entries under dotted keys."""
-    if isinstance(tree, dict):
-        children = tree.items()
-    elif isinstance(tree, list):
-        children = enumerate(tree)  # type: ignore[assignment]
-    else:
-        return {prefix: tree}
-    found: dict[str, Any] = {}
-    for key, child in children:
-        found |= _flat(child, f"{prefix}.{key}" if prefix else str(key))
-    return found
 
 
 # The terminal
@@ -283,7 +263,7 @@ def _compared(pair: Pair, tolerance: float) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
-    Console(width=WIDTH).print(shown(pair.title, changes, environment_differences(base, new)))
+    Console(width=WIDTH).print(shown(pair.title, changes, named_differences(base, new)))
     if any(change.regressed for change in changes):
         return REGRESSION
     if any(change.ratio and change.ratio.low is not None for change in changes):

@@ -71,6 +71,7 @@ class Backend:
     engine: str
     optimizer: str
     sharding: str
+    slowed_by: float = 0.0  # share of its own time that every step waits in vain: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:
         """The optimizer that runs on `device`.
@@ -130,6 +131,10 @@ class Measure:
     parity_steps: int
     parity_tolerance: float  # relative, on the loss of every parity step
     margin: float  # a speed-up inside ± margin is called `same`
+    repeats: int  # contaminated blocks that a backend may measure again in each launch
+    until: float | None  # half-width, such as 0.01: launches are added until every interval is as narrow
+    most_launches: int  # the caps of `until`
+    most_seconds: float  # of all launches, not counting parity
     timeout_s: float  # the longest that a group may take for one thing it was asked
 
     def __post_init__(self) -> None:
@@ -138,7 +143,12 @@ class Measure:
         at_least("measure.rounds", self.rounds, 1)
         at_least("measure.warmup_steps", self.warmup_steps, 1)
         at_least("measure.parity_steps", self.parity_steps, 2)
+        at_least("measure.repeats", self.repeats, 0)
+        at_least("measure.most_launches", self.most_launches, 1)
         at_least("measure.timeout_s", self.timeout_s, 1)
+        above_zero("measure.most_seconds", self.most_seconds)
+        if self.until is not None:
+            above_zero("measure.until", self.until)
         for key in ("block_seconds", "parity_tolerance", "margin"):
             above_zero(f"measure.{key}", getattr(self, key))
 
@@ -194,6 +204,7 @@ class Config:
             one_of(f"backends.{name}.engine", backend.engine, ENGINES)
             one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
             one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
+            at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
         at_least("grad_accum", self.grad_accum, 1)

@@ -4,28 +4,32 @@ Imports no torch; the worker groups do the work, one block at a time.
 """
 
 import dataclasses
+import itertools
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from bench import environment, plan, report, results
-from bench.config import Config, measured
+from bench import plan, report, results, stats, validity
+from bench.config import Config
 from bench.errors import LaunchFailed
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
+from bench.ledger import Ledger
 from bench.parity import Trajectory, check_parity
 from bench.progress import Bar
-from bench.records import PARITY_LAUNCH, Block, Phase, Record, Workload
+from bench.records import PARITY_LAUNCH, Block, Phase, WarmUp
 from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
-from bench.telemetry.gpus import short_name, visible_gpus
+from bench.telemetry.device import Device
+from bench.telemetry.gpus import visible_gpus
+from bench.telemetry.sampler import Sampler
 
 
 def run(config: Config, stem: str) -> list[str]:
@@ -40,48 +44,69 @@ def run(config: Config, stem: str) -> list[str]:
     """
     console = Console(stderr=True)
     comparison = Comparison(config, stem)
-    with Bar(comparison.planned(), console) as bar:
+    with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
         comparison.measure(bar)
-    made = report.render(comparison.csv, Path(config.reports_dir))
-    Console(width=TERMINAL_WIDTH).print(terminal(results.read(comparison.csv)))
-    for path in (comparison.csv, *made):
-        console.print(f"wrote {path}", markup=False, highlight=False)
+    made = report.render(comparison.ledger.csv, Path(config.reports_dir))
+    rows = results.read(comparison.ledger.csv)
+    Console(width=TERMINAL_WIDTH).print(terminal(rows))
+    for path in (comparison.ledger.csv, *made):
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return comparison.failures()
 
 
-class Comparison:
-    """The state of one comparison: its records so far, and what every launch of it needs."""
+@contextmanager
+def stepped_aside(cores: Sequence[tuple[int, ...]]) -> Iterator[None]:
+    """Keep this process off the ranks' cores where there are others."""
+    ours = os.sched_getaffinity(0)
+    if others := ours - set(itertools.chain(*cores)):
+        os.sched_setaffinity(0, others)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, ours)
 
-    def __init__(self, config: Config, stem: str, start_group: Callable[..., Group] = Group) -> None:
+
+class Comparison:
+    """One comparison's course, and what every launch of it needs.
+
+    Args:
+        config: checked against this machine.
+        stem: the results file's name without its ending.
+        start_group: starts a worker group; tests give their own.
+        clock: seconds, for the cap of `measure.until`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        stem: str,
+        start_group: Callable[..., Group] = Group,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.config = config
         self.start_group = start_group
-        self.stem = stem
-        started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        self.folder = Path(config.results_dir).resolve() / "runs" / stem / started
-        self.initial_state = self.folder / "initial.safetensors"
-        self.csv = Path(config.results_dir) / f"{stem}.csv"
+        self.clock = clock
         self.names = [
             config.reference,
             *(name for name in config.backends if name != config.reference),
         ]
-        self.records: dict[tuple[int, str], Record] = {}
-        self.steps: int | None = None  # of a timed block, found once
-        self.trajectories: dict[str, Trajectory] = {}
-        self.loss_differences: dict[str, float] = {}
         self.gpus = visible_gpus() if config.device.type == "cuda" else []
-        self.environment = environment.collect()
-        self.commit = environment.git_commit()
+        self.cores = plan.core_shares(
+            sorted(os.sched_getaffinity(0)),
+            world_size=config.device.world_size,
+            threads=config.device.threads,
+        )
+        self.sampler = Sampler([Device(gpu.uuid) for gpu in self.gpus[: config.device.world_size]])
+        self.ledger = Ledger(config, stem, self.gpus)
+        self.initial_state = self.ledger.folder / "initial.safetensors"
+        self.steps: int | None = None  # of a timed block, found once
 
     # --- the whole of it ------------------------------------------------------------------------------
 
     def planned(self) -> dict[str, int]:
-        """How many things of each kind will be done, for the progress bar."""
-        measure, backends = self.config.measure, len(self.names)
-        return {
-            "parity": 1 if measure.resident == "all" else backends,
-            "start": measure.launches * (1 if measure.resident == "all" else backends),
-            "set-up": measure.launches * backends,
-            "block": measure.launches * measure.rounds * backends,
+        """How many things of each kind will be done at least, for the progress bar."""
+        return {"parity": 1 if self._together else len(self.names)} | {
+            kind: count * self.config.measure.launches for kind, count in self._in_a_launch().items()
         }
 
     def measure(self, bar: Bar) -> None:
@@ -95,22 +120,67 @@ class Comparison:
             self.initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
 
     def _run_launches(self, bar: Bar, names: Sequence[str]) -> None:
+        """The launches that were asked for, and with `measure.until` more until that is reached."""
         measure = self.config.measure
-        if measure.resident == "all":
-            orders = plan.launch_orders(names, launches=measure.launches, rounds=measure.rounds)
-            for number, rounds in enumerate(orders, start=1):
-                self.run_launch(bar, number, names, rounds)
-            return
-        for number, order in enumerate(plan.group_orders(names, measure.launches), start=1):
-            for name in order:
-                self.run_launch(bar, number, [name], [order] * measure.rounds)
+        most = measure.launches if measure.until is None else max(measure.launches, measure.most_launches)
+        rounds = plan.launch_orders(names, launches=most, rounds=measure.rounds)
+        groups = plan.group_orders(names, most)
+        started = self.clock()
+        for number in range(1, most + 1):
+            if number > measure.launches:
+                if not self._wants_another(bar, names, self.clock() - started, number):
+                    return
+                bar.expect(self._in_a_launch())
+            if self._together:
+                self.run_launch(bar, number, names, rounds[number - 1])
+            else:
+                order = groups[number - 1]
+                for name in order:
+                    self.run_launch(bar, number, [name], [order] * measure.rounds)
+
+    def _wants_another(self, bar: Bar, names: Sequence[str], seconds: float, number: int) -> bool:
+        """Whether an interval is still wider than `measure.until` and the caps allow a further launch."""
+        measure = self.config.measure
+        if measure.until is None or len(names) < 2:
+            return False
+        widest = stats.widest(self.ledger.rows())
+        if widest is None:
+            bar.say("no backend has a speed-up, so that measure.until has nothing to wait for")
+            return False
+        if widest <= measure.until:
+            bar.say(f"every interval is within ± {measure.until:.1%} after {number - 1} launches")
+            return False
+        reached = f"± {widest:.1%}" if math.isfinite(widest) else "unknown"
+        if seconds * number / (number - 1) > measure.most_seconds:
+            bar.say(
+                f"the widest interval is {reached}, not ± {measure.until:.1%}: another launch would pass "
+                f"measure.most_seconds={measure.most_seconds:g}"
+            )
+            return False
+        bar.say(f"the widest interval is {reached}, not yet ± {measure.until:.1%}: launch {number} follows")
+        return True
+
+    def _in_a_launch(self) -> dict[str, int]:
+        """How many things of each kind one launch of all backends has."""
+        backends = len(self.names)
+        return {
+            "start": 1 if self._together else backends,
+            "set-up": backends,
+            "wake": backends if self._together and backends > 1 else 0,
+            "block": self.config.measure.rounds * backends,
+        }
+
+    @property
+    def _together(self) -> bool:
+        """Whether the groups of a launch live side by side."""
+        return self.config.measure.resident == "all"
 
     def failures(self) -> list[str]:
         """One line for each launch that was not ok."""
         return [
-            f"{self.stem}: {record.backend}, {self._launch_name(record.launch)}: "
+            f"{self.ledger.stem}: {record.backend}, {self._launch_name(record.launch)}: "
             f"{record.status}: {record.message}"
-            for record in self.records.values()
+            for record in self.ledger.records.values()
             if record.status != "ok"
         ]
 
@@ -118,22 +188,22 @@ class Comparison:
 
     def check_parity(self, bar: Bar) -> list[str]:
         """Compare every backend's losses with the reference's; the names of those that may be timed."""
-        together = [self.names] if self.config.measure.resident == "all" else [[name] for name in self.names]
+        together = [self.names] if self._together else [[name] for name in self.names]
         for names in together:
             with bar.doing("parity", f"parity of {', '.join(names)} (dropout off)"):
-                self.trajectories |= self._train_for_parity(names)
+                self.ledger.trajectories |= self._train_for_parity(names)
         passed: list[str] = []
-        for name in [name for name in self.names if name in self.trajectories]:  # the reference first
+        for name in [name for name in self.names if name in self.ledger.trajectories]:  # the reference first
             with self._failing_into_row(name, PARITY_LAUNCH):
                 if name != self.config.reference and self.config.reference not in passed:
                     raise self._without_reference()
-                self.loss_differences[name] = check_parity(
-                    self.trajectories[name],
-                    self.trajectories[self.config.reference],
+                self.ledger.loss_differences[name] = check_parity(
+                    self.ledger.trajectories[name],
+                    self.ledger.trajectories[self.config.reference],
                     self.config.measure.parity_tolerance,
                 )
                 passed.append(name)
-        self._write()
+        self.ledger.write()
         return passed
 
     def _train_for_parity(self, names: Sequence[str]) -> dict[str, Trajectory]:
@@ -185,6 +255,7 @@ class Comparison:
         """Start the groups of `names`, time their blocks round by round, end them."""
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
+            before = self.sampler.look()
             with bar.doing("start", f"{self._launch_name(number)}: starting {', '.join(names)}"):
                 self._start_all(names, number, groups, stack)
             for name in [name for name in rounds[0] if name in groups]:
@@ -192,8 +263,10 @@ class Comparison:
                     bar.doing("set-up", f"{self._launch_name(number)}: {name}, set-up and warm-up"),
                     self._failing_into_row(name, number, groups),
                 ):
-                    self._set_up(groups[name], name, number)
+                    self.ledger.update(name, number, device_before=before)
+                    self.set_up(groups[name], name, number)
                     self._rest(groups[name])
+            self._wake(bar, number, rounds[0], groups)
             for round_number, order in enumerate(rounds, start=1):
                 where = f"{self._launch_name(number)}, round {round_number}/{len(rounds)}"
                 for position, name in enumerate(order, start=1):
@@ -203,67 +276,98 @@ class Comparison:
                         bar.doing("block", f"{where}: {name}"),
                         self._failing_into_row(name, number, groups),
                     ):
-                        self._time_block(groups, name, number, round_number, position)
+                        self._time_block(bar, groups, name, number, round_number, position)
                         self._rest(groups[name])
-                self._write()
+                self.ledger.write()
             for group in groups.values():
                 group.end()
 
-    def _set_up(self, group: Group, name: str, number: int) -> None:
-        built = group.request("build")
-        self._update(
+    def set_up(self, group: Group, name: str, number: int) -> None:
+        """Build, take the first step and warm up; everything goes on record."""
+        built = group.request("build", self.sampler)
+        self.ledger.update(
             name,
             number,
-            setup=phase(built),
+            setup=Phase(**self._figures(built)),
             workload=dataclasses.replace(
-                self._workload(),
+                self.ledger.workload(),
                 parameters=built[0]["parameters"],
                 padding_share=sum(answer["padding_share"] for answer in built) / len(built),
             ),
         )
-        first = group.request("first_step")
-        self._update(
+        first = group.request("first_step", self.sampler)
+        self.ledger.update(
             name,
             number,
-            first_step=phase(first),
+            first_step=Phase(**self._figures(first)),
             proof=first[0]["proof"],
+            absent=first[0]["absent"],
             optimizer_state_bytes=per_rank(first, "optimizer_state_bytes"),
         )
-        self._warm_up(group)
+        self._warm_up(group, name, number)
 
-    def _warm_up(self, group: Group) -> None:
-        """Steps until the process has stopped growing."""
+    def _warm_up(self, group: Group, name: str, number: int) -> None:
+        """Blocks of a few steps until they are settled, but not for ever."""
         steps = self.config.measure.warmup_steps
-        for _ in range(MOST_WARMUP_BLOCKS):
-            answers = group.request("block", steps=steps)
-            if max(per_rank(answers, "page_faults")) <= STEADY_PAGE_FAULTS * steps:
-                return
+        blocks: list[WarmUp] = []
+        while not validity.settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
+            answers = group.request("block", self.sampler, steps=steps)
+            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+        self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.settled(blocks))
+
+    def _wake(self, bar: Bar, number: int, order: plan.Order, groups: dict[str, Group]) -> None:
+        """One more untimed block of every group that has waited for the others' set-up.
+
+        Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
+        """
+        if len(groups) < 2:
+            return
+        for name in [name for name in order if name in groups]:
+            with (
+                bar.doing("wake", f"{self._launch_name(number)}: {name}, last warm-up"),
+                self._failing_into_row(name, number, groups),
+            ):
+                groups[name].request("block", steps=self.config.measure.warmup_steps)
+                self._rest(groups[name])
 
     def _time_block(
-        self, groups: dict[str, Group], name: str, number: int, round_number: int, position: int
+        self, bar: Bar, groups: dict[str, Group], name: str, number: int, round_number: int, position: int
     ) -> None:
+        """Time one block; a contaminated one stays on record and is measured again, within the cap."""
         if self.steps is None:
-            self.steps = self._calibrate(groups)
-        answers = groups[name].request("block", steps=self.steps)
-        losses = [answer["losses"][-1] for answer in answers]
-        if not all(math.isfinite(loss) for answer in answers for loss in answer["losses"]):
-            raise LaunchFailed("diverged", f"the loss is {losses[0]} in round {round_number}")
-        block = Block(
-            round=round_number,
-            position=position,
-            steps=self.steps,
-            last_loss=tuple(losses),
-            **{key: per_rank(answers, key) for key in MEASURED_PER_RANK},
-        )
-        record = self.records[number, name]
-        self._update(name, number, blocks=(*record.blocks, block))
+            self.steps = self.steps_of_a_block(groups)
+        for attempt in itertools.count(1):
+            answers = groups[name].request("block", self.sampler, steps=self.steps)
+            losses = per_rank(answers, "losses")
+            if not all(math.isfinite(loss) for rank in losses for loss in rank):
+                raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
+            block = Block(
+                round=round_number,
+                position=position,
+                attempt=attempt,
+                steps=self.steps,
+                last_loss=tuple(rank[-1] for rank in losses),
+                **self._figures(answers),
+            )
+            blocks = (*self.ledger.records[number, name].blocks, block)
+            self.ledger.update(name, number, blocks=blocks)
+            reason = validity.contamination(block, self.config.device.threads)
+            repeats = sum(one.attempt > 1 for one in blocks)
+            if not reason or repeats >= self.config.measure.repeats:
+                return
+            bar.say(f"{name}, launch {number}, round {round_number}: measuring again, since it {reason}")
+
+    def _figures(self, answers: Sequence[Message]) -> dict[str, Any]:
+        """A phase's figures from the answers of every rank."""
+        figures: dict[str, Any] = {key: per_rank(answers, key) for key in MEASURED_PER_RANK}
+        return figures | {"samples": self.sampler.take()}
 
     def _rest(self, group: Group) -> None:
         """Keep a group from taking any time while another one is measured."""
-        if self.config.measure.resident == "all":
+        if self._together:
             group.pause()
 
-    def _calibrate(self, groups: dict[str, Group]) -> int:
+    def steps_of_a_block(self, groups: dict[str, Group]) -> int:
         """The number of steps of every timed block, from the reference backend where it runs."""
         group = groups.get(self.config.reference) or next(iter(groups.values()))
         count = self.config.measure.warmup_steps
@@ -286,10 +390,10 @@ class Comparison:
             group = groups.pop(name, None) if groups is not None else None
             if group is not None:
                 group.close()
-            folder = self._group_folder(name, number)
+            folder = self.ledger.folder_of(name, number)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
-            self._update(
+            self.ledger.update(
                 name,
                 number,
                 status=failure.status,
@@ -303,17 +407,18 @@ class Comparison:
         """Start the groups of `names` side by side; those whose ranks report are in `groups` then."""
         for name in names:
             with self._failing_into_row(name, number, groups):
-                groups[name] = stack.enter_context(self._start(name, number))
+                groups[name] = stack.enter_context(self.start(name, number))
         for name in list(groups):
             with self._failing_into_row(name, number, groups):
                 groups[name].connect()
 
-    def _start(self, name: str, number: int) -> Group:
+    def start(self, name: str, number: int) -> Group:
+        """Start one backend's group; its ranks may not have connected yet."""
         device = self.config.device
         return self.start_group(
             self._spec(name, number),
             world_size=device.world_size,
-            folder=self._group_folder(name, number),
+            folder=self.ledger.folder_of(name, number),
             variables=worker_environment(
                 os.environ,
                 device=device.type,
@@ -326,17 +431,13 @@ class Comparison:
 
     def _spec(self, name: str, number: int) -> WorkerSpec:
         config, backend = self.config, self.config.backends[name]
-        shares = plan.core_shares(
-            sorted(os.sched_getaffinity(0)),
-            world_size=config.device.world_size,
-            threads=config.device.threads,
-        )
         parity = number == PARITY_LAUNCH
         return WorkerSpec(
             backend=name,
             engine=backend.engine,
             optimizer=backend.optimizer_on(config.device.type),
             sharding=backend.sharding,
+            slowed_by=backend.slowed_by,
             model=config.model,
             data=config.data,
             adam=config.adam,
@@ -350,96 +451,27 @@ class Comparison:
             device=config.device.type,
             device_uuids=tuple(gpu.uuid for gpu in self.gpus),
             threads=config.device.threads,
-            cores=tuple(shares),
+            cores=tuple(self.cores),
             initial_state=str(self.initial_state),
             saves_initial_state=parity and name == config.reference,
         )
 
-    def _workload(self) -> Workload:
-        config = self.config
-        return Workload(
-            model=config.model.name,
-            task=config.model.task,
-            precision=config.precision.name,
-            attention=config.attention,
-            world_size=config.device.world_size,
-            micro_batch=config.micro_batch,
-            grad_accum=config.grad_accum,
-            seq_len=config.seq_len,
-        )
-
-    def _update(self, name: str, number: int, **changes: Any) -> None:
-        """Replace this backend's record of this launch, and keep it on disk."""
-        config, backend = self.config, self.config.backends[name]
-        record = self.records.get((number, name)) or Record(
-            comparison=self.stem,
-            backend=name,
-            reference=config.reference,
-            engine=backend.engine,
-            optimizer=backend.optimizer_on(config.device.type),
-            sharding=backend.sharding,
-            launch=number,
-            status="ok",
-            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            git_commit=self.commit,
-            stack=self.environment["stack"],
-            device=short_name(self.gpus[0].name) if self.gpus else "cpu",
-            threads_per_rank=config.device.threads,
-            allocator=config.device.allocator,
-            seed=config.seed,
-            margin=config.measure.margin,
-            workload=self._workload(),
-            parity_losses=self.trajectories[name].losses if name in self.trajectories else (),
-            parity_gradient_norms=self.trajectories[name].gradient_norms if name in self.trajectories else (),
-            loss_difference=self.loss_differences.get(name),
-            config=measured(config),
-            config_hash=environment.digest(measured(config)),
-            environment=self.environment,
-            environment_hash=environment.digest(self.environment),
-        )
-        self.records[number, name] = dataclasses.replace(record, **changes)
-        self.records[number, name].save(self._group_folder(name, number) / "record.json")
-
-    def _write(self) -> None:
-        if self.records:
-            results.write(self.csv, list(self.records.values()))
-
-    def _group_folder(self, name: str, number: int) -> Path:
-        return self.folder / ("parity" if number == PARITY_LAUNCH else f"launch-{number}") / name
-
     def _launch_name(self, number: int) -> str:
         if number == PARITY_LAUNCH:
             return "parity launch"
-        return f"launch {number}/{self.config.measure.launches}"
+        return f"launch {number}/{max(number, self.config.measure.launches)}"
 
 
-STEADY_PAGE_FAULTS = 2000
-"""Page faults per step (of 4 KiB, so 8 MiB) below which memory counts as settled."""
-
-MOST_WARMUP_BLOCKS = 4
+MOST_WARMUP_BLOCKS = 6
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
 
-MEASURED_PER_RANK = (
-    "seconds",
-    "cpu_seconds",
-    "page_faults",
-    "host_peak_bytes",
-    "torch_peak_allocated_bytes",
-    "torch_peak_reserved_bytes",
-    "device_used_bytes",
-    "energy_joules",
-)
-"""What every rank's answer to `block` holds under the names of `Block`."""
+MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
+"""What every rank's answer to `build`, `first_step` and `block` holds under the names of `Phase`."""
 
 
 def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
     """One figure of every rank."""
     return tuple(answer[key] for answer in answers)
-
-
-def phase(answers: Sequence[Message]) -> Phase:
-    """A phase from the answers of every rank."""
-    return Phase(seconds=per_rank(answers, "seconds"), host_peak_bytes=per_rank(answers, "host_peak_bytes"))
 
 
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:

@@ -6,11 +6,12 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.launch.environment import ROOT, scrubbed
+from bench.config import Config
+from bench.launch.environment import ROOT, scrubbed, worker_environment
 from bench.telemetry.gpus import visible_gpus
 
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
@@ -28,8 +29,15 @@ PACKAGES = (
 )
 
 
-def collect() -> dict[str, Any]:
-    """The environment as plain JSON. Nothing in it depends on time or load."""
+OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
+"""Set by the harness to places inside its checkout."""
+
+PASSED_ON = ("CUDA_", "NCCL_", "GLOO_", "NVIDIA_", "LD_", "HF_", "TRANSFORMERS_", "SAFETENSORS_", "PYTHON")
+"""Beginnings of variables that workers inherit and that may change what is measured."""
+
+
+def collect(config: Config) -> dict[str, Any]:
+    """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies."""
     packages = {name: version for name in PACKAGES if (version := _version(name))}
     gpus = visible_gpus()
     return {
@@ -43,9 +51,50 @@ def collect() -> dict[str, Any]:
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "code": code_hash(),
-        "preload": os.environ.get("LD_PRELOAD"),
+        "variables": variables(os.environ, config),
         "removed_variables": scrubbed(os.environ),
     }
+
+
+def variables(base: Mapping[str, str], config: Config) -> dict[str, str]:
+    """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
+    device = config.device
+    workers = worker_environment(
+        base,
+        device=device.type,
+        threads=device.threads,
+        allocator=device.allocator,
+        precision=config.precision.name,
+    )
+    return {
+        name: f"sha256:{digest(value)}" if "/" in value else value
+        for name, value in sorted(workers.items())
+        if name not in OWN_PATHS and (base.get(name) != value or name.startswith(PASSED_ON))
+    }
+
+
+def differences(one: Any, other: Any) -> list[str]:
+    """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
+    old, now = _flat(one), _flat(other)
+    return [
+        f"{key}: {old.get(key, 'missing')}, now {now.get(key, 'missing')}"
+        for key in sorted(old.keys() | now.keys())
+        if old.get(key) != now.get(key)
+    ]
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested entries under dotted keys."""
+    if isinstance(tree, dict):
+        children = tree.items()
+    elif isinstance(tree, list):
+        children = enumerate(tree)  # type: ignore[assignment]
+    else:
+        return {prefix: tree}
+    found: dict[str, Any] = {}
+    for key, child in children:
+        found |= _flat(child, f"{prefix}.{key}" if prefix else str(key))
+    return found
 
 
 def digest(thing: Any) -> str:

@@ -50,6 +50,11 @@ class Bar:
             self._durations[kind].append(time.monotonic() - start)
             self._left[kind] = max(0, self._left.get(kind, 0) - 1)
 
+    def expect(self, more: Mapping[str, int]) -> None:
+        """Count further things as planned."""
+        for kind, count in more.items():
+            self._left[kind] = self._left.get(kind, 0) + count
+
     def say(self, line: str) -> None:
         """Print a line that stays."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -21,38 +21,63 @@ PARITY_LAUNCH = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """One timed block: `steps` optimizer steps of one backend in one round.
+class Sample:
+    """How one GPU was doing at one moment; None where NVML does not tell."""
 
-    Every tuple holds one value per rank, in the order of the ranks; None where a figure cannot be had.
-    """
-
-    round: int  # from 1
-    position: int  # the backend's place in this round, from 1
-    steps: int
-    seconds: tuple[float, ...]
-    cpu_seconds: tuple[float, ...]
-    page_faults: tuple[int, ...]
-    last_loss: tuple[float, ...]  # of the block's last step
-    host_peak_bytes: tuple[int | None, ...]
-    torch_peak_allocated_bytes: tuple[int | None, ...]
-    torch_peak_reserved_bytes: tuple[int | None, ...]
-    device_used_bytes: tuple[int | None, ...]  # per device: what it uses now minus before the group
-    energy_joules: tuple[float | None, ...]  # per device, a difference of its counter
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.round < 1 or self.position < 1:
-            raise ValueError("a block has at least one step, and rounds and positions count from 1")
-        if not self.seconds or min(self.seconds) <= 0:
-            raise ValueError("a block's seconds must be positive, one value per rank")
+    used_bytes: int | None  # of the whole device, whoever uses it
+    utilisation_percent: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
+    power_watts: float | None
+    throttled_by: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A phase before the timed blocks (set-up or the first step), one value per rank."""
+    """What every phase of a launch leaves behind: set-up, first step, warm-up, each timed block.
+
+    Every tuple holds one value per rank, in the order of the ranks; None where a figure cannot be had.
+    """
 
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
+    other_cpu_seconds: tuple[float | None, ...]  # that others had of the rank's cores; by ticks, may be < 0
+    stolen_seconds: tuple[float | None, ...]  # that the hypervisor took of them
+    page_faults: tuple[int, ...]
     host_peak_bytes: tuple[int | None, ...]
+    torch_peak_allocated_bytes: tuple[int | None, ...]
+    torch_peak_reserved_bytes: tuple[int | None, ...]
+    device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
+    device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
+    energy_joules: tuple[float | None, ...]  # a difference of the device's counter
+    samples: tuple[tuple[Sample, ...], ...] = ()  # per device, while the phase ran
+
+    def __post_init__(self) -> None:
+        if not self.seconds or min(self.seconds) <= 0:
+            raise ValueError("a phase's seconds must be positive, one value per rank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp(Phase):
+    """One of the blocks between the first step and the timed ones."""
+
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(Phase):
+    """One timed block: `steps` optimizer steps of one backend in one round."""
+
+    round: int  # from 1
+    position: int  # the backend's place in this round, from 1
+    attempt: int  # from 1; above it, the one before was contaminated
+    steps: int
+    last_loss: tuple[float, ...]  # of the block's last step
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.steps, self.round, self.position, self.attempt) < 1:
+            raise ValueError("a block has at least one step; rounds, positions and attempts count from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +106,7 @@ class Record:
     engine: str
     optimizer: str  # the one that really ran
     sharding: str
+    slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
     launch: int
     status: str
     message: str = ""
@@ -93,15 +119,20 @@ class Record:
     allocator: str
     seed: int
     margin: float
+    until: float | None = None  # half-width at which launches end; None: their number is fixed
     workload: Workload
     setup: Phase | None = None
     first_step: Phase | None = None
+    warm_up: tuple[WarmUp, ...] = ()
+    warm_up_settled: bool | None = None  # None: it has not ended
     blocks: tuple[Block, ...] = ()
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's
     proof: dict[str, Any] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name
+    device_before: tuple[Sample, ...] = ()  # per device, just before the group started
     config: dict[str, Any] = field(default_factory=dict)
     config_hash: str
     environment: dict[str, Any]

@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench import stats
+from bench import stats, validity
 from bench.errors import STATUSES, UserError
-from bench.records import SCHEMA_VERSION, Block, Phase, Record, write_atomically
+from bench.records import SCHEMA_VERSION, Block, Phase, Record, Sample, write_atomically
 
 TEXT, WHOLE, REAL = "object", "Int64", "float64"
 
@@ -37,6 +37,7 @@ DTYPES = {
     "engine": TEXT,
     "optimizer": TEXT,
     "sharding": TEXT,
+    "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
     "precision": TEXT,
     "attention": TEXT,
     "world_size": WHOLE,
@@ -49,24 +50,44 @@ DTYPES = {
     "allocator": TEXT,
     "seed": WHOLE,
     "margin": REAL,  # a ratio within 1 ± margin is `same`
+    "until": REAL,  # half-width at which launches ended; blank: their number was fixed
     "launch": WHOLE,  # from 1; 0 is the parity check
     "round": WHOLE,  # from 1; blank: the launch failed
     "position": WHOLE,  # the backend's place in the round, from 1
+    "attempt": WHOLE,  # from 1; above it, the one before was contaminated
     "steps": WHOLE,
     "seconds": REAL,  # of the slowest rank
     "samples_per_s": REAL,  # steps * global_batch / seconds
     "cpu_seconds": REAL,  # user + system, sum of all ranks
+    "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
+    "stolen_seconds": REAL,  # that the hypervisor took of them
     "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
-    "setup_s": REAL,  # this and the next three: of the launch; slowest rank
+    "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
     "first_step_s": REAL,
-    "setup_host_peak_mib": REAL,  # highest rank
+    "warm_up_s": REAL,
+    "warm_up_steps": WHOLE,
+    "warm_up_settled": WHOLE,  # 1 or 0
+    "setup_cpu_seconds": REAL,  # sum of all ranks
+    "first_step_cpu_seconds": REAL,
+    "setup_host_peak_mib": REAL,  # highest rank or device, like all peaks
     "first_step_host_peak_mib": REAL,
-    "host_peak_mib": REAL,  # this and the next three: of the block; highest rank or device
+    "host_peak_mib": REAL,  # of the block, like all peaks without another phase in their name
+    "setup_device_peak_mib": REAL,
+    "first_step_device_peak_mib": REAL,
     "device_peak_mib": REAL,
+    "device_process_mib": REAL,  # at the block's end, what the driver books on the rank
+    "device_baseline_mib": REAL,  # in use before the group started; already taken off the peaks
+    "first_step_torch_peak_allocated_mib": REAL,
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
     "optimizer_state_bytes": WHOLE,  # highest rank
     "energy_j": REAL,  # sum of all devices
+    "gpu_utilisation": REAL,  # from here to gpu_throttled_by: of the samples in the block; mean, percent
+    "gpu_utilisation_before": REAL,  # just before the group started; highest device
+    "gpu_clock_mhz": REAL,  # mean
+    "gpu_temperature_c": REAL,  # highest
+    "gpu_power_w": REAL,  # mean of the samples, sum of the devices
+    "gpu_throttled_by": TEXT,  # blank: by nothing, or unknown
     "last_loss": REAL,  # of the block's last step, mean of all ranks
     "loss_difference": REAL,  # from the reference, in the parity check
     "config_hash": TEXT,
@@ -84,7 +105,7 @@ COLUMNS = tuple(DTYPES)
 def rows(record: Record) -> list[dict[str, Any]]:
     """The record's measured blocks, one row each, and one more if the launch failed.
 
-    A block that used more CPU than its share gets the status `invalid` and keeps its figures.
+    A contaminated block (`bench.validity`) gets the status `invalid` and keeps its figures.
     """
     measured = [_block_row(record, block) for block in record.blocks]
     if record.status == "ok":
@@ -95,31 +116,97 @@ def rows(record: Record) -> list[dict[str, Any]]:
 
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
-    seconds, cpu_seconds = stats.block_seconds(block.seconds), sum(block.cpu_seconds)
-    message = _contamination(record, seconds, cpu_seconds)
-    return launch | {
-        "status": "invalid" if message else "ok",
-        "message": message,
-        "round": block.round,
-        "position": block.position,
-        "steps": block.steps,
-        "seconds": seconds,
-        "samples_per_s": stats.samples_per_s(block.steps, launch["global_batch"], seconds),
-        "cpu_seconds": cpu_seconds,
-        "page_faults": sum(block.page_faults),
-        "setup_s": _slowest(record.setup),
-        "first_step_s": _slowest(record.first_step),
-        "setup_host_peak_mib": _phase_peak_mib(record.setup),
-        "first_step_host_peak_mib": _phase_peak_mib(record.first_step),
-        "host_peak_mib": _highest_mib(block.host_peak_bytes),
-        "device_peak_mib": _highest_mib(block.device_used_bytes),
-        "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
-        "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
-        "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
-        "energy_j": sum(known) if (known := _all_known(block.energy_joules)) else None,
-        "last_loss": stats.mean(block.last_loss) if block.last_loss else None,
-        "loss_difference": record.loss_difference,
+    seconds = stats.block_seconds(block.seconds)
+    message = validity.contamination(block, record.threads_per_rank)
+    baseline = _baseline(record)
+    return (
+        launch
+        | _launch_phases(record)
+        | _gpu_cells(block)
+        | {
+            "status": "invalid" if message else "ok",
+            "message": message,
+            "round": block.round,
+            "position": block.position,
+            "attempt": block.attempt,
+            "steps": block.steps,
+            "seconds": seconds,
+            "samples_per_s": stats.samples_per_s(block.steps, launch["global_batch"], seconds),
+            "cpu_seconds": sum(block.cpu_seconds),
+            "other_cpu_seconds": _sum(block.other_cpu_seconds),
+            "stolen_seconds": _sum(block.stolen_seconds),
+            "page_faults": sum(block.page_faults),
+            "host_peak_mib": _highest_mib(block.host_peak_bytes),
+            "device_peak_mib": _device_peak_mib(block, baseline),
+            "device_process_mib": _highest_mib(block.device_process_bytes),
+            "device_baseline_mib": _highest_mib(baseline),
+            "gpu_utilisation_before": max(_all_known(_utilisation_before(record)), default=None),
+            "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
+            "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
+            "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
+            "energy_j": _sum(block.energy_joules),
+            "last_loss": stats.mean(block.last_loss),
+            "loss_difference": record.loss_difference,
+        }
+    )
+
+
+def _launch_phases(record: Record) -> dict[str, Any]:
+    """What happened before the blocks, in every row of the launch."""
+    warm_up = record.warm_up
+    cells: dict[str, Any] = {
+        "warm_up_s": sum(stats.block_seconds(one.seconds) for one in warm_up) if warm_up else None,
+        "warm_up_steps": sum(one.steps for one in warm_up) if warm_up else None,
+        "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
     }
+    for name, phase in (("setup", record.setup), ("first_step", record.first_step)):
+        if phase is not None:
+            cells |= {
+                f"{name}_s": stats.block_seconds(phase.seconds),
+                f"{name}_cpu_seconds": sum(phase.cpu_seconds),
+                f"{name}_host_peak_mib": _highest_mib(phase.host_peak_bytes),
+                f"{name}_device_peak_mib": _device_peak_mib(phase, _baseline(record)),
+            }
+    if record.first_step is not None:
+        allocated = record.first_step.torch_peak_allocated_bytes
+        cells["first_step_torch_peak_allocated_mib"] = _highest_mib(allocated)
+    return cells
+
+
+def _gpu_cells(block: Block) -> dict[str, Any]:
+    """What the samples of the block say; blank without any."""
+    every = [sample for device in block.samples for sample in device]
+
+    def known(name: str, samples: Sequence[Sample] = every) -> list[float]:
+        return [value for sample in samples if (value := getattr(sample, name)) is not None]
+
+    powers = [known("power_watts", device) for device in block.samples]
+    reasons = {reason for sample in every for reason in sample.throttled_by or ()}
+    return {
+        "gpu_utilisation": stats.mean(known("utilisation_percent")),
+        "gpu_clock_mhz": stats.mean(known("sm_clock_mhz")),
+        "gpu_temperature_c": max(known("temperature_c"), default=None),
+        "gpu_power_w": _sum([stats.mean(power) for power in powers]),
+        "gpu_throttled_by": ", ".join(sorted(reasons)),
+    }
+
+
+def _baseline(record: Record) -> list[int | None]:
+    return [sample.used_bytes for sample in record.device_before]
+
+
+def _utilisation_before(record: Record) -> list[float | None]:
+    return [sample.utilisation_percent for sample in record.device_before]
+
+
+def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | None:
+    """The highest device's largest use that was seen, less what was in use before the group started."""
+    peaks: list[int | None] = []
+    for place, (end, before) in enumerate(zip(phase.device_used_bytes, baseline, strict=False)):
+        samples = phase.samples[place] if place < len(phase.samples) else ()
+        seen = [sample.used_bytes for sample in samples if sample.used_bytes is not None]
+        peaks.append(None if end is None or before is None else max([end, *seen]) - before)
+    return _highest_mib(peaks)
 
 
 def _launch_cells(record: Record) -> dict[str, Any]:
@@ -132,35 +219,20 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "global_batch": stats.global_batch(work.micro_batch, work.grad_accum, work.world_size),
         "optimizer_state_bytes": None,
         "loss_difference": None,
+        "warm_up_settled": None,
         "environment": json.dumps(
             record.environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False
         ),
     }
 
 
-def _contamination(record: Record, seconds: float, cpu_seconds: float) -> str:
-    """Why the block does not count, in numbers; empty if it does."""
-    ranks, threads = record.workload.world_size, record.threads_per_rank
-    budget = stats.cpu_budget_seconds(seconds, ranks, threads)
-    if cpu_seconds <= budget:
-        return ""
-    return (
-        f"used {cpu_seconds:.3f} CPU seconds, more than {budget:.3f} = {stats.CPU_ALLOWANCE} x "
-        f"{seconds:.3f} s x {ranks} ranks x {threads} threads"
-    )
-
-
-def _slowest(phase: Phase | None) -> float | None:
-    return stats.block_seconds(phase.seconds) if phase and phase.seconds else None
-
-
-def _phase_peak_mib(phase: Phase | None) -> float | None:
-    return _highest_mib(phase.host_peak_bytes) if phase else None
-
-
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
     known = _all_known(sizes)
     return stats.mib(max(known)) if known else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    return sum(known) if (known := _all_known(values)) else None
 
 
 def _all_known(values: Sequence[Any]) -> Sequence[Any]:
@@ -335,8 +407,10 @@ def _check(table: pd.DataFrame, name: str) -> None:
         raise _damaged(name, "a row without a round is ok")
     if needed.isna().to_numpy().any() or not (needed > 0).to_numpy().all():
         raise _damaged(name, "a measured row lacks its figures")
-    if measured.duplicated(["backend", "launch", "round"]).any():
-        raise _damaged(name, "a backend is twice in one round")
+    if measured.duplicated(["backend", "launch", "round", "attempt"]).any():
+        raise _damaged(name, "an attempt of a backend in a round is there twice")
+    if measured[measured["status"] == "ok"].duplicated(["backend", "launch", "round"]).any():
+        raise _damaged(name, "a backend has two valid blocks in one round")
     derived = stats.samples_per_s(measured["steps"], measured["global_batch"], measured["seconds"])
     if ((measured["samples_per_s"] - derived).abs() > 1e-9 * derived).any():
         raise _damaged(name, "samples_per_s is not steps x global_batch / seconds")

@@ -18,6 +18,7 @@ class WorkerSpec:
     engine: str
     optimizer: str  # resolved for the device
     sharding: str
+    slowed_by: float  # share of its own time that every step waits in vain
     model: Model
     data: Data
     adam: Adam

@@ -4,6 +4,7 @@
 one results file, a DataFrame as `results.read` returns it.
 """
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,16 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
 
+from bench.environment import differences
+
 Floats = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
-CPU_ALLOWANCE = 1.1  # DESIGN.md, "Fair share"
+
+STOPPED_CONFIDENCE = 0.98
+"""For the quantile of a comparison that ended because its interval was narrow. Stopped with the 95 % one,
+intervals cover 89 to 93 % of the truths; with this one 95 to 98 % (bench.selfcheck.coverage)."""
+
 SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval"
 SINGLE_ROUND = "one round: no interval"
 
@@ -32,9 +39,14 @@ MUST_EQUAL = (
     "threads_per_rank",
     "allocator",
     "stack",
-    "environment_hash",
 )
-"""Columns in which a backend must equal the reference before a speed-up may be printed."""
+"""Columns in which a backend must equal the reference before a speed-up may be printed.
+
+The environment must be equal, too; of that it is said in what it differs.
+"""
+
+MOST_DIFFERENCES = 4
+"""Entries of the environment that are named where a speed-up is refused because of them."""
 
 
 # Counts, seconds and bytes of one block
@@ -55,14 +67,14 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
-def cpu_budget_seconds(seconds: float, world_size: int, threads_per_rank: int) -> float:
-    """CPU seconds (user + system, all ranks) above which a block took more than its share."""
-    return CPU_ALLOWANCE * seconds * world_size * threads_per_rank
+def mean(values: Sequence[float]) -> float | None:
+    """Arithmetic mean; None of nothing."""
+    return sum(values) / len(values) if values else None
 
 
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean of one value per rank."""
-    return sum(values) / len(values)
+def slowed_speedup(slowed_by: float) -> float:
+    """The speed-up, below 1, of what takes `slowed_by` (a share) longer."""
+    return 1 / (1 + slowed_by)
 
 
 def mib(size_bytes: float) -> float:
@@ -89,28 +101,49 @@ class Speedup:
     note: str = ""
 
 
-def speedup(log_ratios: pd.Series) -> Speedup | None:
-    """Summarise log ratios of samples/s, indexed by (launch, round), one per round.
+def speedup(log_ratios: pd.Series, *, stopped: bool = False) -> Speedup | None:
+    """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any."""
+    return estimate(_launches(log_ratios), stopped=stopped) if len(log_ratios) else None
 
-    The ratio is the geometric mean over launches of each launch's geometric mean. Launches are
-    the independent sample, blocks within one are not, so the 95 % interval is Student's t over
-    the launch means with launches - 1 degrees of freedom. One launch alone gets a t-interval over
-    its rounds, and says so; one round gets none. None without any round.
+
+def estimate(launches: Sequence[Floats], *, stopped: bool = False) -> Speedup:
+    """Summarise the log ratios of each launch, an array for each; at least one, none of them empty.
+
+    The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
+    independent sample, blocks within one are not, so the 95 % interval is Student's t over the
+    launches' midmeans with launches - 1 degrees of freedom. One launch alone gets a t-interval over
+    its rounds, and says so; one round gets none.
+
+    Args:
+        launches: log ratios of samples/s, an array of shape (rounds,) per launch.
+        stopped: whether `measure.until` chose the number of launches. To look until the interval is
+            narrow favours samples that scatter too little, so it gets a larger quantile.
     """
-    if log_ratios.empty:
-        return None
-    launch_means = _launch_means(log_ratios)
-    several = len(launch_means) > 1
-    sample = launch_means if several else log_ratios.to_numpy(float)
-    half = None if len(sample) < 2 else _t(len(sample) - 1) * math.sqrt(_squared_error(sample))
+    middles = np.array([midmean(launch) for launch in launches])
+    rounds = sum(map(len, launches))
+    several = len(middles) > 1
+    sample = middles if several else launches[0]
+    quantile = _t(len(sample) - 1, STOPPED_CONFIDENCE if stopped else CONFIDENCE) if len(sample) > 1 else 0.0
+    half = None if len(sample) < 2 else quantile * math.sqrt(_squared_error(sample))
     note = "" if several else SINGLE_ROUND if half is None else SINGLE_LAUNCH
-    return _speedup(float(launch_means.mean()), half, len(launch_means), len(log_ratios), note)
+    return _speedup(float(middles.mean()), half, len(middles), rounds, note)
+
+
+def midmean(values: Floats) -> float:
+    """The mean of the middle half: a quarter is left out at either end, rounded up.
+
+    Chosen by simulation on recorded rounds (`make selftest`, reports/selftest.md): rounds of a shared
+    machine have outliers, which the plain mean pays for with intervals half as wide again; on normal
+    noise the midmean's are a tenth wider.
+    """
+    cut = min(math.ceil(len(values) / 4), (len(values) - 1) // 2)
+    return float(np.sort(values)[cut : len(values) - cut].mean())
 
 
 def across_runs(base: pd.Series, new: pd.Series) -> Speedup | None:
     """Ratio of `new` over `base`, two series of logs from files that were not measured together.
 
-    Welch's interval over the launch means of either side: nothing is paired. A side with one
+    Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
     launch has no variance to offer, so there is no interval. None if either side is empty.
     Source: B. L. Welch, Biometrika 34 (1947), 28-35.
     """
@@ -151,8 +184,8 @@ def _speedup(centre: float, half: float | None, launches: int, rounds: int, note
     return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
-def _t(freedom: float) -> float:
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+def _t(freedom: float, confidence: float = CONFIDENCE) -> float:
+    return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
 def _squared_error(sample: Floats) -> float:
@@ -161,8 +194,22 @@ def _squared_error(sample: Floats) -> float:
 
 
 def _launch_means(logs: pd.Series) -> Floats:
-    _, launch = np.unique(logs.index.get_level_values("launch").to_numpy(), return_inverse=True)
-    return np.bincount(launch, weights=logs.to_numpy(float)) / np.bincount(launch)
+    """Each launch's midmean."""
+    return np.array([midmean(launch) for launch in _launches(logs)])
+
+
+def _launches(logs: pd.Series) -> list[Floats]:
+    """The values of each launch, in the order of the launches."""
+    numbers = logs.index.get_level_values("launch").to_numpy()
+    values = logs.to_numpy(float)
+    return [values[numbers == number] for number in np.unique(numbers)]
+
+
+def half_width(speedup: Speedup) -> float:
+    """Half of the interval's width, as a share: 0.01 for ± 1 %. Infinite without an interval."""
+    if speedup.low is None or speedup.high is None:
+        return math.inf
+    return math.sqrt(speedup.high / speedup.low) - 1
 
 
 # The rows of one comparison
@@ -210,9 +257,9 @@ class BackendSummary:
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
     """Summarise one comparison: the reference first, the others in order of appearance.
 
-    Throughput is the geometric mean over launches of each launch's geometric mean, so that where
-    no block was left out the ratio of two throughputs is their speed-up. Peaks are the highest
-    of all blocks; set-up and first step are medians over launches. Only valid blocks count.
+    Throughput is the geometric mean over launches of each launch's midmean; the speed-up, whose
+    midmean is over ratios, need not be exactly the ratio of two of them. Peaks are the highest of
+    all blocks; set-up and first step are medians over launches. Only valid blocks count.
     """
     if rows.empty:
         return []
@@ -221,6 +268,11 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
     others = [name for name in rows["backend"].unique() if name != reference]
     compared = [_compared(_measured(rows, name), base, rows, reference) for name in others]
     return compared if base is None else [base, *compared]
+
+
+def widest(rows: pd.DataFrame) -> float | None:
+    """The largest `half_width` of a comparison's speed-ups; None if it has no speed-up at all."""
+    return max((half_width(one.speedup) for one in summarise(rows) if one.speedup), default=None)
 
 
 def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
@@ -262,18 +314,25 @@ def _compared(
     if mine.status != "ok":
         return mine
     reason = _obstacle(rows, mine.backend, base, reference)
-    ratio = None if reason else speedup(log_ratios(rows, mine.backend, reference))
+    ratio = None if reason else _paired(rows, mine.backend, reference)
     if base is None or ratio is None:
         reason = reason or f"no round in which {reference} is valid too"
         return replace(mine, message=_sentences(f"no speed-up: {reason}", mine.message))
+    slowed = float(_valid(rows, mine.backend)["slowed_by"].iloc[0])
+    on_purpose = f"slowed on purpose by {slowed:.0%}" if slowed else ""
     word = verdict(ratio, float(rows["margin"].iloc[0]))
     return replace(
         mine,
         speedup=ratio,
         verdict=word,
-        message=_sentences(mine.message, ratio.note),
+        message=_sentences(on_purpose, mine.message, ratio.note),
         break_even_steps=_break_even_steps(mine, base, ratio, rows) if word == "faster" else None,
     )
+
+
+def _paired(rows: pd.DataFrame, backend: str, reference: str) -> Speedup | None:
+    stopped = bool(rows["until"].notna().any())
+    return speedup(log_ratios(rows, backend, reference), stopped=stopped)
 
 
 def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, reference: str) -> str:
@@ -283,11 +342,31 @@ def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, ref
     if base.status != "ok":
         return f"the reference {reference} is {base.status}"
     mine, theirs = _valid(rows, backend), _valid(rows, reference)
-    return ", ".join(
+    unequal = [
         f"{column} {_values(mine[column])} (reference {_values(theirs[column])})"
         for column in MUST_EQUAL
-        if set(mine[column].dropna()) != set(theirs[column].dropna())
-    )
+        if len(set(mine[column].dropna()) | set(theirs[column].dropna())) > 1
+    ]
+    return ", ".join([*unequal, *_environments(pd.concat([theirs, mine]))])
+
+
+def _environments(blocks: pd.DataFrame) -> list[str]:
+    """What differs between the environments of these blocks, if they have several; the first few entries."""
+    first, *others = blocks.drop_duplicates("environment_hash")["environment"]
+    if not others:
+        return []
+    differences = dict.fromkeys(line for other in others for line in environment_differences(first, other))
+    shown = list(differences)[:MOST_DIFFERENCES] or ["environment_hash"]
+    more = len(differences) - len(shown)
+    return [f"measured in different environments: {', '.join(shown)}" + (f", and {more} more" * (more > 0))]
+
+
+def environment_differences(one: str, other: str) -> list[str]:
+    """The entries in which two cells of the column `environment` differ; none if one is damaged."""
+    try:
+        return differences(json.loads(one), json.loads(other))
+    except ValueError:
+        return []
 
 
 def _break_even_steps(
@@ -309,7 +388,7 @@ def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
 
     A failed launch voids the backend: the latest one speaks, but `skipped` only if nothing else
     does, since it follows from another failure. Contaminated blocks are merely left out, unless
-    they are more than a third.
+    more than a third of the rounds have no other.
     """
     contaminated = (mine["status"] == "invalid") & mine["round"].notna()
     failed = mine[(mine["status"] != "ok") & ~contaminated]
@@ -321,7 +400,8 @@ def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
     if bad == 0:
         return "ok", ""
     left_out = f"{bad} of {blocks} blocks invalid and left out"
-    if bad * 3 > blocks:
+    rounds = mine.groupby(["launch", "round"])["status"].agg(lambda statuses: (statuses == "ok").any())
+    if 3 * int((~rounds).sum()) > len(rounds):
         return "invalid", f"{left_out}; the last one: {mine[contaminated]['message'].iloc[-1]}"
     return "ok", left_out
 

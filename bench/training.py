@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,27 @@ class Training:
 
     def step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
+        if self.spec.slowed_by:
+            return self._slowed_step(micro_batches)
+        return self._step(micro_batches)
+
+    def _step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         if self._on_cuda:
             micro_batches = [
                 {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
                 for batch in micro_batches
             ]
         return self.sharding.step(micro_batches)
+
+    def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """A step that takes `spec.slowed_by` longer than it does, working all the while as a slow one would."""
+        start = time.perf_counter()
+        loss = self._step(micro_batches)
+        self.synchronize()
+        end = time.perf_counter()
+        while time.perf_counter() < end + self.spec.slowed_by * (end - start):
+            pass
+        return loss
 
     def room_for_losses(self, steps: int) -> torch.Tensor:
         """Where the losses of `steps` steps go, shape (steps,), on the device.
@@ -109,6 +125,16 @@ class Training:
         return (
             torch.cuda.max_memory_allocated(self.device),
             torch.cuda.max_memory_reserved(self.device),
+        )
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Why a figure of `torch_peaks` is None, by its name."""
+        if self._on_cuda:
+            return {}
+        return dict.fromkeys(
+            ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
+            "torch's caching allocator, which counts peaks, serves CUDA devices only",
         )
 
     def proof(self) -> dict[str, Any]:

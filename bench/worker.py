@@ -17,9 +17,8 @@ from bench.launch.agent import AGENT_VARIABLE
 from bench.launch.channel import Channel, Closed, connect
 from bench.launch.lifeline import die_with
 from bench.spec import WorkerSpec
-from bench.telemetry.cpu import cpu_seconds, page_faults
-from bench.telemetry.device import DeviceMeter
-from bench.telemetry.memory import host_peak_bytes, reset_host_peak
+from bench.telemetry.device import Device
+from bench.telemetry.rank import RankMeter
 
 OUT_OF_MEMORY = ("can't allocate memory", "failed to allocate memory", "out of memory", "alloc_failed")
 """How torch, ONNX Runtime, CUDA and cuBLAS say it, in lower case."""
@@ -41,10 +40,12 @@ class Rank:
         self.rank = rank
         self.local_rank = local_rank
         uuids = spec.device_uuids
-        self.meter = DeviceMeter(uuids[local_rank] if uuids else None)
+        self.meter = RankMeter(Device(uuids[local_rank] if uuids else None))
 
     def build(self) -> dict[str, Any]:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
         start = self.clock()
         import torch.distributed
 
@@ -54,9 +55,9 @@ class Rank:
         self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
         self.training.synchronize()
         self.training.barrier()
+        seconds = self.clock() - start
         return {
-            "seconds": self.clock() - start,
-            "host_peak_bytes": host_peak_bytes(),
+            **self._figures(seconds),
             "parameters": self.training.parameters,
             "padding_share": self.training.padding_share,
         }
@@ -69,6 +70,7 @@ class Rank:
         gc.freeze()
         return {
             **block,
+            "absent": self.meter.absent | self.training.absent,
             "proof": self.training.proof(),
             "optimizer_state_bytes": self.training.optimizer_state_bytes(),
         }
@@ -79,32 +81,26 @@ class Rank:
         batches = list(training.steps(steps))
         losses = training.room_for_losses(steps)
         gc.collect()
-        peak_is_ours = reset_host_peak()
+        self.meter.prepare()
         training.reset_peaks()
         training.synchronize()
         training.barrier()
-        energy = self.meter.energy_joules()
-        faults = page_faults()
-        cpu = cpu_seconds()
+        self.meter.start()
         start = self.clock()
         for number, batch in enumerate(batches):
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
-        cpu = cpu_seconds() - cpu
-        faults = page_faults() - faults
-        energy_after = self.meter.energy_joules()
-        allocated, reserved = training.torch_peaks()
+        return {**self._figures(seconds), "losses": losses.tolist()}
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        figures = self.meter.stop()
+        allocated, reserved = self.training.torch_peaks()
         return {
             "seconds": seconds,
-            "cpu_seconds": cpu,
-            "page_faults": faults,
-            "losses": losses.tolist(),
-            "host_peak_bytes": host_peak_bytes() if peak_is_ours else None,
+            **figures,
             "torch_peak_allocated_bytes": allocated,
             "torch_peak_reserved_bytes": reserved,
-            "device_used_bytes": self.meter.used_bytes(),
-            "energy_joules": (None if energy is None or energy_after is None else energy_after - energy),
         }
 
     def follow(self, steps: int) -> dict[str, Any]:

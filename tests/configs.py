@@ -45,6 +45,10 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         "parity_steps": 4,
         "parity_tolerance": 1e-3,
         "margin": 0.02,
+        "repeats": 2,
+        "until": None,
+        "most_launches": 6,
+        "most_seconds": 1000.0,
         "timeout_s": 60,
     }
     return Config(

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from bench.records import Block, Phase, Record, Workload
+from bench.records import Block, Phase, Record, Sample, WarmUp, Workload
 
 MIB = 2**20
 
@@ -43,23 +43,55 @@ def workload(**changes: Any) -> Workload:
     return Workload(**figures | changes)
 
 
+def phase(seconds: tuple[float, ...] = (1.0, 1.0), **changes: Any) -> Phase:
+    """Two ranks on a CPU that nobody else uses."""
+    return Phase(**_figures(seconds) | changes)
+
+
+def warm_up(seconds: float = 2.0, **changes: Any) -> WarmUp:
+    """Ten steps in `seconds`."""
+    return WarmUp(**_figures((seconds, seconds)) | {"steps": 10} | changes)
+
+
+def sample(**changes: Any) -> Sample:
+    """A GPU at full work and full clock."""
+    figures: dict[str, Any] = {
+        "used_bytes": 4000 * MIB,
+        "utilisation_percent": 99.0,
+        "sm_clock_mhz": 1700.0,
+        "temperature_c": 60.0,
+        "power_watts": 300.0,
+        "throttled_by": (),
+    }
+    return Sample(**figures | changes)
+
+
+def _figures(seconds: tuple[float, ...]) -> dict[str, Any]:
+    return {
+        "seconds": seconds,
+        "cpu_seconds": seconds,
+        "other_cpu_seconds": (0.0, 0.0),
+        "stolen_seconds": (0.0, 0.0),
+        "page_faults": (2, 3),
+        "host_peak_bytes": (400 * MIB, 500 * MIB),
+        "torch_peak_allocated_bytes": (None, None),
+        "torch_peak_reserved_bytes": (None, None),
+        "device_used_bytes": (None, None),
+        "device_process_bytes": (None, None),
+        "energy_joules": (None, None),
+    }
+
+
 def block(round: int = 1, seconds: float = 2.0, **changes: Any) -> Block:
     """Ten steps; rank 0 is 0.1 s quicker than rank 1, which takes `seconds`."""
     figures: dict[str, Any] = {
         "round": round,
         "position": 1,
+        "attempt": 1,
         "steps": 10,
-        "seconds": (seconds - 0.1, seconds),
-        "cpu_seconds": (seconds - 0.1, seconds),
-        "page_faults": (2, 3),
         "last_loss": (6.0, 6.5),
-        "host_peak_bytes": (400 * MIB, 500 * MIB),
-        "torch_peak_allocated_bytes": (None, None),
-        "torch_peak_reserved_bytes": (None, None),
-        "device_used_bytes": (),
-        "energy_joules": (),
     }
-    return Block(**figures | changes)
+    return Block(**_figures((seconds - 0.1, seconds)) | figures | changes)
 
 
 def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
@@ -83,8 +115,10 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "seed": 7,
         "margin": 0.02,
         "workload": workload(),
-        "setup": Phase(seconds=(3.0, 4.0), host_peak_bytes=(200 * MIB, 300 * MIB)),
-        "first_step": Phase(seconds=(1.0, 0.5), host_peak_bytes=(350 * MIB, 340 * MIB)),
+        "setup": phase((3.0, 4.0), host_peak_bytes=(200 * MIB, 300 * MIB)),
+        "first_step": phase((1.0, 0.5), host_peak_bytes=(350 * MIB, 340 * MIB)),
+        "warm_up": (warm_up(2.2), warm_up(2.0)),
+        "warm_up_settled": True,
         "blocks": (block(),),
         "optimizer_state_bytes": (1000, 2000),
         "loss_difference": 0.0 if backend == "pytorch" else 1e-6,

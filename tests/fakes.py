@@ -72,8 +72,8 @@ class FakeTraining:
 
 
 Script = dict[str, Any]
-"""How one fake backend behaves: `step_seconds`, `losses` of a parity step, and `fails`:
-{(action, launch, nth such request): LaunchFailed}."""
+"""How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much slower},
+`disturbed`: {(launch, nth block): share that others take}, `fails`: {(action, launch, nth): LaunchFailed} …"""
 
 
 class FakeGroup:
@@ -111,7 +111,7 @@ class FakeGroup:
             raise LaunchFailed(*failure)
         return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
 
-    def request(self, action: str, **arguments: Any) -> list[dict[str, Any]]:
+    def request(self, action: str, watch: object = None, **arguments: Any) -> list[dict[str, Any]]:
         self.ask(action, **arguments)
         return self.answers(action)
 
@@ -129,7 +129,7 @@ class FakeGroup:
 
     def _build(self, rank: int) -> dict[str, Any]:
         return {
-            "seconds": 5.0 + rank,
+            **self._figures(5.0 + rank),
             "host_peak_bytes": 100 << 20,
             "parameters": 1000,
             "padding_share": 0.25,
@@ -147,20 +147,34 @@ class FakeGroup:
 
     def _first_step(self, rank: int) -> dict[str, Any]:
         self.asked = {"steps": 1}
-        return {**self._block(rank), "proof": {"ran": True}, "optimizer_state_bytes": 8000}
+        absent = {"energy_joules": "no GPU"}
+        return {
+            **self._block(rank),
+            "absent": absent,
+            "proof": {"ran": True},
+            "optimizer_state_bytes": 8000,
+        }
 
     def _block(self, rank: int) -> dict[str, Any]:
         steps = self.asked["steps"]
-        seconds = self.script["step_seconds"] * steps * (1 + rank / 100)
+        slower = self.script.get("launches", {}).get(self.launch, 1.0)
+        seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
+        figures = self._figures(seconds) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
+        disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
+        return figures | {"other_cpu_seconds": seconds * disturbed}
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
         return {
             "seconds": seconds,
             "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
+            "other_cpu_seconds": 0.0,
+            "stolen_seconds": 0.0,
             "page_faults": 3 if self.script.get("settled", True) else 9999,
-            "losses": [self.script.get("block_loss", 2.0)] * steps,
-            "host_peak_bytes": (200 + rank) << 20,
+            "host_peak_bytes": 200 << 20,
             "torch_peak_allocated_bytes": None,
             "torch_peak_reserved_bytes": None,
             "device_used_bytes": None,
+            "device_process_bytes": None,
             "energy_joules": None,
         }
 

@@ -40,7 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("running"), timeout_s=300), "m-cpux2")
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
-        groups = {name: stack.enter_context(comparison._start(name, 0)) for name in ALL}
+        groups = {name: stack.enter_context(comparison.start(name, 0)) for name in ALL}
         for group in groups.values():
             group.connect()
         built = {name: group.request("build") for name, group in groups.items()}
@@ -169,9 +169,9 @@ def test_all_three_backends_train_alike_over_twenty_steps(tmp_path: Path, grad_a
     with Bar(comparison.planned(), Console(quiet=True)) as bar:
         passed = comparison.check_parity(bar)
     assert passed == ALL, comparison.failures()
-    print({name: f"{found:.1e}" for name, found in comparison.loss_differences.items()})
-    losses = comparison.trajectories["pytorch"].losses
-    norms = {name: found.gradient_norms for name, found in comparison.trajectories.items()}
+    print({name: f"{found:.1e}" for name, found in comparison.ledger.loss_differences.items()})
+    losses = comparison.ledger.trajectories["pytorch"].losses
+    norms = {name: found.gradient_norms for name, found in comparison.ledger.trajectories.items()}
     for name in ALL:
         assert norms[name] == pytest.approx(norms["pytorch"], rel=1e-3)
     assert len(losses) == 20

@@ -81,12 +81,15 @@ def test_every_precision_composes_on_a_gpu(precision: str) -> None:
 def test_the_backends_are_the_factorial_and_an_alias() -> None:
     config = compose([f"backend=[{','.join(BACKENDS)}]"])
     choices = [dataclasses.astuple(backend) for backend in config.backends.values()]
-    assert len(set(choices)) == len(choices) - 1 == 8
+    assert len(set(choices)) == len(choices) - 1 == 9
     assert config.backends["pytorch_again"] == config.backends["pytorch"]
 
 
 def test_the_attribution_measures_the_whole_factorial() -> None:
-    assert {*compose(["experiment=attribution"]).backends} == {*BACKENDS} - {"pytorch_again"}
+    assert {*compose(["experiment=attribution"]).backends} == {*BACKENDS} - {
+        "pytorch_again",
+        "pytorch_slowed",
+    }
 
 
 def test_the_backends_keep_the_order_of_the_command_line() -> None:
@@ -96,12 +99,12 @@ def test_the_backends_keep_the_order_of_the_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("measure", "sizes"),
-    [("quick", (2, 4, 4)), ("default", (3, 5, 8)), ("thorough", (6, 8, 20))],
+    [("quick", (4, 4, 4)), ("default", (4, 6, 8)), ("thorough", (6, 16, 20))],
 )
 def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[int, int, int]) -> None:
     found = compose([f"measure={measure}"]).measure
     assert (found.launches, found.rounds, found.parity_steps) == sizes
-    (found.launches, found.rounds, found.parity_steps) = (3, 5, 8)
+    (found.launches, found.rounds, found.parity_steps) = (4, 6, 8)
     assert found == compose(["measure=default"]).measure
 
 

@@ -1,6 +1,9 @@
 """A whole comparison with groups that take no time: exact rows, failures, orders."""
 
 import csv
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +12,7 @@ from configs import BACKENDS, a_config
 from fakes import FakeGroup, Script, starter
 from rich.console import Console
 
-from bench import coordinator
+from bench import coordinator, stats
 from bench.coordinator import Comparison
 from bench.progress import Bar
 
@@ -17,7 +20,13 @@ from bench.progress import Bar
 class Run:
     """One comparison over fake groups: its rows, its failures, the groups that were started."""
 
-    def __init__(self, folder: Path, changes: dict[str, Script] | None = None, **measure: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        changes: dict[str, Script] | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+        **measure: Any,
+    ) -> None:
         scripts: dict[str, Script] = {
             "pytorch": {"step_seconds": 0.5},
             "ortmodule": {"step_seconds": 0.4},
@@ -27,13 +36,13 @@ class Run:
             scripts[name] |= change
         self.groups: list[FakeGroup] = []
         comparison = Comparison(
-            a_config(folder, **measure), "m-cpux2", cast(Any, starter(scripts, self.groups))
+            a_config(folder, **measure), "m-cpux2", cast(Any, starter(scripts, self.groups)), clock
         )
         with Bar(comparison.planned(), Console(quiet=True)) as bar:
             comparison.measure(bar)
         self.comparison = comparison
         self.failures = comparison.failures()
-        with comparison.csv.open(encoding="utf-8", newline="") as file:
+        with comparison.ledger.csv.open(encoding="utf-8", newline="") as file:
             self.rows = list(csv.DictReader(file))
 
     def of(self, backend: str) -> list[dict[str, str]]:
@@ -94,8 +103,8 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
 
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
-    # Blocks of ortmodule in launch 1: warm-up, then rounds 1, 2 …
-    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 4): crash}}})
+    # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then rounds 1, 2 …
+    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 6): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["status"]) for row in first] == [
         ("1", "ok"),
@@ -106,7 +115,7 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
 
 def test_every_group_is_closed_whatever_happens(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
-    run = Run(tmp_path, {"pytorch": {"fails": {("build", 1, 1): crash, ("block", 2, 2): crash}}})
+    run = Run(tmp_path, {"pytorch": {"fails": {("build", 1, 1): crash, ("block", 2, 4): crash}}})
     assert len(run.groups) == 9  # three of the parity launch, three a launch
     assert all(group.closed for group in run.groups)
 
@@ -195,15 +204,104 @@ def test_set_up_and_first_step_are_those_of_the_slowest_rank(tmp_path: Path) -> 
 
 def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(tmp_path: Path) -> None:
     run = Run(tmp_path, {"pytorch": {"settled": False}})
-    # In launch 2: the warm-up's blocks, then one of each round.
+    # In launch 2: the warm-up's blocks, one after the others' set-up, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
-    assert blocks == {"pytorch": 4 + 3, "ortmodule": 1 + 3, "ortmodule_zero1": 1 + 3}
+    assert blocks == {"pytorch": 6 + 1 + 3, "ortmodule": 2 + 1 + 3, "ortmodule_zero1": 2 + 1 + 3}
+    assert {row["warm_up_settled"] for row in run.of("pytorch")} == {"0"}
+    assert {row["warm_up_settled"] for row in run.of("ortmodule")} == {"1"}
+    assert {row["warm_up_steps"] for row in run.of("pytorch")} == {"12"}
 
 
-def test_a_contaminated_block_is_invalid_but_stays(tmp_path: Path) -> None:
+def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path) -> None:
+    # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then the rounds.
+    run = Run(tmp_path, {"ortmodule": {"disturbed": {(1, 5): 0.5}}})
+    first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
+    assert [(row["round"], row["attempt"], row["status"]) for row in first] == [
+        ("1", "1", "ok"),
+        ("2", "1", "invalid"),
+        ("2", "2", "ok"),
+        ("3", "1", "ok"),
+    ]
+    assert "other processes had" in first[1]["message"]
+    assert first[1]["seconds"]
+    assert run.failures == []
+
+
+def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     run = Run(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
-    assert {row["status"] for row in run.of("ortmodule")} == {"invalid"}
-    assert all(row["seconds"] for row in run.of("ortmodule"))
+    rows = run.of("ortmodule")
+    assert {row["status"] for row in rows} == {"invalid"}
+    assert len(rows) == 2 * (3 + 2), "two launches of three rounds, two repeats in each"
+
+
+def launches_of(run: Run) -> int:
+    return max(int(row["launch"]) for row in run.rows)
+
+
+def test_without_a_goal_there_are_as_many_launches_as_were_asked_for(tmp_path: Path) -> None:
+    assert launches_of(Run(tmp_path, {"ortmodule": {"launches": {1: 1.2}}})) == 2
+
+
+def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path) -> None:
+    # The first launch differs by 1 %: intervals narrow down as further launches agree.
+    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
+    frame = run.comparison.ledger.rows()
+    assert 2 < launches_of(run) < 6
+    assert stats.widest(frame) <= 0.01
+    assert stats.widest(frame[frame["launch"] < launches_of(run)]) > 0.01
+
+
+def test_a_goal_already_reached_adds_nothing(tmp_path: Path) -> None:
+    assert launches_of(Run(tmp_path, until=0.01)) == 2
+
+
+def test_added_launches_end_at_their_cap(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.5}}}, until=0.001, most_launches=4)
+    assert launches_of(run) == 4
+
+
+def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> None:
+    # Every look at the clock takes 100 s: two launches and half of that again are within 250 s, not within 149.
+    def looked_at() -> float:
+        looks.append(1)
+        return 100.0 * len(looks)
+
+    for most_seconds, launches in ((149.0, 2), (151.0, 3)):
+        looks: list[int] = []
+        changes = {"ortmodule": {"launches": {1: 1.5}}}
+        run = Run(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
+        assert launches_of(run) == launches
+
+
+def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
+    crash = ("crashed", "gone", "")
+    fails = {"fails": {("build", launch, 1): crash for launch in range(1, 7)}}
+    run = Run(tmp_path, {"ortmodule": fails, "ortmodule_zero1": fails}, until=0.01)
+    assert launches_of(run) == 2
+
+
+def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    record = run.comparison.ledger.records[1, "ortmodule"]
+    assert record.setup is not None
+    assert record.first_step is not None
+    assert [len(block.seconds) for block in record.warm_up] == [2, 2]
+    assert record.absent == {"energy_joules": "no GPU"}
+    saved = json.loads((run.comparison.ledger.folder_of("ortmodule", 1) / "record.json").read_text())
+    assert saved["absent"] == record.absent
+    assert saved["blocks"][0]["attempt"] == 1
+
+
+def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moves: list[set[int]] = []
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: moves.append(set(cores)))
+    with coordinator.stepped_aside([(0,)]):
+        assert moves == [{1}]
+    assert moves == [{1}, {0, 1}]
+    with coordinator.stepped_aside([(0,), (1,)]):
+        assert moves == [{1}, {0, 1}], "there is nowhere else to go"
 
 
 def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +309,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
 
     def interrupted(self: FakeGroup, rank: int) -> dict[str, Any]:
         blocks.append(rank)
-        if len(blocks) > 50:  # in the middle of the second launch's rounds
+        if len(blocks) > 80:  # in the middle of the second launch's rounds
             raise KeyboardInterrupt
         return original(self, rank)
 

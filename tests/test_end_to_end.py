@@ -25,7 +25,7 @@ def bench(
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
-            *("device=cpu", "measure=quick", "measure.block_seconds=0.2"),
+            *("device=cpu", "measure=quick", "measure.launches=2", "measure.block_seconds=0.2"),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,
         ],

@@ -1,75 +1,12 @@
+import inspect
 import sys
-import types
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
+from fake_nvml import A, B, C, SLICE, FakeNvml, functions
 
 from bench.errors import UserError
 from bench.telemetry.gpus import Gpu, selected, short_name, visible_gpus
-
-A, B, C = "GPU-aa11-0001", "GPU-aa22-0002", "GPU-bb33-0003"
-SLICE = "MIG-cc44-0004"
-CARDS = {A: "NVIDIA H200", B: "NVIDIA H200", C: "Tesla T4"}
-
-
-class FakeNvml(types.ModuleType):
-    """nvidia-ml-py's functions and exceptions, with three GPUs and a slice of the first."""
-
-    class NVMLError(Exception):
-        pass
-
-    class NVMLError_LibraryNotFound(NVMLError):
-        pass
-
-    class NVMLError_DriverNotLoaded(NVMLError):
-        pass
-
-    class NVMLError_LibRmVersionMismatch(NVMLError):
-        pass
-
-    class NVMLError_NotFound(NVMLError):
-        pass
-
-    class NVMLError_InvalidArgument(NVMLError):
-        pass
-
-    def __init__(self, at_init: Exception | None = None) -> None:
-        super().__init__("pynvml")
-        self.at_init = at_init
-        self.open = 0
-
-    def nvmlInit(self) -> None:
-        if self.at_init is not None:
-            raise self.at_init
-        self.open += 1
-
-    def nvmlShutdown(self) -> None:
-        self.open -= 1
-
-    def nvmlSystemGetDriverVersion(self) -> str:
-        return "550.54.15"
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(CARDS)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return list(CARDS)[index]
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        if uuid not in (*CARDS, SLICE):
-            raise self.NVMLError_NotFound("Not Found")
-        return uuid
-
-    def nvmlDeviceGetUUID(self, handle: str) -> str:
-        return handle
-
-    def nvmlDeviceGetName(self, handle: str) -> str:
-        return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
-        return SimpleNamespace(total=2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7)
-
 
 Install = Callable[..., FakeNvml]
 
@@ -164,12 +101,18 @@ def test_a_broken_driver_is_one_sentence(nvml: Install) -> None:
     )
 
 
-def test_the_fake_has_the_real_packages_interface() -> None:
-    real = pytest.importorskip("pynvml")
-    for name in dir(FakeNvml):
-        if name.startswith(("nvml", "NVML")):
-            assert hasattr(real, name), name
-    assert issubclass(real.NVMLError_LibRmVersionMismatch, real.NVMLError)
+@pytest.mark.parametrize(("name", "fake"), functions().items())
+def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> None:
+    real = getattr(pytest.importorskip("pynvml"), name)
+    if inspect.isfunction(fake):
+        taken = list(inspect.signature(fake).parameters)[1:]
+        offered = inspect.signature(inspect.unwrap(real)).parameters
+        assert list(offered)[: len(taken)] == taken
+        assert all(one.default is not one.empty for one in list(offered.values())[len(taken) :])
+    elif isinstance(fake, type):
+        assert issubclass(real, Exception)
+    else:
+        assert real == fake
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from factories import block, comparison, failed, record, with_environment, workload
+from factories import block, comparison, failed, phase, record, with_environment, workload
 from rich.console import Console
 
 from bench import report, results
-from bench.records import Phase, Record
+from bench.records import Record
 from bench.report import __main__ as command
 from bench.report import style, table, text
 
@@ -22,13 +22,13 @@ GOLDEN = """\
 
 ![Throughput of each backend relative to the reference](bert-tiny-cpux2.svg)
 
-| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | set-up s | \
+| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | optimizer state MiB/rank | set-up s | \
 first step s | break-even steps | loss difference | status |
-| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |
-| pytorch | eager + adamw + ddp | 80.00 | 1.000× | reference | 500.0 | 4.00 | 1.00 | – | 0 | ok |
+| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+| pytorch | eager + adamw + ddp | 80.00 | 1.000× | reference | 500.0 | 0.002 | 4.00 | 1.00 | – | 0 | ok |
 | ortmodule | ortmodule + adamw_fused + ddp | 100.0 | 1.250× [1.250, 1.250] | faster | 500.0 | \
-4.00 | 28.0 | 675 | 1e-06 | ok |
-| ortmodule_zero1 | ortmodule + adamw_fused + zero1 | – | unsupported | – | – | – | – | – | – | \
+0.002 | 4.00 | 28.0 | 675 | 1e-06 | ok |
+| ortmodule_zero1 | ortmodule + adamw_fused + zero1 | – | unsupported | – | – | – | – | – | – | – | \
 unsupported |
 
 - ortmodule_zero1: unsupported: no kernel for \\| or \\`x\\`, &lt;b&gt; on two lines
@@ -38,14 +38,14 @@ length 128, padding share 0.25, fp32, eager attention
 - cpu: Example CPU (2 cores), 2 ranks × 1 thread, tuned allocator
 - deepspeed 0.16.9, onnxruntime-training-cpu 1.19.2, torch 2.6.0, transformers 4.49.0, stack ort, \
 commit 0123456789ab, 2026-11-20
-- 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, geometric mean over \
-rounds and launches; 95 % confidence interval: Student's t over the launch means. Peak memory is \
-that of the timed blocks.
+- 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, midmean of the \
+logarithms over the rounds of a launch, then geometric mean over launches; 95 % confidence interval: \
+Student's t over the launches. Peak memory is that of the timed blocks.
 """
 
 
 def golden_records() -> list[Record]:
-    late = Phase(seconds=(28.0, 1.0), host_peak_bytes=(0, 0))
+    late = phase((28.0, 1.0))
     return [
         *comparison({"pytorch": SECONDS["pytorch"]}),
         *comparison({"ortmodule": SECONDS["ortmodule"]}, first_step=late),
@@ -129,7 +129,7 @@ def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:
     lines = table.markdown(results.frame(records), "x.svg").splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 4
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {12}
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {13}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_terminal_table_shows_verdicts_statuses_and_messages() -> None:
 
 
 def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> None:
-    late = Phase(seconds=(12345.6,), host_peak_bytes=(None,))
+    late = phase((12345.6,))
     names = ["pytorch", "ortmodule_zero1_with_a_rather_long_name_that_goes_on", "compile"]
     records = comparison(
         {name: [[2.0 + 0.3 * n], [2.1], [2.6]] for n, name in enumerate(names)},

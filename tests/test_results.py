@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from factories import MIB, block, comparison, failed, record, workload
+from factories import MIB, block, comparison, failed, phase, record, sample, workload
 
 from bench import results
 from bench.errors import UserError
@@ -86,9 +86,17 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         torch_peak_allocated_bytes=(10 * MIB, 20 * MIB),
         torch_peak_reserved_bytes=(30 * MIB, 25 * MIB),
         device_used_bytes=(1024 * MIB, 1536 * MIB),
+        device_process_bytes=(900 * MIB, 800 * MIB),
         energy_joules=(100.5, 200.25),
+        other_cpu_seconds=(0.01, 0.02),
+        stolen_seconds=(0.0, 0.03),
+        samples=(
+            (sample(), sample(used_bytes=1100 * MIB, power_watts=320.0)),
+            (sample(temperature_c=70.0, throttled_by=("power cap",)), sample(utilisation_percent=97.0)),
+        ),
     )
-    (row,) = results.rows(record("ortmodule", launch=2, blocks=(gpu,)))
+    before = (sample(used_bytes=24 * MIB, utilisation_percent=0.0), sample(used_bytes=36 * MIB))
+    (row,) = results.rows(record("ortmodule", launch=2, blocks=(gpu,), device_before=before))
     assert tuple(row) == results.COLUMNS
     expected = {
         "status": "ok",
@@ -112,7 +120,23 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         "setup_host_peak_mib": 300.0,
         "first_step_host_peak_mib": 350.0,
         "host_peak_mib": 500.0,
-        "device_peak_mib": 1536.0,
+        "device_peak_mib": 4000.0 - 24,
+        "device_process_mib": 900.0,
+        "device_baseline_mib": 36.0,
+        "gpu_utilisation": 98.5,
+        "gpu_utilisation_before": 99.0,
+        "gpu_clock_mhz": 1700.0,
+        "gpu_temperature_c": 70.0,
+        "gpu_power_w": 610.0,
+        "gpu_throttled_by": "power cap",
+        "attempt": 1,
+        "other_cpu_seconds": 0.03,
+        "stolen_seconds": 0.03,
+        "warm_up_s": 4.2,
+        "warm_up_steps": 20,
+        "warm_up_settled": 1,
+        "setup_cpu_seconds": 7.0,
+        "first_step_cpu_seconds": 1.5,
         "torch_peak_allocated_mib": 20.0,
         "torch_peak_reserved_mib": 30.0,
         "optimizer_state_bytes": 2000,
@@ -135,6 +159,7 @@ def test_what_one_rank_or_device_could_not_measure_is_blank_and_never_zero() -> 
     )
     blank = ["host_peak_mib", "device_peak_mib", "torch_peak_allocated_mib", "energy_j", "setup_s"]
     blank += ["setup_host_peak_mib", "optimizer_state_bytes", "parameters", "padding_share"]
+    blank += ["gpu_utilisation", "gpu_power_w", "gpu_temperature_c", "device_baseline_mib"]
     assert [row[column] for column in blank] == [None] * len(blank)
 
 
@@ -351,4 +376,32 @@ def test_a_row_with_too_few_cells_is_refused(saved: Path, row: str) -> None:
 
 def test_a_backend_twice_in_one_round_is_refused(saved: Path) -> None:
     saved.write_text("".join([*lines(saved), lines(saved)[1]]))
-    assert "twice in one round" in refused(saved)
+    assert "an attempt of a backend in a round is there twice" in refused(saved)
+
+
+def test_two_valid_blocks_of_one_round_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    results.write(path, [record(blocks=(block(1), block(1, attempt=2)))])
+    assert "two valid blocks in one round" in refused(path)
+
+
+def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path: Path) -> None:
+    path = tmp_path / "again.csv"
+    spoilt = block(1, other_cpu_seconds=(1.0, 1.0))
+    results.write(path, [record(blocks=(spoilt, block(1, attempt=2)))])
+    table = results.read(path)
+    assert list(table["attempt"]) == [1, 2]
+    assert list(table["status"]) == ["invalid", "ok"]
+    assert "other processes had 2.00 CPU seconds" in table["message"].iloc[0]
+
+
+def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before() -> None:
+    seen = (sample(used_bytes=700 * MIB), sample(used_bytes=None))
+    first = phase(device_used_bytes=(500 * MIB, None), samples=(seen, seen))
+    one = record(
+        first_step=phase(device_used_bytes=(500 * MIB,), samples=(seen,)),
+        device_before=(sample(used_bytes=100 * MIB),),
+    )
+    assert results.rows(one)[0]["first_step_device_peak_mib"] == 600.0
+    unknown = record(first_step=first, device_before=(sample(used_bytes=100 * MIB),) * 2)
+    assert results.rows(unknown)[0]["first_step_device_peak_mib"] is None, "one device is silent"

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from itertools import product
 from typing import Any
@@ -6,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from factories import block, comparison, failed, record, workload
+from factories import block, comparison, failed, phase, record, sample, with_environment, workload
 
 from bench import results, stats
-from bench.records import Phase, Record
+from bench.records import Record
 from bench.stats import BackendSummary, Speedup
 
 T = {1: 12.706204736432095, 2: 4.302652729911275, 3: 3.182446305284263}  # 97.5 % quantiles
@@ -207,7 +208,8 @@ def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> Non
     records = [
         record(
             launch=launch,
-            setup=Phase(seconds=(setup, 1.0), host_peak_bytes=(0, 0)),
+            setup=phase((setup, 1.0)),
+            device_before=(sample(used_bytes=0),),
             blocks=tuple(
                 block(n, host_peak_bytes=(mib * 2**20, 0), device_used_bytes=(mib * 2**21,))
                 for n, mib in enumerate(peaks, 1)
@@ -223,7 +225,7 @@ def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> Non
 
 
 def test_break_even_is_the_extra_start_over_the_seconds_saved_per_step() -> None:
-    late = Phase(seconds=(31.0, 20.0), host_peak_bytes=(0, 0))
+    late = phase((31.0, 20.0))
     records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison({"ortmodule": [[1.6], [1.6]]}, setup=late)
     # 27 s of extra set-up; a step takes 0.16 s instead of 0.2 s
     assert summary(records, "ortmodule").break_even_steps == 675
@@ -232,7 +234,7 @@ def test_break_even_is_the_extra_start_over_the_seconds_saved_per_step() -> None
 def test_break_even_is_zero_without_extra_start_and_absent_unless_faster() -> None:
     quick = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]})
     slow = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.4], [2.4]]})
-    early = Phase(seconds=(1.0,), host_peak_bytes=(0,))
+    early = phase((1.0,))
     ahead = comparison({"pytorch": [[2.0]] * 2}) + comparison({"ortmodule": [[1.6]] * 2}, setup=early)
     unsure = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [2.3]]})
     assert summary(quick, "ortmodule").break_even_steps == 0
@@ -279,7 +281,6 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
     ("changes", "named"),
     [
         ({"threads_per_rank": 2}, "threads_per_rank 2 (reference 1)"),
-        ({"environment_hash": "other"}, "environment_hash other (reference 5eed)"),
         ({"device": "cuda"}, "device cuda (reference cpu)"),
         ({"allocator": "system"}, "allocator system (reference tuned)"),
         ({"workload": workload(micro_batch=8)}, "global_batch 32 (reference 16)"),
@@ -299,6 +300,47 @@ def test_what_differs_from_the_reference_is_named_in_place_of_a_speedup(
     found = summary(records, "ortmodule")
     assert found.speedup is None
     assert found.message == f"no speed-up: {named}"
+
+
+def test_another_environment_is_refused_and_it_is_said_in_what_it_differs() -> None:
+    mine = comparison({"ortmodule": [[1.5], [1.5]]}, environment_hash="other")
+    mine = with_environment(mine, driver="560", packages={"torch": "2.7.0"})
+    found = summary([*comparison({"pytorch": [[2.0], [2.0]]}), *mine], "ortmodule")
+    assert found.speedup is None
+    assert found.message == (
+        "no speed-up: measured in different environments: driver: missing, now 560, "
+        "packages.deepspeed: 0.16.9, now missing, packages.numpy: 2.2.6, now missing, "
+        "packages.onnxruntime-training-cpu: 1.19.2, now missing, and 2 more"
+    )
+
+
+def test_one_backend_may_not_mix_environments_either() -> None:
+    both = {"pytorch": [[2.0]], "ortmodule": [[1.5]]}
+    later = [
+        dataclasses.replace(one, launch=2, environment_hash="other")
+        for one in with_environment(comparison(both), driver="560")
+    ]
+    found = summary([*comparison(both), *later], "ortmodule")
+    assert found.speedup is None
+    assert found.message == "no speed-up: measured in different environments: driver: missing, now 560"
+
+
+def test_a_backend_that_was_slowed_on_purpose_says_so() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]]})
+    records += comparison({"ortmodule": [[2.1], [2.1]]}, slowed_by=0.05)
+    assert summary(records, "ortmodule").message == "slowed on purpose by 5%"
+
+
+def test_the_widest_interval_is_that_of_the_least_certain_backend() -> None:
+    seconds = {"pytorch": [[2.0]] * 3, "ortmodule": [[1.0], [1.01], [1.02]], "ortmodule_zero1": [[1.0]] * 3}
+    rows = results.frame(comparison(seconds))
+    certain, unsure = (
+        stats.half_width(speedup_of(comparison(seconds), name)) for name in seconds if name != "pytorch"
+    )
+    assert stats.widest(rows) == max(certain, unsure) > 0.01
+    assert stats.widest(results.frame(comparison({"pytorch": [[2.0]]}))) is None
+    alone = results.frame(comparison({"pytorch": [[2.0]], "ortmodule": [[1.0]]}))
+    assert stats.widest(alone) == math.inf
 
 
 def test_the_same_global_batch_from_another_accumulation_is_compared() -> None:
@@ -323,7 +365,19 @@ def test_contaminated_blocks_drop_out_of_the_pairs_on_either_side() -> None:
     assert summary(records, "ortmodule").message == "2 of 12 blocks invalid and left out"
 
 
-def test_more_than_a_third_of_contaminated_blocks_voids_the_backend() -> None:
+def test_a_round_that_was_measured_again_is_not_missing() -> None:
+    again = tuple(block(n, attempt=2) for n in range(1, 7))
+    records = [
+        dataclasses.replace(one, blocks=(*one.blocks, *again))
+        for one in contaminated("ortmodule", set(range(1, 7)))
+    ]
+    found = summary(contaminated("pytorch", set()) + records, "ortmodule")
+    assert (found.status, found.message) == ("ok", "12 of 24 blocks invalid and left out")
+    assert found.speedup is not None
+    assert (found.speedup.ratio, found.speedup.rounds) == (1.0, 12)
+
+
+def test_more_than_a_third_of_rounds_without_a_valid_block_voids_the_backend() -> None:
     kept = contaminated("pytorch", set()) + contaminated("ortmodule", {1, 2})
     assert summary(kept, "ortmodule").status == "ok"
     voided = contaminated("pytorch", set()) + contaminated("ortmodule", {1, 2, 3})

@@ -32,6 +32,7 @@ def a_spec() -> WorkerSpec:
         engine="eager",
         optimizer="adamw",
         sharding="ddp",
+        slowed_by=0.0,
         model=Model(
             name="m",
             task="masked-lm",
@@ -78,6 +79,12 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
     ]
     assert answer["losses"] == [2.5, 2.5]
     assert answer["seconds"] == 1.25
+
+
+def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:
+    answer = rank.block(steps=1)
+    assert abs(answer["other_cpu_seconds"]) < 60
+    assert answer["stolen_seconds"] >= 0
 
 
 def test_what_cannot_be_had_on_a_cpu_is_none(rank: Rank) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel, Closed, Listener, Message
@@ -26,6 +26,16 @@ AGENT_SECONDS = 10
 """How long an agent may take to tidy up before it is killed."""
 
 LOG_TAIL_BYTES = 4000
+
+
+class Watch(Protocol):
+    """Something to do now and then while a group works; `bench.telemetry.sampler.Sampler` is one."""
+
+    def seconds_until_due(self) -> float:
+        """How long to wait before `sample`."""
+
+    def sample(self) -> None:
+        """Do it."""
 
 
 class Group:
@@ -95,14 +105,14 @@ class Group:
                         self.channels[greeting["rank"]] = channel
                         self.sessions.append(greeting["pid"])
 
-    def request(self, action: str, **arguments: Any) -> list[Message]:
+    def request(self, action: str, watch: Watch | None = None, **arguments: Any) -> list[Message]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
         Raises:
             LaunchFailed: a rank failed, ended or took longer than the time limit.
         """
         self.ask(action, **arguments)
-        return self.answers(action)
+        return self.answers(action, watch)
 
     def ask(self, action: str, **arguments: Any) -> None:
         """Send a request without waiting for the answers."""
@@ -113,15 +123,15 @@ class Group:
             except Closed:
                 raise self._ended(rank, action) from None
 
-    def answers(self, action: str) -> list[Message]:
-        """Wait for every rank's answer to `ask`."""
+    def answers(self, action: str, watch: Watch | None = None) -> list[Message]:
+        """Wait for every rank's answer to `ask`, and meanwhile let `watch` do what it has to."""
         answers: dict[int, Message] = {}
         with selectors.DefaultSelector() as selector:
             for rank, channel in self.channels.items():
                 selector.register(channel, selectors.EVENT_READ, rank)
             deadline = time.monotonic() + self.timeout_s
             while len(answers) < self.world_size:
-                for key, _ in self._wait(selector, deadline, action):
+                for key, _ in self._wait(selector, deadline, action, watch):
                     rank = key.data
                     try:
                         message = self.channels[rank].receive_part()
@@ -181,8 +191,14 @@ class Group:
             self.agent.wait()
         self.temporary.cleanup()
 
-    def _wait(self, selector: selectors.BaseSelector, deadline: float, action: str) -> list[Any]:
-        ready = selector.select(max(0.0, min(SELECT_SECONDS, deadline - time.monotonic())))
+    def _wait(
+        self, selector: selectors.BaseSelector, deadline: float, action: str, watch: Watch | None = None
+    ) -> list[Any]:
+        patience = min(SELECT_SECONDS, deadline - time.monotonic())
+        if watch is not None:
+            watch.sample()
+            patience = min(patience, watch.seconds_until_due())
+        ready = selector.select(max(0.0, patience))
         if ready:
             return ready
         if self.agent.poll() is not None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from bench import report, results
 from bench.errors import UserError
+from bench.records import write_atomically
+from bench.report import checks
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,6 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
         except UserError as error:
             print(error, file=sys.stderr)
             status = 2
+    selftest = options.results_dir / "selftest"
+    if options.only is None and (selftest / "verdicts.csv").exists():
+        write_atomically(options.out / "selftest.md", checks.markdown(selftest))
+        print(options.out / "selftest.md")
     return status
 
 

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.report import text
-from bench.stats import BackendSummary, summarise
+from bench.stats import BackendSummary, mib, summarise
+from bench.steadiness import warnings
 
 Cell = Callable[[BackendSummary], str]
 
@@ -34,6 +35,7 @@ def markdown(rows: pd.DataFrame, picture: str) -> str:
         "",
     ]
     notes = [f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)]
+    notes += [f"- warning: {text.escaped(str(warning))}" for warning in warnings(rows)]
     facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
     return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])
 
@@ -42,9 +44,10 @@ def terminal(rows: pd.DataFrame) -> Table:
     """The same for a terminal, at most 100 columns wide: the verdict stands with its speed-up."""
     summaries = summarise(rows)
     columns = _columns(rows) | {_SPEEDUP: _speedup_and_verdict}
-    for name in ("what runs", "verdict"):
+    for name in ("what runs", "verdict", _STATE):
         del columns[name]
     caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
+    caption += [f"warning: {warning}" for warning in warnings(rows)]
     caption += [text.workload(rows), text.hardware(rows), text.extent(rows)]
     table = Table(
         title=Text(text.one_line(text.distinct(rows, "comparison"))),
@@ -64,6 +67,7 @@ def terminal(rows: pd.DataFrame) -> Table:
 
 
 _SPEEDUP = "speed-up [95 %]"
+_STATE = "optimizer state MiB/rank"
 
 
 def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
@@ -78,6 +82,7 @@ def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
         _SPEEDUP: _speedup,
         "verdict": _verdict,
         memory: lambda one: text.number(peak(one)),
+        _STATE: _optimizer_state,
         "set-up s": lambda one: text.number(one.setup_s, 3),
         "first step s": lambda one: text.number(one.first_step_s, 3),
         "break-even steps": _break_even,
@@ -107,6 +112,10 @@ def _speedup_and_verdict(one: BackendSummary) -> str:
     if not one.speedup:
         return _speedup(one)
     return f"{text.ratio(one.speedup.ratio)} {one.verdict}\n{text.interval(one.speedup)}"
+
+
+def _optimizer_state(one: BackendSummary) -> str:
+    return text.number(None if one.optimizer_state_bytes is None else mib(one.optimizer_state_bytes))
 
 
 def _break_even(one: BackendSummary) -> str:

@@ -12,8 +12,8 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 MISSING = "\N{EN DASH}"
 
 METHOD = (
-    "Speed-up: the ratio of samples/s within each round, geometric mean over rounds and launches; "
-    "95 % confidence interval: Student's t over the launch means."
+    "Speed-up: the ratio of samples/s within each round, midmean of the logarithms over the rounds of a launch, "
+    "then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
 
 

@@ -1,6 +1,12 @@
-"""CPU time and page faults of this process."""
+"""CPU time: of this process, and of everybody on the cores that it was given."""
 
+import os
 import resource
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+STAT = Path("/proc/stat")
 
 
 def cpu_seconds() -> float:
@@ -14,3 +20,31 @@ def cpu_seconds() -> float:
 def page_faults() -> int:
     """Page faults of this process that needed no disk: memory touched for the first time, mostly."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+@dataclass(frozen=True)
+class CoreTime:
+    """Seconds since the machine started, summed over some cores."""
+
+    busy: float  # anybody's user, system and interrupt time
+    stolen: float  # the hypervisor ran something else although a core was wanted
+
+
+def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
+    """What the kernel counted on `cores`, in ticks of 10 ms mostly; None where it does not tell.
+
+    Source: Linux's Documentation/filesystems/proc.rst, "Miscellaneous kernel statistics in /proc/stat".
+    """
+    try:
+        lines = stat.read_text(encoding="ascii").splitlines()
+        wanted = {f"cpu{core}" for core in cores}
+        rows = [line.split() for line in lines if line.split(" ", 1)[0] in wanted]
+        ticks = [[int(figure) for figure in row[1:9]] for row in rows]
+        if len(ticks) != len(wanted) or any(len(row) < 8 for row in ticks):
+            return None
+    except (OSError, ValueError):
+        return None
+    second = os.sysconf("SC_CLK_TCK")
+    # user nice system idle iowait irq softirq steal; a guest's time is already in user and nice
+    busy = sum(user + nice + system + irq + softirq for user, nice, system, _, _, irq, softirq, _ in ticks)
+    return CoreTime(busy=busy / second, stolen=sum(row[7] for row in ticks) / second)

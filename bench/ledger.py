@@ -1,0 +1,107 @@
+"""What a comparison has left behind so far: one record per backend and launch, and the CSV made of them."""
+
+import dataclasses
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench import environment, results
+from bench.config import Config, measured
+from bench.parity import Trajectory
+from bench.records import PARITY_LAUNCH, Record, Workload
+from bench.telemetry.gpus import Gpu, short_name
+
+
+class Ledger:
+    """The records of one comparison, each on disk as soon as it changes.
+
+    Args:
+        config: of the comparison.
+        stem: the results file's name without its ending.
+        gpus: the visible ones; none on a CPU.
+
+    Attributes:
+        folder: of the raw run: records, logs, specs.
+        csv: the results file.
+        records: by launch and backend.
+    """
+
+    def __init__(self, config: Config, stem: str, gpus: list[Gpu]) -> None:
+        self.config = config
+        self.stem = stem
+        self.device = short_name(gpus[0].name) if gpus else "cpu"
+        started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+        self.folder = Path(config.results_dir).resolve() / "runs" / stem / started
+        self.csv = Path(config.results_dir) / f"{stem}.csv"
+        self.records: dict[tuple[int, str], Record] = {}
+        self.trajectories: dict[str, Trajectory] = {}
+        self.loss_differences: dict[str, float] = {}
+        self.environment = environment.collect(config)
+        self.commit = environment.git_commit()
+
+    def update(self, name: str, number: int, **changes: Any) -> None:
+        """Replace this backend's record of this launch, and keep it on disk."""
+        record = self.records.get((number, name)) or self._opened(name, number)
+        self.records[number, name] = dataclasses.replace(record, **changes)
+        self.records[number, name].save(self.folder_of(name, number) / "record.json")
+
+    def write(self) -> None:
+        """Replace the results file by what is known now."""
+        if self.records:
+            results.write(self.csv, list(self.records.values()))
+
+    def rows(self) -> pd.DataFrame:
+        """The results file's rows as they are now."""
+        return results.frame(self.records.values())
+
+    def folder_of(self, name: str, number: int) -> Path:
+        """Where one group's spec, log and record lie."""
+        return self.folder / ("parity" if number == PARITY_LAUNCH else f"launch-{number}") / name
+
+    def workload(self) -> Workload:
+        """What is trained, as far as the configuration tells."""
+        config = self.config
+        return Workload(
+            model=config.model.name,
+            task=config.model.task,
+            precision=config.precision.name,
+            attention=config.attention,
+            world_size=config.device.world_size,
+            micro_batch=config.micro_batch,
+            grad_accum=config.grad_accum,
+            seq_len=config.seq_len,
+        )
+
+    def _opened(self, name: str, number: int) -> Record:
+        config, backend = self.config, self.config.backends[name]
+        trajectory = self.trajectories.get(name)
+        return Record(
+            comparison=self.stem,
+            backend=name,
+            reference=config.reference,
+            engine=backend.engine,
+            optimizer=backend.optimizer_on(config.device.type),
+            sharding=backend.sharding,
+            slowed_by=backend.slowed_by,
+            launch=number,
+            status="ok",
+            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            git_commit=self.commit,
+            stack=self.environment["stack"],
+            device=self.device,
+            threads_per_rank=config.device.threads,
+            allocator=config.device.allocator,
+            seed=config.seed,
+            margin=config.measure.margin,
+            until=config.measure.until,
+            workload=self.workload(),
+            parity_losses=trajectory.losses if trajectory else (),
+            parity_gradient_norms=trajectory.gradient_norms if trajectory else (),
+            loss_difference=self.loss_differences.get(name),
+            config=measured(config),
+            config_hash=environment.digest(measured(config)),
+            environment=self.environment,
+            environment_hash=environment.digest(self.environment),
+        )

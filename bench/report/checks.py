@@ -1,0 +1,166 @@
+"""The self-test's and the simulation's tables, made from results/selftest/ alone."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from bench import stats
+from bench.report import text
+
+MOST_FALSE_ALARMS = 4
+"""Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
+
+
+def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.DataFrame:
+    """What one comparison said about each backend, beside the truth: a line per backend."""
+    first = rows.iloc[0]
+    shared = {
+        "case": case,
+        "number": number,
+        "preset": preset,
+        "started_at": first["started_at"],
+        "git_commit": first["git_commit"],
+        "model": first["model"],
+        "device": first["device"],
+        "margin": first["margin"],
+        "environment_hash": first["environment_hash"],
+        "invalid_blocks": int((rows["status"] == "invalid").sum()),
+    }
+    return pd.DataFrame(
+        shared
+        | {
+            "backend": one.backend,
+            "slowed_by": _slowed_by(rows, one.backend),
+            "truth": _truth(rows, one.backend),
+            "ratio": one.speedup.ratio,
+            "low": one.speedup.low,
+            "high": one.speedup.high,
+            "launches": one.speedup.launches,
+            "rounds": one.speedup.rounds,
+            "verdict": one.verdict,
+        }
+        for one in stats.summarise(rows)
+        if one.speedup
+    )
+
+
+def rounds(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
+    """The log ratio of samples/s of every round, less the truth: what is left is noise."""
+    reference = str(rows["reference"].iloc[0])
+    tables = []
+    for backend in rows["backend"].unique():
+        if backend != reference:
+            logs = stats.log_ratios(rows, backend, reference) - math.log(_truth(rows, backend))
+            table = logs.rename("noise").reset_index()
+            tables.append(table.assign(case=case, number=number, backend=backend))
+    return pd.concat(tables)[["case", "number", "backend", "launch", "round", "noise"]]
+
+
+def lines(table: pd.DataFrame) -> list[str]:
+    """What the self-test found, a line for every question."""
+    same = table[table["slowed_by"] == 0]
+    alarms = _alarms(same)
+    found = [
+        f"A/A: {len(alarms)} of {len(same)} comparisons say faster or slower (allowed: {MOST_FALSE_ALARMS} of 40); "
+        f"{len(_beyond(same))} beyond the margin by more than the interval explains; "
+        f"the truth lies in {_covered(same)} of {len(same)} intervals"
+    ]
+    for (share, preset), group in table[table["slowed_by"] > 0].groupby(["slowed_by", "preset"]):
+        hits = int((group["verdict"] == "slower").sum())
+        found.append(
+            f"A/B: slowed by {share:.0%}, {preset}: {hits} of {len(group)} comparisons say slower; "
+            f"the truth lies in {_covered(group)} of {len(group)} intervals"
+        )
+    return found
+
+
+def passed(table: pd.DataFrame) -> bool:
+    """Whether the self-test is complete and as good as it must be."""
+    same = table[table["slowed_by"] == 0]
+    return (
+        len(same) >= 40
+        and len(_alarms(same)) <= MOST_FALSE_ALARMS
+        and _beyond(same).empty
+        and _slower(table, 0.05) >= 8
+        and _slower(table, 0.02) >= 4
+    )
+
+
+def markdown(folder: Path) -> str:
+    """The page about results/selftest/."""
+    table = pd.read_csv(folder / "verdicts.csv")
+    parts = [
+        "# Self-test",
+        "",
+        "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
+        "",
+        *(f"- {text.escaped(line)}" for line in lines(table)),
+        f"- measured {_span(table)}, model {text.distinct(table, 'model')}, device "
+        f"{text.distinct(table, 'device')}, commit {text.distinct(table, 'git_commit')}",
+        "",
+        "| case | preset | backend | truth | ratio [95 %] | verdict |",
+        "| --- | --- | --- | ---: | ---: | --- |",
+        *(
+            f"| {row.case} {row.number} | {row.preset} | {row.backend} | {row.truth:.3f} | "
+            f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}] | {row.verdict} |"
+            for row in table.itertuples()
+        ),
+        "",
+    ]
+    coverage = folder / "coverage.csv"
+    if coverage.exists():
+        parts += _coverage(pd.read_csv(coverage))
+    return "\n".join(parts)
+
+
+def _coverage(table: pd.DataFrame) -> list[str]:
+    return [
+        "## Coverage of the 95 % interval",
+        "",
+        "Simulated comparisons (`python -m bench.selfcheck.coverage`): how often does the interval contain the truth?",
+        "",
+        "| noise | preset | launches × rounds | until | coverage | median half-width | launches, mean |",
+        "| --- | --- | --- | --- | ---: | ---: | ---: |",
+        *(
+            f"| {row.noise} | {row.preset} | {row.launches} × {row.rounds} | {_until(row.until)} | "
+            f"{row.coverage:.1%} | ± {row.half_width:.2%} | {row.mean_launches:.1f} |"
+            for row in table.itertuples()
+        ),
+        "",
+    ]
+
+
+def _until(half_width: float) -> str:
+    return text.MISSING if math.isnan(half_width) else f"± {half_width:.2%}"
+
+
+def _alarms(same: pd.DataFrame) -> pd.DataFrame:
+    return same[same["verdict"].isin(["faster", "slower"])]
+
+
+def _beyond(same: pd.DataFrame) -> pd.DataFrame:
+    """Intervals that lie wholly outside the margin around 1."""
+    return same[(same["low"] > 1 + same["margin"]) | (same["high"] < 1 - same["margin"])]
+
+
+def _covered(table: pd.DataFrame) -> int:
+    return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
+
+
+def _slower(table: pd.DataFrame, share: float) -> int:
+    return int(((table["slowed_by"] == share) & (table["verdict"] == "slower")).sum())
+
+
+def _span(table: pd.DataFrame) -> str:
+    days = sorted({moment[:10] for moment in table["started_at"]})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def _slowed_by(rows: pd.DataFrame, backend: str) -> float:
+    return float(rows[rows["backend"] == backend]["slowed_by"].iloc[0])
+
+
+def _truth(rows: pd.DataFrame, backend: str) -> float:
+    """The true speed-up of a backend that differs from the reference in `slowed_by` alone."""
+    return stats.slowed_speedup(_slowed_by(rows, backend))

@@ -1,0 +1,46 @@
+"""A training loop as anybody would write it, for `make overhead`. Imports nothing of the harness.
+
+torchrun --standalone --nproc-per-node=2 bare_loop.py MODEL.json FOLDER. Each rank reads numbers of steps from
+FOLDER/ask-RANK, trains that many and writes the seconds to FOLDER/answer-RANK.
+"""
+
+import json
+import os
+import sys
+import time
+
+rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+job = json.loads(open(sys.argv[1]).read())  # noqa: PTH123, SIM115
+os.sched_setaffinity(0, job["cores"][local_rank])
+
+import torch
+import torch.distributed as dist
+import transformers
+
+torch.set_num_threads(job["threads"])
+torch.manual_seed(job["seed"])
+cuda = job["device"] == "cuda"
+device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+dist.init_process_group("nccl" if cuda else "gloo")
+settings = transformers.AutoConfig.for_model(job["architecture"], **job["config"])
+settings.use_cache = False
+head = getattr(transformers, job["head"])
+model = head.from_config(settings, attn_implementation=job["attention"]).to(device).train()
+if dist.get_world_size() > 1:
+    model = torch.nn.parallel.DistributedDataParallel(model, [local_rank] if cuda else None)
+optimizer = torch.optim.AdamW(model.parameters(), lr=job["lr"], weight_decay=job["weight_decay"])
+ids = torch.randint(settings.vocab_size, (job["micro_batch"], job["seq_len"]))
+batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+
+with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{rank}", "w") as answers:  # noqa: PTH123
+    print(os.getpid(), file=answers, flush=True)
+    for line in asked:
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(int(line)):
+            model(**{name: value.to(device) for name, value in batch.items()}).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if cuda:
+            torch.cuda.synchronize()
+        print(time.perf_counter() - start, file=answers, flush=True)

@@ -1,0 +1,256 @@
+"""Was the machine steady enough? Warnings as values: what was seen, in numbers, and what to do about it.
+
+Everything is read off the rows of one comparison. A warning never changes a figure; what must not count is
+`invalid` already (`bench.validity`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bench import stats
+
+Floats = npt.NDArray[np.float64]
+
+DRIFT = 0.03
+"""Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
+
+SLOW_FIRST_ROUND = 0.03
+"""Slowness of a launch's first round against its others."""
+
+SPREAD = 0.05
+"""Standard deviation of the log throughput of blocks within a launch."""
+
+LAUNCH_SPREAD = 0.03
+"""Standard deviation of the log throughput between launches."""
+
+STANDARD_ERRORS = 3.0
+"""How far an effect must stand out of its own noise to be called one."""
+
+CLEFT = 4.0
+"""Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
+separation; the best split of a few normal values reaches 3 often and 4 rarely."""
+
+CLEFT_DISTANCE = 0.03
+"""Distance of two clusters in log throughput below which they do not matter."""
+
+FOREIGN_SHARE = 0.02
+"""Of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
+
+CLOCK_DROP = 0.05
+"""A block's mean GPU clock below the comparison's median by more than this share."""
+
+BASELINE_MIB = 600.0
+"""Device memory that somebody uses before a group starts; a driver alone holds about half of that."""
+
+FEWEST_BLOCKS = 8
+"""For statements about the shape of a distribution."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warning:
+    """One thing that makes a comparison less trustworthy than its interval says."""
+
+    kind: str
+    backend: str
+    seen: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.backend}: {self.seen}; {self.remedy}"
+
+
+def warnings(rows: pd.DataFrame) -> list[Warning]:
+    """Every warning of one comparison, backend by backend."""
+    found: list[Warning] = []
+    for backend in rows["backend"].unique():
+        blocks = rows[(rows["backend"] == backend) & rows["round"].notna()]
+        valid = blocks[blocks["status"] == "ok"]
+        if valid.empty:
+            continue
+        logs = stats.log_throughput(rows, backend)
+        checks = (
+            _unsettled(valid),
+            _slow_first_round(logs),
+            _drift(logs),
+            _shape(logs),
+            _launches(logs),
+            _contaminated(blocks),
+            _load(valid),
+            _gpu(valid),
+        )
+        found += [
+            Warning(kind=kind, backend=str(backend), seen=seen, remedy=remedy)
+            for check in checks
+            for kind, seen, remedy in check
+        ]
+    return found
+
+
+Found = Iterator[tuple[str, str, str]]
+
+
+def _unsettled(valid: pd.DataFrame) -> Found:
+    launches = valid.drop_duplicates("launch")
+    unsettled = int((launches["warm_up_settled"] == 0).sum())
+    if unsettled:
+        yield (
+            "unsettled",
+            f"still warming up when the blocks began, in {unsettled} of {len(launches)} launches",
+            "raise measure.warmup_steps",
+        )
+
+
+def _slow_first_round(logs: pd.Series) -> Found:
+    table = _by_round(logs)
+    if table.shape[1] < 2:
+        return
+    lag = np.nanmean(table[:, 1:], axis=1) - table[:, 0]
+    if _stands_out(lag, SLOW_FIRST_ROUND):
+        yield (
+            "slow first round",
+            f"the first round of a launch is {_percent(np.nanmean(lag))} slower than its others",
+            "raise measure.warmup_steps",
+        )
+
+
+def _drift(logs: pd.Series) -> Found:
+    """A straight line through the rounds of each launch but the first, which has its own warning."""
+    table = _by_round(logs)[:, 1:]
+    if table.shape[1] < 3 or np.isnan(table).any():
+        return
+    rounds = np.arange(table.shape[1], dtype=float)
+    change = np.polyfit(rounds, table.T, 1)[0] * rounds[-1]
+    if _stands_out(np.abs(change.mean()) * np.sign(change) * np.sign(change.mean()), 0) and (
+        abs(change.mean()) > DRIFT
+    ):
+        word = "slower" if change.mean() < 0 else "faster"
+        yield (
+            "drift",
+            f"becomes {_percent(abs(change.mean()))} {word} from a launch's second round to its last",
+            "let the machine cool down or warm up, and measure more launches of fewer rounds",
+        )
+
+
+def _shape(logs: pd.Series) -> Found:
+    """Two kinds of blocks, or one kind that scatters; a launch's first round has its own warning."""
+    if (later := logs[logs.index.get_level_values("round") > 1]).size:
+        logs = later
+    centred = (logs - logs.groupby("launch").transform("mean")).to_numpy(float)
+    freedom = len(logs) - logs.index.get_level_values("launch").nunique()
+    if freedom < 1:
+        return
+    if len(logs) >= FEWEST_BLOCKS and (apart := cleft(logs.to_numpy(float))) is not None:
+        yield (
+            "bimodal",
+            f"blocks are of two kinds, {_percent(apart)} apart",
+            "look at page_faults and position in the results file: something switches between two states",
+        )
+    elif (spread := float(np.sqrt((centred**2).sum() / freedom))) > SPREAD:
+        yield (
+            "wide spread",
+            f"blocks of one launch scatter by {_percent(spread)} (standard deviation)",
+            "end other work on this machine, or raise measure.block_seconds",
+        )
+
+
+def _launches(logs: pd.Series) -> Found:
+    means = logs.groupby("launch").mean()
+    if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
+        yield (
+            "launches differ",
+            f"launches differ by {_percent(spread)} (standard deviation)",
+            "measure more launches, or set measure.until",
+        )
+
+
+def _contaminated(blocks: pd.DataFrame) -> Found:
+    bad = blocks[blocks["status"] == "invalid"]
+    if not bad.empty:
+        yield (
+            "contaminated",
+            f"{len(bad)} of {len(blocks)} blocks were contaminated and left out; the last one "
+            f"{bad['message'].iloc[-1].split('; ')[0]}",
+            "end other work on this machine",
+        )
+
+
+def _load(valid: pd.DataFrame) -> Found:
+    core_seconds = (valid["seconds"] * valid["world_size"] * valid["threads_per_rank"]).sum()
+    for column, who, remedy in (
+        ("other_cpu_seconds", "other processes", "end other work on this machine"),
+        ("stolen_seconds", "the hypervisor", "use a machine whose cores are not shared"),
+    ):
+        taken = valid[column].sum()  # blank counts as nothing
+        if taken > FOREIGN_SHARE * core_seconds:
+            yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
+
+
+def _gpu(valid: pd.DataFrame) -> Found:
+    reasons = sorted(
+        {word for cell in valid["gpu_throttled_by"].dropna() for word in cell.split(", ") if word}
+    )
+    if reasons:
+        blocks = int(valid["gpu_throttled_by"].fillna("").ne("").sum())
+        yield (
+            "throttled",
+            f"the GPU held back its clock in {blocks} of {len(valid)} blocks ({', '.join(reasons)})",
+            "improve the cooling, or lock the clocks below that (nvidia-smi --lock-gpu-clocks)",
+        )
+    clocks = valid["gpu_clock_mhz"].dropna()
+    slow = int((clocks < (1 - CLOCK_DROP) * clocks.median()).sum())
+    if slow:
+        yield (
+            "clock",
+            f"the GPU's clock was more than {CLOCK_DROP:.0%} below its median in {slow} of {len(clocks)} blocks",
+            "lock the clocks (nvidia-smi --lock-gpu-clocks)",
+        )
+    before = valid["device_baseline_mib"].max()
+    busy = valid["gpu_utilisation_before"].max()
+    if before > BASELINE_MIB or busy > 0:
+        used = f"{before:,.0f} MiB were in use" if before > BASELINE_MIB else f"it was {busy:.0f} % busy"
+        yield (
+            "busy GPU",
+            f"somebody else was on the GPU before the launch: {used}",
+            "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
+        )
+
+
+def cleft(values: Floats) -> float | None:
+    """The distance of two well-separated clusters, each at least a fifth of the values; None if one."""
+    values = np.sort(values)
+    least = max(2, len(values) // 5)
+    best: tuple[float, float] | None = None
+    for cut in range(least, len(values) - least + 1):
+        low, high = values[:cut], values[cut:]
+        width = float(low.var(ddof=1) + high.var(ddof=1))
+        apart = float(high.mean() - low.mean())
+        separation = np.sqrt(2) * apart / np.sqrt(width) if width > 0 else np.inf * apart
+        if best is None or separation > best[0]:
+            best = (float(separation), apart)
+    if best is None or best[0] <= CLEFT or best[1] <= CLEFT_DISTANCE:
+        return None
+    return best[1]
+
+
+def _stands_out(effects: Floats, least: float) -> bool:
+    """Whether the mean over launches exceeds `least` and, with several launches, its own noise."""
+    effects = effects[~np.isnan(effects)]
+    if len(effects) == 0 or effects.mean() <= least:
+        return False
+    if len(effects) == 1:
+        return True
+    error = effects.std(ddof=1) / np.sqrt(len(effects))
+    return bool(effects.mean() > STANDARD_ERRORS * error)
+
+
+def _by_round(logs: pd.Series) -> Floats:
+    """Launches as rows, rounds as columns; NaN where a block is missing."""
+    return logs.unstack("round").to_numpy(float)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

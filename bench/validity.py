@@ -1,0 +1,55 @@
+"""Whether a block may count: pure functions of raw figures, asked while measuring and again for the rows.
+
+A verdict never looks at a block's speed, so that leaving a block out cannot favour a backend.
+"""
+
+from collections.abc import Sequence
+
+from bench.records import Block, WarmUp
+
+CPU_ALLOWANCE = 1.1
+"""DESIGN.md, "Fair share": CPU seconds over seconds x ranks x threads above which a block is unfair."""
+
+FOREIGN_SHARE = 0.05
+"""Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""
+
+STEADY_PAGE_FAULTS = 2000
+"""Page faults per step (of 4 KiB, so 8 MiB) below which a process' memory counts as settled."""
+
+STEADY_SPEED = 0.05
+"""A warm-up block that is faster than the one before by more than this share was not the last needed."""
+
+
+def contamination(block: Block, threads_per_rank: int) -> str:
+    """Why the block does not count, in numbers; empty if it does."""
+    ranks, seconds = len(block.seconds), max(block.seconds)
+    share = f"{seconds:.3f} s x {ranks} ranks x {threads_per_rank} threads"
+    core_seconds = seconds * ranks * threads_per_rank
+    used = sum(block.cpu_seconds)
+    if used > CPU_ALLOWANCE * core_seconds:
+        return (
+            f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
+            f"{CPU_ALLOWANCE} x {share}"
+        )
+    takers = (
+        (block.other_cpu_seconds, "other processes had", "end them"),
+        (block.stolen_seconds, "the hypervisor took", "use a machine whose cores are not shared"),
+    )
+    for taken, who, remedy in takers:
+        known = [value for value in taken if value is not None]
+        if sum(known) > FOREIGN_SHARE * core_seconds:
+            return (
+                f"{who} {sum(known):.2f} CPU seconds of the ranks' cores, more than "
+                f"{FOREIGN_SHARE * core_seconds:.2f} = {FOREIGN_SHARE} x {share}; {remedy}"
+            )
+    return ""
+
+
+def settled(warm_up: Sequence[WarmUp]) -> bool:
+    """Whether the last warm-up block touched little new memory and was no faster than the one before."""
+    if len(warm_up) < 2:
+        return False
+    before, last = warm_up[-2:]
+    if max(last.page_faults) > STEADY_PAGE_FAULTS * last.steps:
+        return False
+    return max(last.seconds) * before.steps >= (1 - STEADY_SPEED) * max(before.seconds) * last.steps

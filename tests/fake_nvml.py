@@ -1,0 +1,143 @@
+"""NVML without a driver: nvidia-ml-py's functions and exceptions over a few invented GPUs."""
+
+import types
+from types import SimpleNamespace
+from typing import Any
+
+A, B, C = "GPU-aa11-0001", "GPU-aa22-0002", "GPU-bb33-0003"
+SLICE = "MIG-cc44-0004"
+CARDS = {A: "NVIDIA H200", B: "NVIDIA H200", C: "Tesla T4"}
+
+
+class FakeNvml(types.ModuleType):
+    """Three GPUs and a slice of the first.
+
+    Args:
+        at_init: what nvmlInit raises.
+
+    Attributes:
+        used: bytes in use, by UUID.
+        processes: (process id, bytes) pairs, by UUID.
+        millijoules: the energy counter, by UUID.
+        reasons: the bits of the clocks' event reasons.
+        forbidden: names of functions that answer "Insufficient Permissions".
+        asked: every question put to a device, as (function, UUID).
+    """
+
+    NVML_CLOCK_SM = 1
+    NVML_TEMPERATURE_GPU = 0
+    nvmlClocksEventReasonSwPowerCap = 0x04
+    nvmlClocksEventReasonHwSlowdown = 0x08
+    nvmlClocksEventReasonSwThermalSlowdown = 0x20
+    nvmlClocksEventReasonHwThermalSlowdown = 0x40
+    nvmlClocksEventReasonHwPowerBrakeSlowdown = 0x80
+
+    class NVMLError(Exception):
+        pass
+
+    class NVMLError_LibraryNotFound(NVMLError):
+        pass
+
+    class NVMLError_DriverNotLoaded(NVMLError):
+        pass
+
+    class NVMLError_LibRmVersionMismatch(NVMLError):
+        pass
+
+    class NVMLError_NotFound(NVMLError):
+        pass
+
+    class NVMLError_InvalidArgument(NVMLError):
+        pass
+
+    class NVMLError_NotSupported(NVMLError):
+        pass
+
+    class NVMLError_NoPermission(NVMLError):
+        pass
+
+    def __init__(self, at_init: Exception | None = None) -> None:
+        super().__init__("pynvml")
+        self.at_init = at_init
+        self.open = 0
+        self.used = {A: 300 << 20, B: 5000 << 20, C: 7 << 20, SLICE: 1 << 20}
+        self.processes: dict[str, list[tuple[int, int | None]]] = {}
+        self.millijoules = {A: 1_000_000, B: 2_000_000, C: 3_000_000}
+        self.reasons = 0
+        self.forbidden: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+
+    def nvmlInit(self) -> None:
+        if self.at_init is not None:
+            raise self.at_init
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:
+        self.open -= 1
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "550.54.15"
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(CARDS)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return list(CARDS)[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid not in (*CARDS, SLICE):
+            raise self.NVMLError_NotFound("Not Found")
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return handle
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
+        self._answers("nvmlDeviceGetMemoryInfo", handle)
+        total = 2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7
+        return SimpleNamespace(total=total, used=self.used[handle])
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
+        self._answers("nvmlDeviceGetComputeRunningProcesses", handle)
+        listed = self.processes.get(handle, [])
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in listed]
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        self._answers("nvmlDeviceGetTotalEnergyConsumption", handle, slices=False)
+        return self.millijoules[handle]
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+        self._answers("nvmlDeviceGetUtilizationRates", handle, slices=False)
+        return SimpleNamespace(gpu=97, memory=50)
+
+    def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
+        self._answers("nvmlDeviceGetClockInfo", handle, slices=False)
+        return {self.NVML_CLOCK_SM: 1755}[type]
+
+    def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
+        self._answers("nvmlDeviceGetTemperature", handle, slices=False)
+        return {self.NVML_TEMPERATURE_GPU: 61}[sensor]
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        self._answers("nvmlDeviceGetPowerUsage", handle, slices=False)
+        return 512_500
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
+        self._answers("nvmlDeviceGetCurrentClocksEventReasons", handle, slices=False)
+        return self.reasons
+
+    def _answers(self, function: str, handle: str, *, slices: bool = True) -> None:
+        """Note the question; raise what NVML would."""
+        self.asked.append((function, handle))
+        if function in self.forbidden:
+            raise self.NVMLError_NoPermission("Insufficient Permissions")
+        if handle == SLICE and not slices:
+            raise self.NVMLError_NotSupported("Not Supported")
+
+
+def functions() -> dict[str, Any]:
+    """What the fake says that NVML has, by name."""
+    return {name: value for name, value in vars(FakeNvml).items() if name.startswith(("nvml", "NVML"))}

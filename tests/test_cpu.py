@@ -1,0 +1,103 @@
+"""The kernel's account of core time, and a rank's share of it, against real work."""
+
+import os
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from bench.telemetry.cpu import core_time
+from bench.telemetry.device import Device
+from bench.telemetry.rank import RankMeter
+
+STAT = """cpu  30 0 60 1000 5 0 6 9 0 0
+cpu0 10 1 20 500 2 3 4 5 7 0
+cpu1 20 0 40 500 3 0 2 4 0 0
+intr 12345 0
+"""
+
+
+def stat(folder: Path, text: str) -> Path:
+    path = folder / "stat"
+    path.write_text(text)
+    return path
+
+
+def test_core_time_adds_up_the_chosen_cores_in_seconds(tmp_path: Path) -> None:
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    path = stat(tmp_path, STAT)
+    one = core_time([0], path)
+    both = core_time([0, 1], path)
+    assert one is not None
+    assert both is not None
+    assert one.busy == pytest.approx(38 * tick)
+    assert one.stolen == pytest.approx(5 * tick)
+    assert (both.busy, both.stolen) == (pytest.approx(100 * tick), pytest.approx(9 * tick))
+
+
+@pytest.mark.parametrize("text", ["", "cpu0 1 2\n", "cpu0 a b c d e f g h\n", STAT.replace("cpu1", "cpu7")])
+def test_what_the_kernel_does_not_tell_is_none(tmp_path: Path, text: str) -> None:
+    assert core_time([0, 1], stat(tmp_path, text)) is None
+    assert core_time([0], tmp_path / "missing") is None
+
+
+def spin(core: int, seconds: float) -> None:
+    os.sched_setaffinity(0, {core})
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.fixture
+def core() -> int:
+    return max(os.sched_getaffinity(0))
+
+
+def measured_beside(core: int, foreign_seconds: float) -> dict[str, float]:
+    """A rank's figures for half a second of its own work, with somebody else on its core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        meter = RankMeter(Device(None))
+        meter.prepare()
+        meter.start()
+        other = None
+        if foreign_seconds:
+            other = get_context("fork").Process(target=spin, args=(core, foreign_seconds))
+            other.start()
+        spin(core, 0.5)
+        figures = meter.stop()
+        if other:
+            other.join()
+        return figures
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_somebody_else_on_the_rank_s_core_is_seen(core: int) -> None:
+    figures = measured_beside(core, foreign_seconds=10 * 0.05)
+    assert figures["other_cpu_seconds"] > 0.1
+    assert figures["cpu_seconds"] < 0.45
+
+
+def test_a_rank_s_own_work_is_not_somebody_else_s(core: int) -> None:
+    # The quietest of several: this machine may have other things to do.
+    assert min(measured_beside(core, 0)["other_cpu_seconds"] for _ in range(4)) < 0.06
+
+
+def test_own_time_is_counted_once_work_is_done(core: int) -> None:
+    assert measured_beside(core, 0)["cpu_seconds"] > 0.3
+
+
+def test_where_the_kernel_is_silent_the_figures_are_blank_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bench.telemetry.rank.core_time", lambda cores: None)
+    meter = RankMeter(Device(None))
+    meter.prepare()
+    meter.start()
+    figures = meter.stop()
+    assert figures["other_cpu_seconds"] is None
+    assert figures["stolen_seconds"] is None
+    assert set(meter.absent) == {"other_cpu_seconds", "stolen_seconds"}

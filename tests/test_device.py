@@ -1,0 +1,148 @@
+"""A GPU's figures through NVML, and what is said where there are none."""
+
+import os
+import sys
+
+import pytest
+from fake_nvml import SLICE, A, B, C, FakeNvml
+
+from bench.telemetry.device import Device
+from bench.telemetry.gpus import visible_gpus
+from bench.telemetry.sampler import LARGEST_SHARE, PERIOD_SECONDS, Sampler
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    module = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    return module
+
+
+def test_a_device_tells_what_it_uses_and_how_it_is_doing(nvml: FakeNvml) -> None:
+    nvml.reasons = 0x04 | 0x40 | 0x01  # idleness is no throttling
+    sample = Device(A).sample()
+    assert sample.used_bytes == 300 * MIB
+    assert sample.utilisation_percent == 97
+    assert sample.sm_clock_mhz == 1755
+    assert sample.temperature_c == 61
+    assert sample.power_watts == 512.5
+    assert sample.throttled_by == ("power cap", "temperature (hardware)")
+
+
+def test_energy_is_the_counter_in_joules(nvml: FakeNvml) -> None:
+    device = Device(A)
+    before = device.energy_joules()
+    nvml.millijoules[A] += 1500
+    after = device.energy_joules()
+    assert before is not None
+    assert after is not None
+    assert after - before == pytest.approx(1.5)
+
+
+def test_a_process_is_told_from_the_others(nvml: FakeNvml) -> None:
+    nvml.processes[A] = [(1, 100 * MIB), (os.getpid(), 40 * MIB)]
+    assert Device(A).process_bytes() == 40 * MIB
+
+
+def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: FakeNvml) -> None:
+    nvml.processes[A] = [(1, 100 * MIB)]  # as in a container, whose process numbers are its own
+    device = Device(A)
+    assert device.process_bytes() is None
+    assert device.absent == {"device_process_bytes": "NVML lists no process with this one's number"}
+
+
+def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -> None:
+    device = Device(SLICE)
+    sample = device.sample()
+    assert sample.used_bytes == 1 * MIB
+    assert sample.utilisation_percent is None
+    assert sample.throttled_by is None
+    assert device.energy_joules() is None
+    assert device.absent["gpu_utilisation"] == "NVML: Not Supported"
+    assert device.absent["energy_joules"] == "NVML: Not Supported"
+    assert "device_used_bytes" not in device.absent
+
+
+def test_missing_permissions_blank_only_what_they_forbid(nvml: FakeNvml) -> None:
+    nvml.forbidden = {"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetClockInfo"}
+    device = Device(B)
+    assert device.energy_joules() is None
+    assert device.sample().sm_clock_mhz is None
+    assert device.sample().utilisation_percent == 97
+    assert device.absent == {
+        "energy_joules": "NVML: Insufficient Permissions",
+        "gpu_clock": "NVML: Insufficient Permissions",
+    }
+
+
+def test_reordered_devices_are_read_by_uuid(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    sampler = Sampler([Device(gpu.uuid) for gpu in visible_gpus()])
+    assert [sample.used_bytes for sample in sampler.look()] == [7 * MIB, 300 * MIB]
+    assert {uuid for name, uuid in nvml.asked if name == "nvmlDeviceGetClockInfo"} == {C, A}
+
+
+def test_an_unknown_device_is_silent_and_says_why(nvml: FakeNvml) -> None:
+    device = Device("GPU-gone")
+    assert device.used_bytes() is None
+    assert device.sample().power_watts is None
+    assert device.absent == {"nvml": "NVML: Not Found"}
+
+
+def test_a_cpu_asks_nobody() -> None:
+    device = Device(None)
+    assert device.used_bytes() is None
+    assert device.absent == {}
+
+
+class Clocks:
+    """Time, and the CPU time that a look costs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.cpu = 0.0
+        self.cost = 0.0
+
+    def wall(self) -> float:
+        return self.now
+
+    def thread(self) -> float:
+        self.cpu += self.cost / 2  # asked before and after a look
+        return self.cpu
+
+
+def a_sampler(clocks: Clocks, *uuids: str) -> Sampler:
+    return Sampler([Device(uuid) for uuid in uuids], clock=clocks.wall, cpu_clock=clocks.thread)
+
+
+def test_samples_are_taken_every_period_and_handed_over_once(nvml: FakeNvml) -> None:
+    clocks = Clocks()
+    sampler = a_sampler(clocks, A, B)
+    for _ in range(9):
+        sampler.sample()
+        clocks.now += PERIOD_SECONDS / 2
+    taken = sampler.take()
+    assert [len(device) for device in taken] == [5, 5]
+    assert [device[0].used_bytes for device in taken] == [300 * MIB, 5000 * MIB]
+    assert sampler.take() == ()
+
+
+def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> None:
+    clocks = Clocks()
+    clocks.cost = 0.02  # eight GPUs behind a slow driver
+    sampler = a_sampler(clocks, A)
+    while clocks.now < 100:
+        sampler.sample()
+        clocks.now += 0.1
+    assert 1 < len(sampler.take()[0]) <= 1 + 100 * LARGEST_SHARE / (clocks.cost / 2)
+
+
+def test_without_devices_nothing_is_ever_due() -> None:
+    sampler = Sampler([])
+    assert sampler.seconds_until_due() == float("inf")
+    sampler.sample()
+    assert sampler.take() == ()
+    assert sampler.look() == ()

@@ -1,0 +1,57 @@
+import pytest
+from factories import block, warm_up
+
+from bench import validity
+
+
+def test_a_block_that_kept_to_its_share_counts() -> None:
+    assert validity.contamination(block(seconds=2.0), threads_per_rank=1) == ""
+
+
+def test_more_cpu_than_cores_is_unfair() -> None:
+    unfair = block(seconds=2.0, cpu_seconds=(2.2, 2.3))
+    assert validity.contamination(unfair, threads_per_rank=1) == (
+        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 threads"
+    )
+    assert validity.contamination(unfair, threads_per_rank=2) == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "who"),
+    [("other_cpu_seconds", "other processes had"), ("stolen_seconds", "the hypervisor took")],
+)
+def test_core_time_that_somebody_else_had_spoils_a_block(field: str, who: str) -> None:
+    # 5 % of 2 s on two cores are 0.2 s.
+    assert validity.contamination(block(seconds=2.0, **{field: (0.1, 0.09)}), 1) == ""
+    reason = validity.contamination(block(seconds=2.0, **{field: (0.0, 0.21)}), 1)
+    assert reason.startswith(f"{who} 0.21 CPU seconds of the ranks' cores, more than 0.20")
+
+
+def test_what_is_unknown_spoils_nothing() -> None:
+    unknown = block(other_cpu_seconds=(None, None), stolen_seconds=(None, None))
+    assert validity.contamination(unknown, 1) == ""
+
+
+def test_speed_alone_never_spoils_a_block() -> None:
+    slow = block(seconds=200.0, cpu_seconds=(200.0, 200.0))
+    assert validity.contamination(slow, 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([], False),
+        ([warm_up(2.0)], False),
+        ([warm_up(2.0), warm_up(2.0)], True),
+        ([warm_up(2.0), warm_up(2.5)], True),
+        ([warm_up(2.0), warm_up(1.91)], True),
+        ([warm_up(2.0), warm_up(1.89)], False),
+        ([warm_up(4.0), warm_up(2.0), warm_up(2.0)], True),
+        ([warm_up(2.0), warm_up(2.0, page_faults=(0, 20_001))], False),
+        ([warm_up(2.0, page_faults=(0, 20_001)), warm_up(2.0, page_faults=(0, 20_000))], True),
+        ([warm_up(2.0), warm_up(3.8, steps=20)], True),
+        ([warm_up(2.0), warm_up(3.7, steps=20)], False),
+    ],
+)
+def test_warm_up_ends_when_memory_and_speed_have_settled(blocks: list, expected: bool) -> None:  # type: ignore[type-arg]
+    assert validity.settled(blocks) is expected
