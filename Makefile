@@ -16,7 +16,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report selftest overhead test lint lock clean # most are folders, too
+.PHONY: help setup bench sweep compare report selftest coverage overhead test lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -41,6 +41,9 @@ report: setup ## rebuild reports/ from results/
 
 selftest: setup ## A/A and A/B comparisons whose outcome is known, about 100 minutes; goes on where it was
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
+
+coverage: setup ## simulated: how often does the 95 % interval contain the truth?
+	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
 
 overhead: setup ## what the harness costs against a bare training loop; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead $(ARGS)

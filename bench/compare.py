@@ -85,7 +85,11 @@ def _change(
 
 
 def _throughput_ratio(base: pd.DataFrame, new: pd.DataFrame, name: str) -> stats.Speedup | None:
-    return stats.across_runs(stats.log_throughput(base, name), stats.log_throughput(new, name))
+    return stats.across_runs(
+        stats.log_throughput(base, name),
+        stats.log_throughput(new, name),
+        stopped=stats.stopped(base, new),
+    )
 
 
 def _speedup_change(
@@ -106,6 +110,7 @@ def _speedup_change(
     return stats.across_runs(
         stats.log_ratios(base, before.backend, references[0]),
         stats.log_ratios(new, after.backend, references[1]),
+        stopped=stats.stopped(base, new),
     )
 
 

@@ -29,6 +29,7 @@ def register() -> None:
         "threads": lambda ranks: max(1, min(8, machine.available_cores() // max(1, int(ranks)))),
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device: 2 if device == "cuda" else 1,
+        "warmup_steps": lambda device: 10 if device == "cuda" else 3,
     }
     for name, resolver in resolvers.items():
         OmegaConf.register_new_resolver(f"bench.{name}", resolver, replace=True)

@@ -126,7 +126,7 @@ class Measure:
     launches: int
     rounds: int
     block_seconds: float
-    warmup_steps: int  # after the first step, per launch
+    warmup_steps: int  # of each warm-up block; there are at least two after the first step
     resident: str  # all: every group stays alive, rounds rotate; one: one group at a time
     parity_steps: int
     parity_tolerance: float  # relative, on the loss of every parity step

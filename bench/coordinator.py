@@ -176,12 +176,18 @@ class Comparison:
         return self.config.measure.resident == "all"
 
     def failures(self) -> list[str]:
-        """One line for each launch that was not ok."""
-        return [
+        """One line for each launch that was not ok, and for each backend that has too few valid blocks."""
+        lines = [
             f"{self.ledger.stem}: {record.backend}, {self._launch_name(record.launch)}: "
             f"{record.status}: {record.message}"
             for record in self.ledger.records.values()
             if record.status != "ok"
+        ]
+        named = {record.backend for record in self.ledger.records.values() if record.status != "ok"}
+        return lines + [
+            f"{self.ledger.stem}: {one.backend}: {one.status}: {one.message}"
+            for one in stats.summarise(self.ledger.rows())
+            if one.status != "ok" and one.backend not in named
         ]
 
     # --- parity ---------------------------------------------------------------------------------------
@@ -255,7 +261,7 @@ class Comparison:
         """Start the groups of `names`, time their blocks round by round, end them."""
         with ExitStack() as stack:
             groups: dict[str, Group] = {}
-            before = self.sampler.look()
+            before = self.sampler.look_before_a_group()
             with bar.doing("start", f"{self._launch_name(number)}: starting {', '.join(names)}"):
                 self._start_all(names, number, groups, stack)
             for name in [name for name in rounds[0] if name in groups]:
@@ -284,7 +290,7 @@ class Comparison:
 
     def set_up(self, group: Group, name: str, number: int) -> None:
         """Build, take the first step and warm up; everything goes on record."""
-        built = group.request("build", self.sampler)
+        built = self._watched(group, "build")
         self.ledger.update(
             name,
             number,
@@ -292,16 +298,16 @@ class Comparison:
             workload=dataclasses.replace(
                 self.ledger.workload(),
                 parameters=built[0]["parameters"],
-                padding_share=sum(answer["padding_share"] for answer in built) / len(built),
+                padding_share=stats.mean(per_rank(built, "padding_share")),
             ),
         )
-        first = group.request("first_step", self.sampler)
+        first = self._watched(group, "first_step")
         self.ledger.update(
             name,
             number,
             first_step=Phase(**self._figures(first)),
             proof=first[0]["proof"],
-            absent=first[0]["absent"],
+            absent=self._absent(first),
             optimizer_state_bytes=per_rank(first, "optimizer_state_bytes"),
         )
         self._warm_up(group, name, number)
@@ -311,7 +317,7 @@ class Comparison:
         steps = self.config.measure.warmup_steps
         blocks: list[WarmUp] = []
         while not validity.settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
-            answers = group.request("block", self.sampler, steps=steps)
+            answers = self._watched(group, "block", steps=steps)
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
         self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.settled(blocks))
 
@@ -337,7 +343,7 @@ class Comparison:
         if self.steps is None:
             self.steps = self.steps_of_a_block(groups)
         for attempt in itertools.count(1):
-            answers = groups[name].request("block", self.sampler, steps=self.steps)
+            answers = self._watched(groups[name], "block", steps=self.steps)
             losses = per_rank(answers, "losses")
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
@@ -349,13 +355,26 @@ class Comparison:
                 last_loss=tuple(rank[-1] for rank in losses),
                 **self._figures(answers),
             )
-            blocks = (*self.ledger.records[number, name].blocks, block)
-            self.ledger.update(name, number, blocks=blocks)
+            record = self.ledger.records[number, name]
+            blocks = (*record.blocks, block)
+            self.ledger.update(name, number, blocks=blocks, absent=record.absent | self._absent(answers))
             reason = validity.contamination(block, self.config.device.threads)
             repeats = sum(one.attempt > 1 for one in blocks)
             if not reason or repeats >= self.config.measure.repeats:
                 return
             bar.say(f"{name}, launch {number}, round {round_number}: measuring again, since it {reason}")
+
+    def _watched(self, group: Group, action: str, **arguments: Any) -> list[Message]:
+        """Ask for a phase and look at the devices while it runs."""
+        self.sampler.start()
+        return group.request(action, self.sampler, **arguments)
+
+    def _absent(self, answers: Sequence[Message]) -> dict[str, str]:
+        """Why a figure of the phase is missing, by its name, whoever could not have it."""
+        absent = self.sampler.absent()
+        for reasons in per_rank(answers, "absent"):
+            absent |= reasons
+        return absent
 
     def _figures(self, answers: Sequence[Message]) -> dict[str, Any]:
         """A phase's figures from the answers of every rank."""
@@ -476,4 +495,4 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
     """A figure of every step, mean over the ranks."""
-    return tuple(sum(figures) / len(figures) for figures in zip(*per_rank(answers, key), strict=True))
+    return tuple(stats.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))

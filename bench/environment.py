@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,13 +33,19 @@ PACKAGES = (
 OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
 """Set by the harness to places inside its checkout."""
 
-PASSED_ON = ("CUDA_", "NCCL_", "GLOO_", "NVIDIA_", "LD_", "HF_", "TRANSFORMERS_", "SAFETENSORS_", "PYTHON")
+PASSED_ON = ("CUDA_", "NCCL_", "GLOO_", "NVIDIA_", "LD_", "TRANSFORMERS_", "SAFETENSORS_", "PYTHON")
 """Beginnings of variables that workers inherit and that may change what is measured."""
+
+SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+"""In the name of a variable that must never be recorded."""
+
+WITHOUT_EFFECT = ("removed_variables",)
+"""Entries of the environment that are recorded but change nothing."""
 
 
 def collect(config: Config) -> dict[str, Any]:
     """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies."""
-    packages = {name: version for name in PACKAGES if (version := _version(name))}
+    packages = {name: version for name in PACKAGES if (version := _version(name))} | _cuda_libraries()
     gpus = visible_gpus()
     return {
         "stack": "ort" if any("onnxruntime" in name for name in packages) else "modern",
@@ -59,28 +66,39 @@ def collect(config: Config) -> dict[str, Any]:
 def variables(base: Mapping[str, str], config: Config) -> dict[str, str]:
     """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
     device = config.device
-    workers = worker_environment(
-        base,
-        device=device.type,
-        threads=device.threads,
-        allocator=device.allocator,
-        precision=config.precision.name,
-    )
+    settings: dict[str, Any] = {
+        "device": device.type,
+        "threads": device.threads,
+        "allocator": device.allocator,
+        "precision": config.precision.name,
+    }
+    ours = worker_environment({}, **settings)
     return {
         name: f"sha256:{digest(value)}" if "/" in value else value
-        for name, value in sorted(workers.items())
-        if name not in OWN_PATHS and (base.get(name) != value or name.startswith(PASSED_ON))
+        for name, value in sorted(worker_environment(base, **settings).items())
+        if (name in ours or name.startswith(PASSED_ON)) and name not in OWN_PATHS and not SECRET.search(name)
     }
 
 
 def differences(one: Any, other: Any) -> list[str]:
     """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
-    old, now = _flat(one), _flat(other)
+    old, now = _flat(_with_effect(one)), _flat(_with_effect(other))
     return [
         f"{key}: {old.get(key, 'missing')}, now {now.get(key, 'missing')}"
         for key in sorted(old.keys() | now.keys())
         if old.get(key) != now.get(key)
     ]
+
+
+def fingerprint(environment: dict[str, Any]) -> str:
+    """The hash by which rows are told to have been measured in the same environment."""
+    return digest(_with_effect(environment))
+
+
+def _with_effect(environment: Any) -> Any:
+    if not isinstance(environment, dict):
+        return environment
+    return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
@@ -130,6 +148,12 @@ def _sources() -> Iterable[Path]:
             if path.is_dir()
             else (path,)
         )
+
+
+def _cuda_libraries() -> dict[str, str]:
+    """The wheels with CUDA's libraries, which torch brings along: cuBLAS, cuDNN, NCCL …"""
+    found = ((one.metadata["Name"] or "", one.version) for one in importlib.metadata.distributions())
+    return dict(sorted((name, version) for name, version in found if name.startswith("nvidia-")))
 
 
 def _git(*arguments: str) -> str:

@@ -103,5 +103,5 @@ class Ledger:
             config=measured(config),
             config_hash=environment.digest(measured(config)),
             environment=self.environment,
-            environment_hash=environment.digest(self.environment),
+            environment_hash=environment.fingerprint(self.environment),
         )

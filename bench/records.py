@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.errors import STATUSES
 
-SCHEMA_VERSION = 1
-"""Of the record and of the CSV. 1: the first published form."""
+SCHEMA_VERSION = 2
+"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by."""
 
 PARITY_LAUNCH = 0
 """The launch number of the parity check; timed launches count from 1."""
@@ -44,6 +44,8 @@ class Phase:
     other_cpu_seconds: tuple[float | None, ...]  # that others had of the rank's cores; by ticks, may be < 0
     stolen_seconds: tuple[float | None, ...]  # that the hypervisor took of them
     page_faults: tuple[int, ...]
+    cpu_clock_mhz: tuple[float | None, ...]  # at the end; the fastest of the rank's cores
+    cpu_throttles: tuple[int | None, ...]  # times that the rank's cores slowed down for heat
     host_peak_bytes: tuple[int | None, ...]
     torch_peak_allocated_bytes: tuple[int | None, ...]
     torch_peak_reserved_bytes: tuple[int | None, ...]

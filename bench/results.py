@@ -61,6 +61,8 @@ DTYPES = {
     "cpu_seconds": REAL,  # user + system, sum of all ranks
     "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
     "stolen_seconds": REAL,  # that the hypervisor took of them
+    "cpu_clock_mhz": REAL,  # at the block's end, of a rank's fastest core; slowest rank
+    "cpu_throttles": WHOLE,  # times that a core slowed down for heat, sum of all ranks
     "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
     "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
     "first_step_s": REAL,
@@ -135,6 +137,8 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "cpu_seconds": sum(block.cpu_seconds),
             "other_cpu_seconds": _sum(block.other_cpu_seconds),
             "stolen_seconds": _sum(block.stolen_seconds),
+            "cpu_clock_mhz": min(_all_known(block.cpu_clock_mhz), default=None),
+            "cpu_throttles": _sum(block.cpu_throttles),
             "page_faults": sum(block.page_faults),
             "host_peak_mib": _highest_mib(block.host_peak_bytes),
             "device_peak_mib": _device_peak_mib(block, baseline),
@@ -145,7 +149,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
             "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
             "energy_j": _sum(block.energy_joules),
-            "last_loss": stats.mean(block.last_loss),
+            "last_loss": _mean(block.last_loss),
             "loss_difference": record.loss_difference,
         }
     )
@@ -183,10 +187,10 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
     powers = [known("power_watts", device) for device in block.samples]
     reasons = {reason for sample in every for reason in sample.throttled_by or ()}
     return {
-        "gpu_utilisation": stats.mean(known("utilisation_percent")),
-        "gpu_clock_mhz": stats.mean(known("sm_clock_mhz")),
+        "gpu_utilisation": _mean(known("utilisation_percent")),
+        "gpu_clock_mhz": _mean(known("sm_clock_mhz")),
         "gpu_temperature_c": max(known("temperature_c"), default=None),
-        "gpu_power_w": _sum([stats.mean(power) for power in powers]),
+        "gpu_power_w": _sum([_mean(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
 
@@ -229,6 +233,10 @@ def _launch_cells(record: Record) -> dict[str, Any]:
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
     known = _all_known(sizes)
     return stats.mib(max(known)) if known else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return stats.mean(values) if values else None
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -6,7 +6,7 @@ one results file, a DataFrame as `results.read` returns it.
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,9 +67,9 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """Arithmetic mean; None of nothing."""
-    return sum(values) / len(values) if values else None
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of at least one value."""
+    return sum(values) / len(values)
 
 
 def slowed_speedup(slowed_by: float) -> float:
@@ -106,7 +106,12 @@ def speedup(log_ratios: pd.Series, *, stopped: bool = False) -> Speedup | None:
     return estimate(_launches(log_ratios), stopped=stopped) if len(log_ratios) else None
 
 
-def estimate(launches: Sequence[Floats], *, stopped: bool = False) -> Speedup:
+def estimate(
+    launches: Sequence[Floats],
+    *,
+    stopped: bool = False,
+    middle: Callable[[Floats], float] | None = None,
+) -> Speedup:
     """Summarise the log ratios of each launch, an array for each; at least one, none of them empty.
 
     The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
@@ -118,33 +123,37 @@ def estimate(launches: Sequence[Floats], *, stopped: bool = False) -> Speedup:
         launches: log ratios of samples/s, an array of shape (rounds,) per launch.
         stopped: whether `measure.until` chose the number of launches. To look until the interval is
             narrow favours samples that scatter too little, so it gets a larger quantile.
+        middle: of a launch, instead of `midmean`; for the simulation that chose it.
     """
-    middles = np.array([midmean(launch) for launch in launches])
+    middles = np.array([(middle or midmean)(launch) for launch in launches])
     rounds = sum(map(len, launches))
     several = len(middles) > 1
     sample = middles if several else launches[0]
-    quantile = _t(len(sample) - 1, STOPPED_CONFIDENCE if stopped else CONFIDENCE) if len(sample) > 1 else 0.0
-    half = None if len(sample) < 2 else quantile * math.sqrt(_squared_error(sample))
+    half = None
+    if len(sample) > 1:
+        half = _t(len(sample) - 1, stopped) * math.sqrt(_squared_error(sample))
     note = "" if several else SINGLE_ROUND if half is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half, len(middles), rounds, note)
 
 
 def midmean(values: Floats) -> float:
-    """The mean of the middle half: a quarter is left out at either end, rounded up.
+    """The interquartile mean: of the sorted values a quarter is left out at either end.
 
-    Chosen by simulation on recorded rounds (`make selftest`, reports/selftest.md): rounds of a shared
-    machine have outliers, which the plain mean pays for with intervals half as wide again; on normal
-    noise the midmean's are a tenth wider.
+    Where a quarter is no whole number, the value at the edge counts in part: the outer of 5 weigh
+    0, 0.75, 1, 0.75, 0. Chosen by simulation on recorded rounds (reports/selftest.md, "Estimators"):
+    rounds of a shared machine have outliers, which the plain mean pays for with wider intervals.
     """
-    cut = min(math.ceil(len(values) / 4), (len(values) - 1) // 2)
-    return float(np.sort(values)[cut : len(values) - cut].mean())
+    inner = np.arange(1, len(values) + 1) - len(values) / 4
+    weights = np.clip(np.minimum(inner, inner[::-1]), 0, 1)
+    return float(np.average(np.sort(values), weights=weights))
 
 
-def across_runs(base: pd.Series, new: pd.Series) -> Speedup | None:
+def across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Speedup | None:
     """Ratio of `new` over `base`, two series of logs from files that were not measured together.
 
     Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
-    launch has no variance to offer, so there is no interval. None if either side is empty.
+    launch has no variance to offer, so there is no interval. None if either side is empty. `stopped`: whether
+    `measure.until` chose the number of launches of either side, as in `estimate`.
     Source: B. L. Welch, Biometrika 34 (1947), 28-35.
     """
     if base.empty or new.empty:
@@ -160,7 +169,7 @@ def across_runs(base: pd.Series, new: pd.Series) -> Speedup | None:
     if total == 0:  # a fake clock; the degrees of freedom would be 0 / 0
         return _speedup(centre, 0.0, fewest, rounds)
     freedom = total**2 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, sides, strict=True))
-    return _speedup(centre, _t(freedom) * math.sqrt(total), fewest, rounds)
+    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
@@ -184,7 +193,8 @@ def _speedup(centre: float, half: float | None, launches: int, rounds: int, note
     return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
-def _t(freedom: float, confidence: float = CONFIDENCE) -> float:
+def _t(freedom: float, stopped: bool) -> float:
+    confidence = STOPPED_CONFIDENCE if stopped else CONFIDENCE
     return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
@@ -206,8 +216,11 @@ def _launches(logs: pd.Series) -> list[Floats]:
 
 
 def half_width(speedup: Speedup) -> float:
-    """Half of the interval's width, as a share: 0.01 for ± 1 %. Infinite without an interval."""
-    if speedup.low is None or speedup.high is None:
+    """Half of the interval's width, as a share: 0.01 for ± 1 %.
+
+    Infinite without an interval that contains the variation between launches.
+    """
+    if not speedup.low or speedup.high is None or speedup.launches < 2:
         return math.inf
     return math.sqrt(speedup.high / speedup.low) - 1
 
@@ -224,6 +237,11 @@ def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
 def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
     """Log ratio of samples/s in each round where both sides are valid, by (launch, round)."""
     return (log_throughput(rows, backend) - log_throughput(rows, reference)).dropna()
+
+
+def stopped(*tables: pd.DataFrame) -> bool:
+    """Whether `measure.until` chose the number of launches of any of these comparisons."""
+    return any(bool(rows["until"].notna().any()) for rows in tables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +270,7 @@ class BackendSummary:
     break_even_steps: int | None = None
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
+    energy_per_sample_j: float | None = None  # of all devices, over all blocks
 
 
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
@@ -304,6 +323,7 @@ def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
         first_step_s=_median_over_launches(valid, "first_step_s"),
         loss_difference=_highest(valid["loss_difference"]),
         optimizer_state_bytes=None if state is None else int(state),
+        energy_per_sample_j=_energy_per_sample_j(valid),
     )
 
 
@@ -313,7 +333,7 @@ def _compared(
     """Add the speed-up over the reference, or the reason why there is none."""
     if mine.status != "ok":
         return mine
-    reason = _obstacle(rows, mine.backend, base, reference)
+    reason = _obstacle(rows, mine.backend, base, reference) or _unproven(mine)
     ratio = None if reason else _paired(rows, mine.backend, reference)
     if base is None or ratio is None:
         reason = reason or f"no round in which {reference} is valid too"
@@ -331,8 +351,7 @@ def _compared(
 
 
 def _paired(rows: pd.DataFrame, backend: str, reference: str) -> Speedup | None:
-    stopped = bool(rows["until"].notna().any())
-    return speedup(log_ratios(rows, backend, reference), stopped=stopped)
+    return speedup(log_ratios(rows, backend, reference), stopped=stopped(rows))
 
 
 def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, reference: str) -> str:
@@ -348,6 +367,10 @@ def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, ref
         if len(set(mine[column].dropna()) | set(theirs[column].dropna())) > 1
     ]
     return ", ".join([*unequal, *_environments(pd.concat([theirs, mine]))])
+
+
+def _unproven(mine: BackendSummary) -> str:
+    return "its losses were never compared with the reference's" if mine.loss_difference is None else ""
 
 
 def _environments(blocks: pd.DataFrame) -> list[str]:
@@ -400,7 +423,7 @@ def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
     if bad == 0:
         return "ok", ""
     left_out = f"{bad} of {blocks} blocks invalid and left out"
-    rounds = mine.groupby(["launch", "round"])["status"].agg(lambda statuses: (statuses == "ok").any())
+    rounds = mine.assign(valid=mine["status"] == "ok").groupby(["launch", "round"])["valid"].any()
     if 3 * int((~rounds).sum()) > len(rounds):
         return "invalid", f"{left_out}; the last one: {mine[contaminated]['message'].iloc[-1]}"
     return "ok", left_out
@@ -418,6 +441,12 @@ def _median_over_launches(valid: pd.DataFrame, column: str) -> float | None:
     """A launch's set-up figures stand in each of its rows, so one row per launch is taken."""
     values = valid.drop_duplicates("launch")[column].dropna()
     return None if values.empty else float(values.median())
+
+
+def _energy_per_sample_j(valid: pd.DataFrame) -> float | None:
+    if valid["energy_j"].isna().any():
+        return None
+    return float(valid["energy_j"].sum() / (valid["steps"] * valid["global_batch"]).sum())
 
 
 def _highest(values: pd.Series) -> float | None:

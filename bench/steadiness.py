@@ -4,6 +4,7 @@ Everything is read off the rows of one comparison. A warning never changes a fig
 `invalid` already (`bench.validity`).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bench import stats
+from bench.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,14 +39,14 @@ separation; the best split of a few normal values reaches 3 often and 4 rarely."
 CLEFT_DISTANCE = 0.03
 """Distance of two clusters in log throughput below which they do not matter."""
 
-FOREIGN_SHARE = 0.02
+LOAD_SHARE = 0.02
 """Of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
 
 CLOCK_DROP = 0.05
-"""A block's mean GPU clock below the comparison's median by more than this share."""
+"""A block's clock, of GPU or processor, below the backend's median by more than this share."""
 
-BASELINE_MIB = 600.0
-"""Device memory that somebody uses before a group starts; a driver alone holds about half of that."""
+STRANGE_MIB = 500.0
+"""Growth of device memory from block to block that is not torch's, above which somebody has joined."""
 
 FEWEST_BLOCKS = 8
 """For statements about the shape of a distribution."""
@@ -80,6 +82,7 @@ def warnings(rows: pd.DataFrame) -> list[Warning]:
             _launches(logs),
             _contaminated(blocks),
             _load(valid),
+            _cpu(valid),
             _gpu(valid),
         )
         found += [
@@ -106,33 +109,40 @@ def _unsettled(valid: pd.DataFrame) -> Found:
 
 def _slow_first_round(logs: pd.Series) -> Found:
     table = _by_round(logs)
-    if table.shape[1] < 2:
+    table = table[np.isfinite(table[:, 0]) & np.isfinite(table[:, 1:]).any(axis=1)]
+    if len(table) == 0:
         return
     lag = np.nanmean(table[:, 1:], axis=1) - table[:, 0]
     if _stands_out(lag, SLOW_FIRST_ROUND):
         yield (
             "slow first round",
-            f"the first round of a launch is {_percent(np.nanmean(lag))} slower than its others",
+            f"the first round of a launch is {_percent(lag.mean())} slower than its others",
             "raise measure.warmup_steps",
         )
 
 
 def _drift(logs: pd.Series) -> Found:
     """A straight line through the rounds of each launch but the first, which has its own warning."""
-    table = _by_round(logs)[:, 1:]
-    if table.shape[1] < 3 or np.isnan(table).any():
+    changes = np.array([_change(launch) for launch in _by_round(logs)[:, 1:]])
+    changes = changes[~np.isnan(changes)]
+    if len(changes) == 0:
         return
-    rounds = np.arange(table.shape[1], dtype=float)
-    change = np.polyfit(rounds, table.T, 1)[0] * rounds[-1]
-    if _stands_out(np.abs(change.mean()) * np.sign(change) * np.sign(change.mean()), 0) and (
-        abs(change.mean()) > DRIFT
-    ):
-        word = "slower" if change.mean() < 0 else "faster"
+    direction = np.sign(changes.mean())
+    if _stands_out(changes * direction, DRIFT):
         yield (
             "drift",
-            f"becomes {_percent(abs(change.mean()))} {word} from a launch's second round to its last",
+            f"becomes {_percent(abs(changes.mean()))} {'slower' if direction < 0 else 'faster'} from the "
+            "second round of a launch to its last",
             "let the machine cool down or warm up, and measure more launches of fewer rounds",
         )
+
+
+def _change(launch: Floats) -> float:
+    """From the first to the last of these rounds, on a straight line through those that are there."""
+    there = np.flatnonzero(~np.isnan(launch))
+    if len(there) < 3:
+        return math.nan
+    return float(np.polyfit(there, launch[there], 1)[0] * (len(launch) - 1))
 
 
 def _shape(logs: pd.Series) -> Found:
@@ -143,7 +153,7 @@ def _shape(logs: pd.Series) -> Found:
     freedom = len(logs) - logs.index.get_level_values("launch").nunique()
     if freedom < 1:
         return
-    if len(logs) >= FEWEST_BLOCKS and (apart := cleft(logs.to_numpy(float))) is not None:
+    if len(logs) >= FEWEST_BLOCKS and (apart := cleft(centred)) is not None:
         yield (
             "bimodal",
             f"blocks are of two kinds, {_percent(apart)} apart",
@@ -170,11 +180,11 @@ def _launches(logs: pd.Series) -> Found:
 def _contaminated(blocks: pd.DataFrame) -> Found:
     bad = blocks[blocks["status"] == "invalid"]
     if not bad.empty:
+        reason, *remedy = str(bad["message"].iloc[-1]).split("; ")
         yield (
             "contaminated",
-            f"{len(bad)} of {len(blocks)} blocks were contaminated and left out; the last one "
-            f"{bad['message'].iloc[-1].split('; ')[0]}",
-            "end other work on this machine",
+            f"the last of {len(bad)} invalid blocks {reason}",
+            remedy[0] if remedy else "set device.threads to what the backend really uses",
         )
 
 
@@ -185,43 +195,73 @@ def _load(valid: pd.DataFrame) -> Found:
         ("stolen_seconds", "the hypervisor", "use a machine whose cores are not shared"),
     ):
         taken = valid[column].sum()  # blank counts as nothing
-        if taken > FOREIGN_SHARE * core_seconds:
+        if taken > LOAD_SHARE * core_seconds:
             yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
 
 
-def _gpu(valid: pd.DataFrame) -> Found:
-    reasons = sorted(
-        {word for cell in valid["gpu_throttled_by"].dropna() for word in cell.split(", ") if word}
-    )
-    if reasons:
-        blocks = int(valid["gpu_throttled_by"].fillna("").ne("").sum())
+def _cpu(valid: pd.DataFrame) -> Found:
+    hot = int((valid["cpu_throttles"] > 0).sum())
+    if hot:
         yield (
             "throttled",
-            f"the GPU held back its clock in {blocks} of {len(valid)} blocks ({', '.join(reasons)})",
-            "improve the cooling, or lock the clocks below that (nvidia-smi --lock-gpu-clocks)",
+            f"the processor slowed down for heat in {hot} of {len(valid)} blocks",
+            "improve the cooling, or limit the clock below that (cpupower frequency-set --max)",
         )
-    clocks = valid["gpu_clock_mhz"].dropna()
-    slow = int((clocks < (1 - CLOCK_DROP) * clocks.median()).sum())
+    slow = _slow_clocks(valid["cpu_clock_mhz"])
     if slow:
         yield (
             "clock",
-            f"the GPU's clock was more than {CLOCK_DROP:.0%} below its median in {slow} of {len(clocks)} blocks",
+            f"the processor's clock was {CLOCK_DROP:.0%} or more below its median in {slow} of "
+            f"{len(valid)} blocks",
+            "hold it (cpupower frequency-set --governor performance)",
+        )
+
+
+def _slow_clocks(clocks: pd.Series) -> int:
+    known = clocks.dropna()
+    return 0 if known.empty else int((known < (1 - CLOCK_DROP) * known.median()).sum())
+
+
+def _gpu(valid: pd.DataFrame) -> Found:
+    cells = valid["gpu_throttled_by"]
+    reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
+    if reasons:
+        yield (
+            "throttled",
+            f"the GPU held back its clock in {int(cells.ne('').sum())} of {len(valid)} blocks "
+            f"({', '.join(reasons)})",
+            "raise the power limit, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)"
+            if reasons == ["power cap"]
+            else "improve the cooling, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)",
+        )
+    slow = _slow_clocks(valid["gpu_clock_mhz"])
+    if slow:
+        yield (
+            "clock",
+            f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks",
             "lock the clocks (nvidia-smi --lock-gpu-clocks)",
         )
-    before = valid["device_baseline_mib"].max()
-    busy = valid["gpu_utilisation_before"].max()
-    if before > BASELINE_MIB or busy > 0:
-        used = f"{before:,.0f} MiB were in use" if before > BASELINE_MIB else f"it was {busy:.0f} % busy"
+    before, busy = valid["device_baseline_mib"].max(), valid["gpu_utilisation_before"].max()
+    if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
         yield (
             "busy GPU",
-            f"somebody else was on the GPU before the launch: {used}",
+            f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy",
+            "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
+        )
+    memory = valid.groupby("launch")[["device_peak_mib", "torch_peak_reserved_mib"]]
+    grown = memory.max() - memory.min()
+    strange = (grown["device_peak_mib"] - grown["torch_peak_reserved_mib"].fillna(0)).max()
+    if strange > STRANGE_MIB:
+        yield (
+            "busy GPU",
+            f"device memory changed by {strange:,.0f} MiB within a launch, and not by torch",
             "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
         )
 
 
-def cleft(values: Floats) -> float | None:
+def cleft(values: npt.ArrayLike) -> float | None:
     """The distance of two well-separated clusters, each at least a fifth of the values; None if one."""
-    values = np.sort(values)
+    values = np.sort(np.asarray(values, float))
     least = max(2, len(values) // 5)
     best: tuple[float, float] | None = None
     for cut in range(least, len(values) - least + 1):
@@ -238,7 +278,6 @@ def cleft(values: Floats) -> float | None:
 
 def _stands_out(effects: Floats, least: float) -> bool:
     """Whether the mean over launches exceeds `least` and, with several launches, its own noise."""
-    effects = effects[~np.isnan(effects)]
     if len(effects) == 0 or effects.mean() <= least:
         return False
     if len(effects) == 1:

@@ -80,7 +80,7 @@ class Training:
         return self.sharding.step(micro_batches)
 
     def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-        """A step that takes `spec.slowed_by` longer than it does, working all the while as a slow one would."""
+        """A step that takes `spec.slowed_by` longer than it does, busy all the while as a slow one is."""
         start = time.perf_counter()
         loss = self._step(micro_batches)
         self.synchronize()

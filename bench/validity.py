@@ -13,8 +13,11 @@ CPU_ALLOWANCE = 1.1
 FOREIGN_SHARE = 0.05
 """Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""
 
-STEADY_PAGE_FAULTS = 2000
-"""Page faults per step (of 4 KiB, so 8 MiB) below which a process' memory counts as settled."""
+STEADY_BYTES = 8 << 20
+"""New memory per step below which a process' memory counts as settled."""
+
+PAGE_BYTES = 4 << 10
+"""Of a small page, one fault each. Huge pages hide from that count, so the peak's growth is asked, too."""
 
 STEADY_SPEED = 0.05
 """A warm-up block that is faster than the one before by more than this share was not the last needed."""
@@ -50,6 +53,10 @@ def settled(warm_up: Sequence[WarmUp]) -> bool:
     if len(warm_up) < 2:
         return False
     before, last = warm_up[-2:]
-    if max(last.page_faults) > STEADY_PAGE_FAULTS * last.steps:
+    new = max(last.page_faults) * PAGE_BYTES
+    for now, then in zip(last.host_peak_bytes, before.host_peak_bytes, strict=True):
+        if now is not None and then is not None:
+            new = max(new, now - then)
+    if new > STEADY_BYTES * last.steps:
         return False
     return max(last.seconds) * before.steps >= (1 - STEADY_SPEED) * max(before.seconds) * last.steps

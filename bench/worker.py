@@ -70,7 +70,6 @@ class Rank:
         gc.freeze()
         return {
             **block,
-            "absent": self.meter.absent | self.training.absent,
             "proof": self.training.proof(),
             "optimizer_state_bytes": self.training.optimizer_state_bytes(),
         }
@@ -101,6 +100,7 @@ class Rank:
             **figures,
             "torch_peak_allocated_bytes": allocated,
             "torch_peak_reserved_bytes": reserved,
+            "absent": self.meter.absent | self.training.absent,
         }
 
     def follow(self, steps: int) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def _figures(seconds: tuple[float, ...]) -> dict[str, Any]:
         "other_cpu_seconds": (0.0, 0.0),
         "stolen_seconds": (0.0, 0.0),
         "page_faults": (2, 3),
+        "cpu_clock_mhz": (None, None),
+        "cpu_throttles": (None, None),
         "host_peak_bytes": (400 * MIB, 500 * MIB),
         "torch_peak_allocated_bytes": (None, None),
         "torch_peak_reserved_bytes": (None, None),

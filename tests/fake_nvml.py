@@ -21,10 +21,14 @@ class FakeNvml(types.ModuleType):
         millijoules: the energy counter, by UUID.
         reasons: the bits of the clocks' event reasons.
         forbidden: names of functions that answer "Insufficient Permissions".
+        reserved: bytes that the driver keeps for itself; version 1 of the memory call counts them as used.
+        unknown: names of functions that the driver is too old for.
+        utilisation: percent.
         asked: every question put to a device, as (function, UUID).
     """
 
     NVML_CLOCK_SM = 1
+    nvmlMemory_v2 = 0x02000028
     NVML_TEMPERATURE_GPU = 0
     nvmlClocksEventReasonSwPowerCap = 0x04
     nvmlClocksEventReasonHwSlowdown = 0x08
@@ -56,6 +60,9 @@ class FakeNvml(types.ModuleType):
     class NVMLError_NoPermission(NVMLError):
         pass
 
+    class NVMLError_FunctionNotFound(NVMLError):
+        pass
+
     def __init__(self, at_init: Exception | None = None) -> None:
         super().__init__("pynvml")
         self.at_init = at_init
@@ -65,6 +72,9 @@ class FakeNvml(types.ModuleType):
         self.millijoules = {A: 1_000_000, B: 2_000_000, C: 3_000_000}
         self.reasons = 0
         self.forbidden: set[str] = set()
+        self.unknown: set[str] = set()
+        self.reserved = 600 << 20
+        self.utilisation = 97
         self.asked: list[tuple[str, str]] = []
 
     def nvmlInit(self) -> None:
@@ -95,10 +105,10 @@ class FakeNvml(types.ModuleType):
     def nvmlDeviceGetName(self, handle: str) -> str:
         return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
 
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
-        self._answers("nvmlDeviceGetMemoryInfo", handle)
+    def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
+        self._answers("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", handle)
         total = 2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7
-        return SimpleNamespace(total=total, used=self.used[handle])
+        return SimpleNamespace(total=total, used=self.used[handle] + (0 if version else self.reserved))
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
         self._answers("nvmlDeviceGetComputeRunningProcesses", handle)
@@ -111,7 +121,7 @@ class FakeNvml(types.ModuleType):
 
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
         self._answers("nvmlDeviceGetUtilizationRates", handle, slices=False)
-        return SimpleNamespace(gpu=97, memory=50)
+        return SimpleNamespace(gpu=self.utilisation, memory=50)
 
     def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
         self._answers("nvmlDeviceGetClockInfo", handle, slices=False)
@@ -129,11 +139,17 @@ class FakeNvml(types.ModuleType):
         self._answers("nvmlDeviceGetCurrentClocksEventReasons", handle, slices=False)
         return self.reasons
 
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        self._answers("nvmlDeviceGetCurrentClocksThrottleReasons", handle, slices=False)
+        return self.reasons
+
     def _answers(self, function: str, handle: str, *, slices: bool = True) -> None:
         """Note the question; raise what NVML would."""
         self.asked.append((function, handle))
         if function in self.forbidden:
             raise self.NVMLError_NoPermission("Insufficient Permissions")
+        if function in self.unknown:
+            raise self.NVMLError_FunctionNotFound("Function Not Found")
         if handle == SLICE and not slices:
             raise self.NVMLError_NotSupported("Not Supported")
 

@@ -35,6 +35,7 @@ class FakeTraining:
 
     parameters = 1000
     padding_share = 0.25
+    absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
     def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
         self.clock = clock
@@ -72,8 +73,9 @@ class FakeTraining:
 
 
 Script = dict[str, Any]
-"""How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much slower},
-`disturbed`: {(launch, nth block): share that others take}, `fails`: {(action, launch, nth): LaunchFailed} …"""
+"""How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
+slower}, `disturbed`: {(launch, nth block): share that others take}, and `fails`:
+{(action, launch, nth such request): LaunchFailed}."""
 
 
 class FakeGroup:
@@ -129,7 +131,7 @@ class FakeGroup:
 
     def _build(self, rank: int) -> dict[str, Any]:
         return {
-            **self._figures(5.0 + rank),
+            **self._figures(5.0 + rank, rank),
             "host_peak_bytes": 100 << 20,
             "parameters": 1000,
             "padding_share": 0.25,
@@ -147,10 +149,8 @@ class FakeGroup:
 
     def _first_step(self, rank: int) -> dict[str, Any]:
         self.asked = {"steps": 1}
-        absent = {"energy_joules": "no GPU"}
         return {
             **self._block(rank),
-            "absent": absent,
             "proof": {"ran": True},
             "optimizer_state_bytes": 8000,
         }
@@ -159,23 +159,26 @@ class FakeGroup:
         steps = self.asked["steps"]
         slower = self.script.get("launches", {}).get(self.launch, 1.0)
         seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
-        figures = self._figures(seconds) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
+        figures = self._figures(seconds, rank) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
         disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
         return figures | {"other_cpu_seconds": seconds * disturbed}
 
-    def _figures(self, seconds: float) -> dict[str, Any]:
+    def _figures(self, seconds: float, rank: int) -> dict[str, Any]:
         return {
             "seconds": seconds,
             "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
             "other_cpu_seconds": 0.0,
             "stolen_seconds": 0.0,
             "page_faults": 3 if self.script.get("settled", True) else 9999,
+            "cpu_clock_mhz": None,
+            "cpu_throttles": None,
             "host_peak_bytes": 200 << 20,
             "torch_peak_allocated_bytes": None,
             "torch_peak_reserved_bytes": None,
             "device_used_bytes": None,
             "device_process_bytes": None,
             "energy_joules": None,
+            "absent": {"device": "there is no GPU", f"rank {rank}": "so it says"},
         }
 
 

@@ -99,12 +99,12 @@ def test_the_backends_keep_the_order_of_the_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("measure", "sizes"),
-    [("quick", (4, 4, 4)), ("default", (4, 6, 8)), ("thorough", (6, 16, 20))],
+    [("quick", (4, 4, 4)), ("default", (4, 5, 8)), ("thorough", (6, 16, 20))],
 )
 def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[int, int, int]) -> None:
     found = compose([f"measure={measure}"]).measure
     assert (found.launches, found.rounds, found.parity_steps) == sizes
-    (found.launches, found.rounds, found.parity_steps) = (4, 6, 8)
+    (found.launches, found.rounds, found.parity_steps) = (4, 5, 8)
     assert found == compose(["measure=default"]).measure
 
 
@@ -367,6 +367,14 @@ REFUSED = [
     (["micro_batch=0"], "micro_batch must be at least 1, not 0."),
     (["adam.lr=nan"], "adam.lr must be above 0, not nan."),
     (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
+    (["measure.until=0"], "measure.until must be above 0, not 0.0."),
+    (["measure.most_launches=0"], "measure.most_launches must be at least 1, not 0."),
+    (["measure.most_seconds=-1"], "measure.most_seconds must be above 0, not -1.0."),
+    (["measure.repeats=-1"], "measure.repeats must be at least 0, not -1."),
+    (
+        ["backend=[pytorch,pytorch_slowed]", "backends.pytorch_slowed.slowed_by=-0.1"],
+        "backends.pytorch_slowed.slowed_by must be at least 0, not -0.1.",
+    ),
     (["attention=flash"], "attention=flash is not known; choose one of: eager, sdpa."),
     (
         ["backends.pytorch.sharding=fsdp"],

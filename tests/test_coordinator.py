@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -232,6 +231,8 @@ def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     rows = run.of("ortmodule")
     assert {row["status"] for row in rows} == {"invalid"}
     assert len(rows) == 2 * (3 + 2), "two launches of three rounds, two repeats in each"
+    (failure,) = run.failures
+    assert failure.startswith("m-cpux2: ortmodule: invalid: 10 of 10 blocks invalid and left out")
 
 
 def launches_of(run: Run) -> int:
@@ -247,8 +248,10 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
     run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
     frame = run.comparison.ledger.rows()
     assert 2 < launches_of(run) < 6
-    assert stats.widest(frame) <= 0.01
-    assert stats.widest(frame[frame["launch"] < launches_of(run)]) > 0.01
+    reached, before = stats.widest(frame), stats.widest(frame[frame["launch"] < launches_of(run)])
+    assert reached is not None
+    assert before is not None
+    assert reached <= 0.01 < before
 
 
 def test_a_goal_already_reached_adds_nothing(tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ def test_added_launches_end_at_their_cap(tmp_path: Path) -> None:
 
 
 def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> None:
-    # Every look at the clock takes 100 s: two launches and half of that again are within 250 s, not within 149.
+    # Every look at the clock takes 100 s: so did two launches, and a third would make it 150 s.
     def looked_at() -> float:
         looks.append(1)
         return 100.0 * len(looks)
@@ -271,6 +274,10 @@ def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> 
         changes = {"ortmodule": {"launches": {1: 1.5}}}
         run = Run(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
         assert launches_of(run) == launches
+
+
+def test_one_launch_is_never_narrow_enough(tmp_path: Path) -> None:
+    assert launches_of(Run(tmp_path, launches=1, until=0.5)) == 2
 
 
 def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
@@ -286,7 +293,7 @@ def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path
     assert record.setup is not None
     assert record.first_step is not None
     assert [len(block.seconds) for block in record.warm_up] == [2, 2]
-    assert record.absent == {"energy_joules": "no GPU"}
+    assert record.absent == {"device": "there is no GPU", "rank 0": "so it says", "rank 1": "so it says"}
     saved = json.loads((run.comparison.ledger.folder_of("ortmodule", 1) / "record.json").read_text())
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1

@@ -51,7 +51,22 @@ def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: 
     nvml.processes[A] = [(1, 100 * MIB)]  # as in a container, whose process numbers are its own
     device = Device(A)
     assert device.process_bytes() is None
-    assert device.absent == {"device_process_bytes": "NVML lists no process with this one's number"}
+    assert device.absent == {"device_process_bytes": "NVML does not list this process"}
+    nvml.processes[A] = [(os.getpid(), None)]  # as under MIG
+    assert device.process_bytes() is None
+    assert device.absent == {"device_process_bytes": "NVML does not tell a process' memory here"}
+
+
+def test_what_the_driver_keeps_for_itself_is_nobody_s_use(nvml: FakeNvml) -> None:
+    assert Device(A).used_bytes() == 300 * MIB
+    nvml.unknown = {"nvmlDeviceGetMemoryInfo_v2"}
+    assert Device(A).used_bytes() == 900 * MIB, "an old driver counts it"
+
+
+def test_an_old_driver_s_throttle_reasons_have_another_name(nvml: FakeNvml) -> None:
+    nvml.reasons = 0x20
+    nvml.unknown = {"nvmlDeviceGetCurrentClocksEventReasons"}
+    assert Device(A).sample().throttled_by == ("temperature (driver)",)
 
 
 def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -> None:
@@ -95,7 +110,7 @@ def test_an_unknown_device_is_silent_and_says_why(nvml: FakeNvml) -> None:
 def test_a_cpu_asks_nobody() -> None:
     device = Device(None)
     assert device.used_bytes() is None
-    assert device.absent == {}
+    assert device.absent == {"device": "there is no GPU: device memory and energy are blank"}
 
 
 class Clocks:
@@ -109,13 +124,18 @@ class Clocks:
     def wall(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
     def thread(self) -> float:
         self.cpu += self.cost / 2  # asked before and after a look
         return self.cpu
 
 
 def a_sampler(clocks: Clocks, *uuids: str) -> Sampler:
-    return Sampler([Device(uuid) for uuid in uuids], clock=clocks.wall, cpu_clock=clocks.thread)
+    return Sampler(
+        [Device(uuid) for uuid in uuids], clock=clocks.wall, cpu_clock=clocks.thread, sleep=clocks.sleep
+    )
 
 
 def test_samples_are_taken_every_period_and_handed_over_once(nvml: FakeNvml) -> None:
@@ -128,6 +148,47 @@ def test_samples_are_taken_every_period_and_handed_over_once(nvml: FakeNvml) -> 
     assert [len(device) for device in taken] == [5, 5]
     assert [device[0].used_bytes for device in taken] == [300 * MIB, 5000 * MIB]
     assert sampler.take() == ()
+
+
+def test_a_phase_starts_without_what_was_seen_before_it(nvml: FakeNvml) -> None:
+    clocks = Clocks()
+    sampler = a_sampler(clocks, A)
+    sampler.sample()
+    sampler.start()
+    sampler.sample()
+    assert sampler.take() == (), "the first look comes after a period"
+    clocks.now += PERIOD_SECONDS
+    sampler.sample()
+    assert [len(device) for device in sampler.take()] == [1]
+
+
+def test_a_group_that_has_just_ended_is_not_taken_for_somebody_else(nvml: FakeNvml) -> None:
+    clocks = Clocks()
+    sampler = a_sampler(clocks, A)
+
+    def calming(seconds: float) -> None:
+        clocks.sleep(seconds)
+        nvml.utilisation = 0
+
+    sampler._sleep = calming
+    (seen,) = sampler.look_before_a_group()
+    assert (seen.utilisation_percent, clocks.now) == (0, 1.0)
+    sampler.look_before_a_group()
+    assert clocks.now == 1.0, "an idle device is looked at once"
+
+
+def test_somebody_who_stays_is_seen_before_a_group(nvml: FakeNvml) -> None:
+    clocks = Clocks()
+    (seen,) = a_sampler(clocks, A).look_before_a_group()
+    assert (seen.utilisation_percent, clocks.now) == (97, 3.0)
+
+
+def test_the_reasons_of_every_device_are_gathered(nvml: FakeNvml) -> None:
+    nvml.forbidden = {"nvmlDeviceGetPowerUsage"}
+    sampler = a_sampler(Clocks(), A, SLICE)
+    sampler.look()
+    assert sampler.absent()["gpu_clock"] == "NVML: Not Supported"
+    assert sampler.absent()["gpu_power"].startswith("NVML: ")
 
 
 def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> None:

@@ -8,6 +8,7 @@ from configs import a_config
 
 from bench import environment
 from bench.config import Device
+from bench.launch.environment import ROOT
 
 
 def test_the_same_machine_has_the_same_fingerprint(tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
 
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
     found = environment.collect(a_config(tmp_path))
-    assert str(environment.ROOT) not in str(found)
+    assert str(ROOT) not in str(found)
     assert str(Path.home()) not in str(found["variables"])
 
 
@@ -44,6 +45,24 @@ def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
     found = environment.variables({name: value, "EDITOR": "vi"}, a_config(tmp_path))
     assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
     assert "EDITOR" not in found
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
+def test_a_secret_never_gets_into_the_results(tmp_path: Path, name: str) -> None:
+    assert "s3cr3t" not in str(environment.variables({name: "s3cr3t"}, a_config(tmp_path)))
+
+
+def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = a_config(tmp_path)
+    before = environment.collect(config)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    after = environment.collect(config)
+    assert after["removed_variables"] != before["removed_variables"]
+    assert environment.fingerprint(after) == environment.fingerprint(before)
+    assert environment.differences(before, after) == []
 
 
 def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:

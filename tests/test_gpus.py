@@ -3,7 +3,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from fake_nvml import A, B, C, SLICE, FakeNvml, functions
+from fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
 from bench.errors import UserError
 from bench.telemetry.gpus import Gpu, selected, short_name, visible_gpus

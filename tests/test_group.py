@@ -45,7 +45,7 @@ def gone(pids: list[int], seconds: float = 10) -> bool:
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2")._start("pytorch", 0) as started:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").start("pytorch", 0) as started:
         yield started
 
 
@@ -122,8 +122,29 @@ import sys, time
 from pathlib import Path
 from configs import a_config
 from bench.coordinator import Comparison
-group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2")._start("pytorch", 0)
+group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").start("pytorch", 0)
 group.connect()
 print("connected", flush=True)
 time.sleep(100)
 """
+
+
+def test_a_watch_looks_while_the_group_works_and_not_after(group: Group) -> None:
+    class Watch:
+        looks = 0
+
+        def seconds_until_due(self) -> float:
+            return 0.05
+
+        def sample(self) -> None:
+            self.looks += 1
+
+    watch = Watch()
+    group.connect()
+    start = time.monotonic()
+    group.request("build", watch)
+    seconds = time.monotonic() - start
+    assert 2 < watch.looks <= seconds / 0.05 + 10
+    seen = watch.looks
+    time.sleep(0.2)
+    assert watch.looks == seen

@@ -1,3 +1,5 @@
+import dataclasses
+import io
 import re
 import subprocess
 import sys
@@ -22,8 +24,8 @@ GOLDEN = """\
 
 ![Throughput of each backend relative to the reference](bert-tiny-cpux2.svg)
 
-| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | optimizer state MiB/rank | set-up s | \
-first step s | break-even steps | loss difference | status |
+| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
+optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
 | --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
 | pytorch | eager + adamw + ddp | 80.00 | 1.000× | reference | 500.0 | 0.002 | 4.00 | 1.00 | – | 0 | ok |
 | ortmodule | ortmodule + adamw_fused + ddp | 100.0 | 1.250× [1.250, 1.250] | faster | 500.0 | \
@@ -122,6 +124,30 @@ def test_launches_of_unequal_length_are_counted_in_all() -> None:
 )
 def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) -> None:
     assert text.escaped(foreign) == shown
+
+
+def test_warnings_stand_below_the_table_with_their_remedy() -> None:
+    rows = results.frame(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
+    warning = (
+        "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
+        "raise measure.warmup_steps"
+    )
+    assert f"- {text.escaped(warning)}" in table.markdown(rows, "x.svg").splitlines()
+    console = Console(width=100, file=io.StringIO())
+    console.print(table.terminal(rows))
+    assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_energy_is_shown_where_there_is_a_gpu() -> None:
+    on_gpu = comparison({"pytorch": [[2.0]]}, device="h100")
+    (metered,) = (dataclasses.replace(one, energy_joules=(300.0, 340.0)) for one in on_gpu[0].blocks)
+    on_gpu = [dataclasses.replace(on_gpu[0], blocks=(metered,))]
+    header, _, row = [
+        line for line in table.markdown(results.frame(on_gpu), "x.svg").splitlines() if line.startswith("|")
+    ]
+    cells = dict(zip(header.split(" | "), row.split(" | "), strict=True))
+    assert cells["energy J/sample"] == "4.000"
+    assert "energy" not in table.markdown(results.frame(comparison({"pytorch": [[2.0]]})), "x.svg")
 
 
 def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from factories import comparison
 
-from bench import results, stats
+from bench import environment, results, stats
 from bench.report import checks
 from bench.selfcheck import overhead, selftest
 
@@ -33,6 +33,15 @@ def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
     assert (line["verdict"], line["launches"], line["rounds"]) == ("slower", 3, 6)
 
 
+def test_a_backend_without_a_speed_up_leaves_its_status() -> None:
+    spoilt = rows([[2.0, 2.0]] * 2)
+    spoilt.loc[spoilt["backend"] == "pytorch_again", "status"] = "invalid"
+    (line,) = checks.verdicts(spoilt, "same", 1, "quick").to_dict("records")
+    assert (line["verdict"], line["ratio"]) == ("invalid", None)
+    blank = a_table({"same": 40}).assign(ratio=lambda table: table["ratio"].where(table.index > 0))
+    assert not checks.passed(blank)
+
+
 def test_the_noise_of_a_round_is_its_log_ratio_less_the_truth() -> None:
     table = checks.rounds(rows([[2.1, 2.1], [2.1, 2.2]], 0.05), "both", 1)
     assert list(zip(table["launch"], table["round"], strict=True)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
@@ -43,7 +52,9 @@ def test_the_noise_of_a_round_is_its_log_ratio_less_the_truth() -> None:
 def a_table(same: dict[str, int], five: int = 10, two: int = 5, **changes: Any) -> pd.DataFrame:
     """So many A/A verdicts of each kind, and so many A/B that say slower, of 10 and of 5."""
     line = {"case": "c", "number": 1, "preset": "quick", "backend": "b", "margin": 0.02, "model": "m"}
-    line |= {"started_at": "2026-11-21T10:00:00", "git_commit": "abc", "device": "cpu"}
+    line |= {"started_at": "2026-11-21T10:00:00", "git_commit": "abc", "device": "cpu", "cpu": "CPU"}
+    line |= {"world_size": 2, "threads_per_rank": 1, "micro_batch": 2, "seq_len": 32}
+    line |= {"block_seconds": 0.5, "invalid_blocks": 0}
     aa = {"slowed_by": 0.0, "truth": 1.0, "ratio": 1.0, "low": 0.99, "high": 1.01}
     lines = [line | aa | {"verdict": word} | changes for word, count in same.items() for _ in range(count)]
     for share, hits, count, kind in ((0.05, five, 10, "quick"), (0.02, two, 5, "thorough")):
@@ -97,9 +108,14 @@ def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> Non
             }
         ]
     ).to_csv(tmp_path / "coverage.csv")
+    middles = {"noise": "white", "preset": "quick", "coverage": 0.95, "half_width": 0.03}
+    pd.DataFrame([middles | {"middle": name} for name in ("mean", "midmean")]).to_csv(
+        tmp_path / "estimators.csv"
+    )
     page = checks.markdown(tmp_path)
     assert page.count("| c 1 |") == 55
     assert "| white | quick | 4 × 4 | – | 95.1% | ± 3.21% | 4.0 |" in page
+    assert "| white | quick | 95.0%, ± 3.00% | 95.0%, ± 3.00% |" in page
 
 
 def test_forty_quick_comparisons_answer_a_a_and_fifteen_a_b() -> None:
@@ -115,35 +131,57 @@ def test_forty_quick_comparisons_answer_a_a_and_fifteen_a_b() -> None:
     assert slowed == {("quick", 0.05): 10, ("thorough", 0.02): 5}
 
 
-def test_the_self_test_goes_on_where_it_was_unless_the_harness_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, int]] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The self-test with comparisons that take no time; after every 19 it is interrupted."""
+    stems: list[str] = []
 
-    def compared(case: selftest.Case, number: int, *_: object) -> pd.DataFrame:
-        if len(made) % 20 == 19:
-            made.append(("interrupted", 0))
+    def compared(config: object, stem: str, *_: object) -> pd.DataFrame:
+        stems.append(stem)
+        if len(stems) % 20 == 0:
+            stems.append(f"{stems.pop()} interrupted")
             raise KeyboardInterrupt
-        made.append((case.name, number))
         return rows([[2.0, 2.0]] * 2)
 
     monkeypatch.setattr(selftest, "_compared", compared)
-    monkeypatch.setattr(selftest.environment, "collect", lambda config: "here")
-    monkeypatch.setattr(selftest.environment, "digest", lambda found: "5eed")
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            selftest.main(["--results", str(tmp_path)])
-    assert selftest.main(["--results", str(tmp_path)]) == 1, "these rows never say slower"
-    real = [one for one in made if one[0] != "interrupted"]
-    assert len(real) == len(set(real)) == 45
-    verdicts = pd.read_csv(tmp_path / "selftest" / "verdicts.csv")
-    assert len(verdicts) == 45
+    monkeypatch.setattr(environment, "collect", lambda config: {})
+    monkeypatch.setattr(environment, "fingerprint", lambda found: "5eed")  # as in the factory's rows
+    monkeypatch.setattr(environment, "digest", lambda config: "c0ffee")
+    return stems
 
-    monkeypatch.setattr(selftest.environment, "digest", lambda found: "changed")
-    made.clear()
+
+def interrupted(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        selftest.main(["--results", str(tmp_path)])
-    assert made[0] == real[0]
+        selftest.main(["--results", str(folder)])
+
+
+def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> None:
+    for _ in range(2):
+        interrupted(tmp_path)
+    assert selftest.main(["--results", str(tmp_path)]) == 1, "these rows never say slower"
+    finished = [stem for stem in made if "interrupted" not in stem]
+    assert len(finished) == len(set(finished)) == 45
+    assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
+
+
+@pytest.mark.parametrize("hashed", ["fingerprint", "digest"])
+def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, hashed: str
+) -> None:
+    interrupted(tmp_path)
+    monkeypatch.setattr(environment, hashed, lambda _: "changed")
+    interrupted(tmp_path)
+    assert made[20] == made[0]
+
+
+def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: list[str]) -> None:
+    interrupted(tmp_path)
+    path = tmp_path / "selftest" / "verdicts.csv"
+    table = pd.read_csv(path)
+    table.loc[3, ["ratio", "low", "high", "verdict"]] = [None, None, None, "invalid"]
+    table.to_csv(path, index=False)
+    interrupted(tmp_path)
+    assert made[20] == made[3]
 
 
 def test_the_cost_is_the_harness_s_time_over_the_bare_loop_s() -> None:

@@ -74,6 +74,38 @@ def test_two_launches_give_an_interval_with_one_degree_of_freedom() -> None:
     assert (found.low, found.high) == pytest.approx((math.exp(0.2 - half), math.exp(0.2 + half)))
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([3.0], 3.0),
+        ([1.0, 3.0], 2.0),
+        ([0.0, 1.0, 8.0], (0.25 * 0 + 1 + 0.25 * 8) / 1.5),
+        ([100.0, 1.0, 3.0, -50.0], 2.0),
+        ([9.0, 0.0, 4.0, 2.0, 3.0], (0.75 * 2 + 3 + 0.75 * 4) / 2.5),
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 99.0], (0.5 * 1 + 2 + 3 + 0.5 * 4) / 3),
+        ([*range(4), *range(10, 18), *[1e6] * 4], 13.5),
+    ],
+)
+def test_the_midmean_is_the_mean_of_the_middle_half(values: list[float], expected: float) -> None:
+    assert stats.midmean(np.array(values, float)) == pytest.approx(expected)
+
+
+def test_a_launch_with_one_disturbed_round_counts_as_if_it_had_not_been() -> None:
+    calm = estimate({(n, r): 0.1 for n in (1, 2) for r in (1, 2, 3, 4)})
+    disturbed = estimate({(n, r): 0.9 if (n, r) == (1, 2) else 0.1 for n in (1, 2) for r in (1, 2, 3, 4)})
+    assert disturbed == calm
+
+
+def test_an_interval_whose_width_ended_the_comparison_uses_the_larger_quantile() -> None:
+    seconds = {"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]}
+    planned = speedup_of(comparison(seconds), "ortmodule")
+    stopped = speedup_of(comparison(seconds, until=0.05), "ortmodule")
+    assert planned.ratio == stopped.ratio
+    widths = [math.log(one.high / one.low) for one in (planned, stopped)]  # type: ignore[operator]
+    quantiles = [scipy.stats.t.ppf(0.975, 2), scipy.stats.t.ppf(0.99, 2)]
+    assert widths[1] / widths[0] == pytest.approx(quantiles[1] / quantiles[0])
+
+
 def test_launches_weigh_the_same_however_many_rounds_they_have() -> None:
     found = estimate({(1, 1): 0.1, (2, 1): 0.3, (2, 2): 0.3, (2, 3): 0.3})
     assert found.ratio == pytest.approx(math.exp(0.2), rel=1e-12)
@@ -162,6 +194,15 @@ def test_two_runs_are_compared_by_welchs_interval_over_launch_means() -> None:
     assert found.launches == 2
 
 
+def test_a_run_that_ended_when_it_was_narrow_is_compared_with_the_larger_quantile() -> None:
+    base, new = logs({(1, 1): 0.0, (2, 1): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3})
+    planned, stopped = stats.across_runs(base, new), stats.across_runs(base, new, stopped=True)
+    assert planned is not None
+    assert stopped is not None
+    widths = [math.log(one.high / one.low) for one in (planned, stopped)]  # type: ignore[operator]
+    assert widths[1] / widths[0] == pytest.approx(scipy.stats.t.ppf(0.99, 2) / scipy.stats.t.ppf(0.975, 2))
+
+
 def test_a_run_with_one_launch_has_no_interval_across_runs() -> None:
     found = stats.across_runs(logs({(1, 1): 0.0, (1, 2): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3}))
     assert found is not None
@@ -222,6 +263,14 @@ def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> Non
     assert (found.setup_s, found.first_step_s) == (4.0, 1.0)
     assert found.torch_peak_allocated_mib is None
     assert (found.optimizer_state_bytes, found.loss_difference) == (2000, 0.0)
+
+
+def test_energy_is_divided_among_all_samples_and_blank_if_one_block_lacks_it() -> None:
+    # 10 steps of 16 samples in each block
+    measured = [record(launch=n, blocks=(block(energy_joules=(100.0 * n, 60.0)),)) for n in (1, 2)]
+    assert summary(measured, "pytorch").energy_per_sample_j == pytest.approx((160 + 260) / 320)
+    silent = [*measured, record(launch=3, blocks=(block(energy_joules=(100.0, None)),))]
+    assert summary(silent, "pytorch").energy_per_sample_j is None
 
 
 def test_break_even_is_the_extra_start_over_the_seconds_saved_per_step() -> None:
@@ -325,6 +374,15 @@ def test_one_backend_may_not_mix_environments_either() -> None:
     assert found.message == "no speed-up: measured in different environments: driver: missing, now 560"
 
 
+def test_without_a_parity_check_there_is_no_speedup() -> None:
+    records = comparison({"pytorch": [[2.0]] * 2}) + comparison(
+        {"ortmodule": [[1.5]] * 2}, loss_difference=None
+    )
+    found = summary(records, "ortmodule")
+    assert found.speedup is None
+    assert found.message == "no speed-up: its losses were never compared with the reference's"
+
+
 def test_a_backend_that_was_slowed_on_purpose_says_so() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]]})
     records += comparison({"ortmodule": [[2.1], [2.1]]}, slowed_by=0.05)
@@ -339,8 +397,8 @@ def test_the_widest_interval_is_that_of_the_least_certain_backend() -> None:
     )
     assert stats.widest(rows) == max(certain, unsure) > 0.01
     assert stats.widest(results.frame(comparison({"pytorch": [[2.0]]}))) is None
-    alone = results.frame(comparison({"pytorch": [[2.0]], "ortmodule": [[1.0]]}))
-    assert stats.widest(alone) == math.inf
+    alone = results.frame(comparison({"pytorch": [[2.0, 2.0]], "ortmodule": [[1.0, 1.1]]}))
+    assert stats.widest(alone) == math.inf, "one launch does not contain the variation between launches"
 
 
 def test_the_same_global_batch_from_another_accumulation_is_compared() -> None:

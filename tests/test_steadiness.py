@@ -1,6 +1,7 @@
 """Each warning where it belongs, and none where nothing is wrong."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,10 +34,7 @@ def test_a_steady_comparison_has_no_warnings() -> None:
 
 def test_ordinary_noise_seldom_warns() -> None:
     random = np.random.default_rng(0)
-    noisy = [
-        launches(*np.exp(random.normal(np.log(2), 0.02, (4, 6))).tolist())  # type: ignore[arg-type]
-        for _ in range(100)
-    ]
+    noisy = [launches(*np.exp(random.normal(np.log(2), 0.02, (4, 6))).tolist()) for _ in range(100)]
     assert sum(bool(kinds(records)) for records in noisy) <= 5
 
 
@@ -86,7 +84,8 @@ def test_contaminated_blocks_are_counted() -> None:
     records = [dataclasses.replace(one, blocks=(*one.blocks, spoilt)) for one in launches(*steady(1))]
     (warning,) = found(records)
     assert warning.kind == "contaminated"
-    assert "1 of 7 blocks" in warning.seen
+    assert warning.seen.startswith("the last of 1 invalid blocks other processes had 1.50 CPU seconds")
+    assert warning.remedy == "end them"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +97,24 @@ def test_load_below_contamination_is_named_too(field: str, who: str) -> None:
     assert warning.seen == f"{who} had 3.0 % of the ranks' cores"
 
 
+def test_a_processor_that_slows_down_for_heat_is_named() -> None:
+    blocks = tuple(block(number, 2.0, cpu_throttles=(0, number % 2)) for number in range(1, 4))
+    (warning,) = found([record(blocks=blocks)])
+    assert (warning.kind, "in 2 of 3 blocks" in warning.seen) == ("throttled", True)
+
+
+def test_a_processor_whose_clock_falls_is_named() -> None:
+    clocks = (3000.0, 3000.0, 2800.0)
+    blocks = tuple(block(n, 2.0, cpu_clock_mhz=(3100.0, clock)) for n, clock in enumerate(clocks, start=1))
+    (warning,) = found([record(blocks=blocks)])
+    assert (warning.kind, "in 1 of 3 blocks" in warning.seen) == ("clock", True)
+
+
 def on_gpu(*samples: Sample, before: Sample) -> list[Record]:
-    blocks = tuple(block(place, 2.0, samples=((one,),)) for place, one in enumerate(samples, start=1))
+    blocks = tuple(
+        block(place, 2.0, samples=((one,),), device_used_bytes=(one.used_bytes,))
+        for place, one in enumerate(samples, start=1)
+    )
     return [record(blocks=blocks, device="h100", device_before=(before,))]
 
 
@@ -122,8 +137,13 @@ def test_a_falling_clock_is_named() -> None:
     assert warning.kind == "clock"
 
 
+def test_somebody_who_joins_within_a_launch_is_seen_by_memory() -> None:
+    joined = sample(used_bytes=4600 * MIB)
+    assert kinds(on_gpu(sample(), joined, joined, before=IDLE)) == ["busy GPU"]
+
+
 @pytest.mark.parametrize("before", [{"used_bytes": 900 * MIB}, {"utilisation_percent": 40.0}])
-def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: dict[str, float]) -> None:
+def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: dict[str, Any]) -> None:
     busy = dataclasses.replace(IDLE, **before)
     assert kinds(on_gpu(sample(), sample(), sample(), before=busy)) == ["busy GPU"]
 
@@ -144,6 +164,6 @@ def test_a_cleft_needs_two_tight_clusters() -> None:
     apart = np.array([0.0, 0.001, 0.002, 0.1, 0.101, 0.102])
     assert cleft(apart) == pytest.approx(0.1)
     assert cleft(np.linspace(0, 0.1, 12)) is None
-    assert cleft(apart / 10) is None, "too close to matter"
+    assert cleft(apart * 0.1) is None, "too close to matter"
     assert cleft(np.array([0.0, 0.0, 0.0, 0.1])) is None, "one outlier is no cluster"
     assert cleft(np.zeros(12)) is None

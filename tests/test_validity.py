@@ -1,7 +1,10 @@
+from typing import Any
+
 import pytest
-from factories import block, warm_up
+from factories import MIB, block, warm_up
 
 from bench import validity
+from bench.records import WarmUp
 
 
 def test_a_block_that_kept_to_its_share_counts() -> None:
@@ -16,14 +19,18 @@ def test_more_cpu_than_cores_is_unfair() -> None:
     assert validity.contamination(unfair, threads_per_rank=2) == ""
 
 
+def _given(field: str, *seconds: float) -> dict[str, Any]:
+    return {field: seconds}
+
+
 @pytest.mark.parametrize(
     ("field", "who"),
     [("other_cpu_seconds", "other processes had"), ("stolen_seconds", "the hypervisor took")],
 )
 def test_core_time_that_somebody_else_had_spoils_a_block(field: str, who: str) -> None:
     # 5 % of 2 s on two cores are 0.2 s.
-    assert validity.contamination(block(seconds=2.0, **{field: (0.1, 0.09)}), 1) == ""
-    reason = validity.contamination(block(seconds=2.0, **{field: (0.0, 0.21)}), 1)
+    assert validity.contamination(block(seconds=2.0, **_given(field, 0.1, 0.09)), 1) == ""
+    reason = validity.contamination(block(seconds=2.0, **_given(field, 0.0, 0.21)), 1)
     assert reason.startswith(f"{who} 0.21 CPU seconds of the ranks' cores, more than 0.20")
 
 
@@ -47,11 +54,14 @@ def test_speed_alone_never_spoils_a_block() -> None:
         ([warm_up(2.0), warm_up(1.91)], True),
         ([warm_up(2.0), warm_up(1.89)], False),
         ([warm_up(4.0), warm_up(2.0), warm_up(2.0)], True),
-        ([warm_up(2.0), warm_up(2.0, page_faults=(0, 20_001))], False),
-        ([warm_up(2.0, page_faults=(0, 20_001)), warm_up(2.0, page_faults=(0, 20_000))], True),
+        ([warm_up(2.0), warm_up(2.0, page_faults=(0, 20_481))], False),
+        ([warm_up(2.0, page_faults=(0, 20_481)), warm_up(2.0, page_faults=(0, 20_480))], True),
+        ([warm_up(2.0), warm_up(2.0, host_peak_bytes=(400 * MIB, 581 * MIB))], False),
+        ([warm_up(2.0), warm_up(2.0, host_peak_bytes=(480 * MIB, 300 * MIB))], True),
+        ([warm_up(2.0), warm_up(2.0, host_peak_bytes=(None, None))], True),
         ([warm_up(2.0), warm_up(3.8, steps=20)], True),
         ([warm_up(2.0), warm_up(3.7, steps=20)], False),
     ],
 )
-def test_warm_up_ends_when_memory_and_speed_have_settled(blocks: list, expected: bool) -> None:  # type: ignore[type-arg]
+def test_warm_up_ends_when_memory_and_speed_have_settled(blocks: list[WarmUp], expected: bool) -> None:
     assert validity.settled(blocks) is expected

@@ -33,8 +33,8 @@ TUNED_MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     # Only the main arena can keep blocks above 64 MiB; one for all threads also grows less.
     "MALLOC_ARENA_MAX": "1",
-    # Where the kernel gives huge pages to those who ask: eager's heap still grows now and then inside a block,
-    # 60 MiB at once on bert-tiny, which cost 5 to 20 % of a block in small pages and next to nothing in these.
+    # Where the kernel gives huge pages to those who ask: eager's heap still grows now and then in a block,
+    # 60 MiB at once on bert-tiny, which cost 5 to 20 % of a block in small pages and next to nothing so.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 

@@ -1,11 +1,13 @@
 """The self-test's and the simulation's tables, made from results/selftest/ alone."""
 
 import math
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from bench import stats
+from bench import results, stats
 from bench.report import text
 
 MOST_FALSE_ALARMS = 4
@@ -13,19 +15,21 @@ MOST_FALSE_ALARMS = 4
 
 
 def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.DataFrame:
-    """What one comparison said about each backend, beside the truth: a line per backend."""
+    """What one comparison said about each backend, beside the truth: a line per backend.
+
+    Without a speed-up the figures are blank and the status stands in place of a verdict.
+    """
     first = rows.iloc[0]
-    shared = {
-        "case": case,
-        "number": number,
-        "preset": preset,
-        "started_at": first["started_at"],
-        "git_commit": first["git_commit"],
-        "model": first["model"],
-        "device": first["device"],
-        "margin": first["margin"],
-        "environment_hash": first["environment_hash"],
-        "invalid_blocks": int((rows["status"] == "invalid").sum()),
+    blocks = rows[rows["round"].notna()]
+    names = (
+        *("started_at", "git_commit", "model", "device", "world_size", "threads_per_rank", "micro_batch"),
+        *("seq_len", "margin", "config_hash", "environment_hash"),
+    )
+    shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
+    shared |= {
+        "cpu": results.entry(results.environment(rows), "cpu", "model"),
+        "block_seconds": float(blocks["seconds"].median()),
+        "invalid_blocks": int((blocks["status"] == "invalid").sum()),
     }
     return pd.DataFrame(
         shared
@@ -33,15 +37,15 @@ def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.Data
             "backend": one.backend,
             "slowed_by": _slowed_by(rows, one.backend),
             "truth": _truth(rows, one.backend),
-            "ratio": one.speedup.ratio,
-            "low": one.speedup.low,
-            "high": one.speedup.high,
-            "launches": one.speedup.launches,
-            "rounds": one.speedup.rounds,
-            "verdict": one.verdict,
+            "ratio": one.speedup.ratio if one.speedup else None,
+            "low": one.speedup.low if one.speedup else None,
+            "high": one.speedup.high if one.speedup else None,
+            "launches": one.speedup.launches if one.speedup else None,
+            "rounds": one.speedup.rounds if one.speedup else None,
+            "verdict": one.verdict or one.status,
         }
         for one in stats.summarise(rows)
-        if one.speedup
+        if not one.is_reference
     )
 
 
@@ -62,7 +66,8 @@ def lines(table: pd.DataFrame) -> list[str]:
     same = table[table["slowed_by"] == 0]
     alarms = _alarms(same)
     found = [
-        f"A/A: {len(alarms)} of {len(same)} comparisons say faster or slower (allowed: {MOST_FALSE_ALARMS} of 40); "
+        f"A/A: {len(alarms)} of {len(same)} comparisons say faster or slower (allowed: {MOST_FALSE_ALARMS} "
+        "of 40); "
         f"{len(_beyond(same))} beyond the margin by more than the interval explains; "
         f"the truth lies in {_covered(same)} of {len(same)} intervals"
     ]
@@ -79,7 +84,7 @@ def passed(table: pd.DataFrame) -> bool:
     """Whether the self-test is complete and as good as it must be."""
     same = table[table["slowed_by"] == 0]
     return (
-        len(same) >= 40
+        int(same["ratio"].notna().sum()) >= 40
         and len(_alarms(same)) <= MOST_FALSE_ALARMS
         and _beyond(same).empty
         and _slower(table, 0.05) >= 8
@@ -90,14 +95,19 @@ def passed(table: pd.DataFrame) -> bool:
 def markdown(folder: Path) -> str:
     """The page about results/selftest/."""
     table = pd.read_csv(folder / "verdicts.csv")
+    comparisons = table.drop_duplicates(["case", "number"])
+    shown = partial(text.distinct, table)
     parts = [
         "# Self-test",
         "",
         "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
         "",
         *(f"- {text.escaped(line)}" for line in lines(table)),
-        f"- measured {_span(table)}, model {text.distinct(table, 'model')}, device "
-        f"{text.distinct(table, 'device')}, commit {text.distinct(table, 'git_commit')}",
+        f"- measured {_span(table)} on {shown('device')} ({shown('cpu')}, {shown('world_size')} ranks × "
+        f"{shown('threads_per_rank')} threads), commit {shown('git_commit')}",
+        f"- {shown('model')}, batch {shown('micro_batch')}, length {shown('seq_len')}, blocks of "
+        f"{table['block_seconds'].median():.2f} s; {int(comparisons['invalid_blocks'].sum())} blocks were "
+        "contaminated and measured again",
         "",
         "| case | preset | backend | truth | ratio [95 %] | verdict |",
         "| --- | --- | --- | ---: | ---: | --- |",
@@ -108,9 +118,9 @@ def markdown(folder: Path) -> str:
         ),
         "",
     ]
-    coverage = folder / "coverage.csv"
-    if coverage.exists():
-        parts += _coverage(pd.read_csv(coverage))
+    for name, section in (("coverage", _coverage), ("estimators", _estimators)):
+        if (folder / f"{name}.csv").exists():
+            parts += section(pd.read_csv(folder / f"{name}.csv"))
     return "\n".join(parts)
 
 
@@ -118,7 +128,7 @@ def _coverage(table: pd.DataFrame) -> list[str]:
     return [
         "## Coverage of the 95 % interval",
         "",
-        "Simulated comparisons (`python -m bench.selfcheck.coverage`): how often does the interval contain the truth?",
+        "Simulated comparisons (`make coverage`): how often does the interval contain the truth?",
         "",
         "| noise | preset | launches × rounds | until | coverage | median half-width | launches, mean |",
         "| --- | --- | --- | --- | ---: | ---: | ---: |",
@@ -131,7 +141,31 @@ def _coverage(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _until(half_width: float) -> str:
+def _estimators(table: pd.DataFrame) -> list[str]:
+    """Coverage and median half-width of the interval over launches, for several middles of a launch."""
+    names = list(dict.fromkeys(table["middle"]))
+    cells = {
+        (row.noise, row.preset, row.middle): f"{row.coverage:.1%}, ± {row.half_width:.2%}"
+        for row in table.itertuples()
+    }
+    keys = dict.fromkeys((noise, preset) for noise, preset, _ in cells)
+    return [
+        "## Estimators",
+        "",
+        "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage and "
+        "median half-width under each; the harness uses the midmean.",
+        "",
+        f"| noise | preset | {' | '.join(names)} |",
+        f"| --- | --- | {' | '.join(['---:'] * len(names))} |",
+        *(
+            f"| {noise} | {preset} | {' | '.join(cells[noise, preset, name] for name in names)} |"
+            for noise, preset in keys
+        ),
+        "",
+    ]
+
+
+def _until(half_width: Any) -> str:
     return text.MISSING if math.isnan(half_width) else f"± {half_width:.2%}"
 
 

@@ -44,8 +44,8 @@ def terminal(rows: pd.DataFrame) -> Table:
     """The same for a terminal, at most 100 columns wide: the verdict stands with its speed-up."""
     summaries = summarise(rows)
     columns = _columns(rows) | {_SPEEDUP: _speedup_and_verdict}
-    for name in ("what runs", "verdict", _STATE):
-        del columns[name]
+    for name in ("what runs", "verdict", _STATE, _ENERGY):
+        columns.pop(name, None)
     caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
     caption += [f"warning: {warning}" for warning in warnings(rows)]
     caption += [text.workload(rows), text.hardware(rows), text.extent(rows)]
@@ -68,6 +68,7 @@ def terminal(rows: pd.DataFrame) -> Table:
 
 _SPEEDUP = "speed-up [95 %]"
 _STATE = "optimizer state MiB/rank"
+_ENERGY = "energy J/sample"
 
 
 def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
@@ -83,6 +84,7 @@ def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
         "verdict": _verdict,
         memory: lambda one: text.number(peak(one)),
         _STATE: _optimizer_state,
+        **({} if on_cpu else {_ENERGY: lambda one: text.number(one.energy_per_sample_j)}),
         "set-up s": lambda one: text.number(one.setup_s, 3),
         "first step s": lambda one: text.number(one.first_step_s, 3),
         "break-even steps": _break_even,
@@ -138,7 +140,7 @@ def _facts(rows: pd.DataFrame) -> list[str]:
         text.workload(rows),
         text.hardware(rows),
         text.versions(rows),
-        f"{text.extent(rows)}. {text.METHOD} Peak memory is that of the timed blocks.",
+        f"{text.extent(rows)}. {text.METHOD}{text.stopped(rows)} Peak memory is that of the timed blocks.",
     ]
 
 

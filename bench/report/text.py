@@ -6,15 +6,26 @@ import re
 import pandas as pd
 
 from bench import results
-from bench.stats import Speedup
+from bench.stats import STOPPED_CONFIDENCE, Speedup
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MISSING = "\N{EN DASH}"
 
 METHOD = (
-    "Speed-up: the ratio of samples/s within each round, midmean of the logarithms over the rounds of a launch, "
-    "then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
+    "Speed-up: the ratio of samples/s within each round, midmean of the logarithms over the rounds of a "
+    "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
+
+
+def stopped(rows: pd.DataFrame) -> str:
+    """What `measure.until` means for the interval; empty without it."""
+    goals = rows["until"].dropna()
+    if goals.empty:
+        return ""
+    return (
+        f" Launches were added until every interval was within ± {goals.max():.2%}; such intervals use the "
+        f"{STOPPED_CONFIDENCE:.0%} quantile."
+    )
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -10,7 +10,7 @@ import sys
 import time
 
 rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-job = json.loads(open(sys.argv[1]).read())  # noqa: PTH123, SIM115
+job = json.loads(open(sys.argv[1]).read())
 os.sched_setaffinity(0, job["cores"][local_rank])
 
 import torch
@@ -21,6 +21,8 @@ torch.set_num_threads(job["threads"])
 torch.manual_seed(job["seed"])
 cuda = job["device"] == "cuda"
 device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+if cuda:
+    torch.cuda.set_device(device)
 dist.init_process_group("nccl" if cuda else "gloo")
 settings = transformers.AutoConfig.for_model(job["architecture"], **job["config"])
 settings.use_cache = False
@@ -32,7 +34,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=job["lr"], weight_decay=job
 ids = torch.randint(settings.vocab_size, (job["micro_batch"], job["seq_len"]))
 batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
 
-with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{rank}", "w") as answers:  # noqa: PTH123
+with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{rank}", "w") as answers:
     print(os.getpid(), file=answers, flush=True)
     for line in asked:
         dist.barrier()

@@ -1,28 +1,50 @@
 """How often does the 95 % interval contain the truth? Simulated comparisons on recorded and on made noise.
 
-`python -m bench.selfcheck.coverage` writes results/selftest/coverage.csv. Recorded is what `make selftest` left
-behind: log ratios of paired rounds whose truth is known, launch by launch. Made is what is harder than that.
+`make coverage` writes coverage.csv and estimators.csv in results/selftest/. Recorded are log ratios of paired
+rounds whose truth is known, launch by launch: noise.csv, on which the estimator was chosen, and rounds.csv,
+which `make selftest` leaves behind and which had no say in it. Made is what is harder than that.
+
+`--record FILE` first takes noise.csv anew from the results file of an A/A comparison, such as that of
+`python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench import stats
+from bench import results, stats
 from bench.compose import compose
 from bench.config import Measure
 from bench.records import write_atomically
+from bench.report import checks
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
 
-ROUNDS = Path("results/selftest/rounds.csv")
-TABLE = Path("results/selftest/coverage.csv")
+FOLDER = Path("results/selftest")
+RECORDED = {"recorded, default workload": "noise.csv", "recorded by the self-test": "rounds.csv"}
+
+
+def pairwise_median(values: Floats) -> float:
+    """Hodges and Lehmann's estimator: the median of the means of all pairs, a value with itself included."""
+    first, second = np.triu_indices(len(values))
+    return float(np.median((values[first] + values[second]) / 2))
+
+
+MIDDLES: dict[str, Callable[[Floats], float]] = {
+    "mean": lambda values: float(values.mean()),
+    "median": lambda values: float(np.median(values)),
+    "midmean": stats.midmean,
+    "Hodges-Lehmann": pairwise_median,
+}
+"""What a launch's rounds could be summarised by."""
 
 PRESETS = ("quick", "default", "thorough")
 COMPARISONS = 4000
@@ -48,6 +70,7 @@ class Coverage:
     """What many simulated comparisons came to. A line of coverage.csv."""
 
     noise: str
+    middle: str
     preset: str
     launches: int
     rounds: int
@@ -59,18 +82,24 @@ class Coverage:
 
 
 def simulate(
-    noise: Noise, preset: str, measure: Measure, until: float | None, comparisons: int, random: Random
+    noise: Noise,
+    preset: str,
+    measure: Measure,
+    until: float | None,
+    comparisons: int,
+    random: Random,
+    middle: str = "midmean",
 ) -> Coverage:
     """Compare `comparisons` times under this noise, with the preset's launches and rounds."""
+    estimate = partial(stats.estimate, stopped=until is not None, middle=MIDDLES[middle])
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
         launches = [noise.launch(random, measure.rounds) for _ in range(measure.launches)]
-        stopped = until is not None
-        found = stats.estimate(launches, stopped=stopped)
+        found = estimate(launches)
         while until is not None and stats.half_width(found) > until and len(launches) < most:
             launches.append(noise.launch(random, measure.rounds))
-            found = stats.estimate(launches, stopped=stopped)
+            found = estimate(launches)
         assert found.low is not None, "there are several launches"
         assert found.high is not None, "there are several launches"
         hits.append(found.low <= np.exp(noise.centre) <= found.high)
@@ -78,6 +107,7 @@ def simulate(
         counts.append(len(launches))
     return Coverage(
         noise=noise.name,
+        middle=middle,
         preset=preset,
         launches=measure.launches,
         rounds=measure.rounds,
@@ -92,8 +122,13 @@ def simulate(
 # Recorded noise
 
 
-def recorded(table: pd.DataFrame, rounds: int, name: str = "recorded") -> Noise:
-    """Launches drawn with replacement from those with at least so many rounds, a stretch of successive ones."""
+def recorded(name: str, rounds: int, folder: Path = FOLDER) -> Noise:
+    """One of `RECORDED`, as `drawn_from` draws it."""
+    return drawn_from(pd.read_csv(folder / RECORDED[name]), rounds, name)
+
+
+def drawn_from(table: pd.DataFrame, rounds: int, name: str = "recorded") -> Noise:
+    """Launches drawn with replacement from those that have so many rounds, a stretch of successive ones."""
     groups = table.sort_values("round").groupby(["case", "number", "backend", "launch"])["noise"]
     pool = [launch.to_numpy(float) for _, launch in groups if len(launch) >= rounds]
     if not pool:
@@ -165,13 +200,13 @@ def _everything(random: Random, rounds: int) -> Floats:
 # The table
 
 
-def table(rounds: pd.DataFrame, comparisons: int, seed: int = 0) -> pd.DataFrame:
+def table(comparisons: int, seed: int = 0) -> pd.DataFrame:
     """Every kind of noise under every preset, as it is and stopped at a half-width."""
     random = np.random.default_rng(seed)
     lines = []
     for preset in PRESETS:
         measure = compose([f"measure={preset}"]).measure
-        for noise in (recorded(rounds, measure.rounds), *made()):
+        for noise in (*(recorded(name, measure.rounds) for name in RECORDED), *made()):
             plain = simulate(noise, preset, measure, None, comparisons, random)
             # A goal that is out of reach of about half of the comparisons without further launches.
             goal = round(0.8 * plain.half_width, 4)
@@ -180,11 +215,33 @@ def table(rounds: pd.DataFrame, comparisons: int, seed: int = 0) -> pd.DataFrame
     return pd.DataFrame(lines)
 
 
-def main() -> int:
+def estimators(comparisons: int, seed: int = 1) -> pd.DataFrame:
+    """Every middle of `MIDDLES` under every kind of noise, on the same draws."""
+    lines = []
+    for preset in PRESETS:
+        measure = compose([f"measure={preset}"]).measure
+        for noise in (*(recorded(name, measure.rounds) for name in RECORDED), *made()):
+            for middle in MIDDLES:
+                random = np.random.default_rng(seed)
+                lines.append(simulate(noise, preset, measure, None, comparisons, random, middle))
+    return pd.DataFrame(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
     """Simulate, write the table, print it."""
-    found = table(pd.read_csv(ROUNDS), COMPARISONS)
-    write_atomically(TABLE, found.to_csv(index=False, float_format="%.5g"))
-    print(found.to_string(index=False))
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.selfcheck.coverage",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--record", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    if options.record:
+        noise = checks.rounds(results.read(options.record), "recorded", 1)
+        write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
+    for name, found in (("estimators", estimators(COMPARISONS // 4)), ("coverage", table(COMPARISONS))):
+        write_atomically(FOLDER / f"{name}.csv", found.to_csv(index=False, float_format="%.5g"))
+        print(found.to_string(index=False))
     return 0
 
 

@@ -1,8 +1,8 @@
 """`make overhead`: does training under the harness take longer than in a loop of one's own?
 
-Alternates blocks of bare_loop.py, which imports nothing of the harness, with blocks of the `pytorch` backend: same
-cores, threads, ranks, allocator, model and batch size. The last line is the ratio of their seconds per step,
-harness over bare, with its 95 % interval; exit status 1 if the ratio is outside 0.98 to 1.02.
+Alternates blocks of bare_loop.py, which imports nothing of the harness, with blocks of the `pytorch` backend:
+same cores, threads, ranks, allocator, model and batch size. The last line is the ratio of their seconds per
+step, harness over bare, with its 95 % interval; exit status 1 if the ratio is outside 0.98 to 1.02.
 """
 
 import argparse
@@ -107,7 +107,7 @@ class BareLoop:
 
     def _lines(self) -> list[str]:
         """One line from every rank."""
-        texts = {end: b"" for end in self.answers}
+        texts = dict.fromkeys(self.answers, b"")
         deadline = time.monotonic() + self.timeout_s
         with selectors.DefaultSelector() as selector:
             for end in self.answers:
@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         seconds.to_csv(options.out, index=False)
     found = cost(seconds)
-    print(_per_step(seconds))
+    print(_per_block(seconds))
     print(line(found))
     return 0 if ALLOWED[0] <= found.ratio <= ALLOWED[1] else 1
 
@@ -176,7 +176,7 @@ def line(found: stats.Speedup) -> str:
     return f"ratio {found.ratio:.3f}{interval}"
 
 
-def _per_step(seconds: pd.DataFrame) -> str:
+def _per_block(seconds: pd.DataFrame) -> str:
     sides = [f"{name} {stats.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
     return f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}"
 
@@ -212,7 +212,9 @@ def _launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[str, Any
             for _ in range(3):
                 bare.block(measure.warmup_steps)
             bare.pause()
-            steps = comparison.steps_of_a_block({BACKEND: harness})
+            if comparison.steps is None:
+                comparison.steps = comparison.steps_of_a_block({BACKEND: harness})
+            steps = comparison.steps
             harness.pause()
 
         def under_the_harness() -> float:

@@ -1,13 +1,14 @@
 """`make selftest`: comparisons whose outcome is known. What does the harness say?
 
-A/A: the reference against itself under another name. A/B: against itself slowed by a known share of every step.
-Writes results/selftest/verdicts.csv and rounds.csv after every comparison; stopped, it goes on where it was, as
-long as the harness and the machine are the same.
+A/A: the reference against itself under another name. A/B: against itself slowed by a known share of every
+step. Writes results/selftest/verdicts.csv and rounds.csv after every comparison; stopped, it goes on where it
+was, as long as the harness and the machine are the same.
 
 Exit status: 0 as good as it must be, 1 not, 2 wrong command line.
 """
 
 import argparse
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from bench import environment, results, stats
+from bench import environment, results
 from bench.compose import compose
+from bench.config import Config, measured
 from bench.coordinator import Comparison, stepped_aside
 from bench.errors import UserError
 from bench.machine import (
@@ -35,6 +37,11 @@ from bench.report import checks
 FOLDER = "selftest"
 
 
+SMALL = ("micro_batch=2", "seq_len=32", "measure.block_seconds=0.5")
+"""For the quick comparisons on a CPU: short steps, so that 40 of them take an hour. Short blocks scatter more,
+which makes differences harder to find and false alarms no rarer."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One kind of comparison: how often it is made and what must come out."""
@@ -47,7 +54,9 @@ class Case:
     def overrides(self) -> list[str]:
         """Of the command line that makes such a comparison."""
         slowed = [f"backends.{name}.slowed_by={share}" for name, share in self.slowed_by.items() if share]
-        return [f"measure={self.preset}", f"backend=[{','.join(['pytorch', *self.slowed_by])}]", *slowed]
+        chosen = [f"measure={self.preset}", f"backend=[{','.join(['pytorch', *self.slowed_by])}]", *slowed]
+        small = self.preset == "quick" and default_device() == "cpu"
+        return [*chosen, *SMALL] if small else chosen
 
 
 CASES = (
@@ -63,18 +72,14 @@ CASES = (
 )
 
 
-SMALL = ("micro_batch=2", "seq_len=32", "measure.block_seconds=0.5")
-"""On a CPU: short steps, so that 45 comparisons take little more than an hour. Shorter blocks scatter more, which
-makes differences harder to find and false alarms no rarer."""
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Make what is missing, print the table, and return the exit status."""
     options = _options(arguments)
     console = Console(stderr=True)
     try:
         folder = Path(options.results) / FOLDER
-        verdicts, rounds = _measure(folder, options.overrides, console, options.minutes)
+        cases = [case for case in CASES if options.case in (None, case.name)]
+        verdicts = _measure(folder, cases, options.overrides, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -83,55 +88,70 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measure(
-    folder: Path, overrides: Sequence[str], console: Console, minutes: float
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    if default_device() == "cpu":
-        overrides = [*SMALL, *overrides]
+    folder: Path, cases: Sequence[Case], overrides: Sequence[str], console: Console, minutes: float
+) -> pd.DataFrame:
+    configs = {case.name: compose([*case.overrides(), *overrides]) for case in CASES}
     started = time.monotonic()
-    verdicts, rounds = _kept(folder, overrides)
-    todo = [(case, number) for case in CASES for number in range(1, case.comparisons + 1)]
+    verdicts, rounds = _kept(folder, configs)
+    todo = [(case, number) for case in cases for number in range(1, case.comparisons + 1)]
     for place, (case, number) in enumerate(todo, start=1):
-        done = set(zip(verdicts["case"], verdicts["number"], strict=True)) if len(verdicts) else set()
-        if (case.name, number) in done:
+        if (case.name, number) in _comparisons(verdicts):
             continue
         if time.monotonic() - started > 60 * minutes:
             console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
             break
         console.print(f"self-test {place}/{len(todo)}: {case.name} {number}", highlight=False)
-        raw = f"results_dir={folder.parent / 'runs' / FOLDER}"
-        rows = _compared(case, number, [*overrides, raw], console)
+        rows = _compared(
+            configs[case.name], f"{case.name}-{number}", folder.parent / "runs" / FOLDER, console
+        )
         verdicts = pd.concat([verdicts, checks.verdicts(rows, case.name, number, case.preset)])
         rounds = pd.concat([rounds, checks.rounds(rows, case.name, number)])
         for name, table in (("verdicts", verdicts), ("rounds", rounds)):
-            write_atomically(folder / f"{name}.csv", table.to_csv(index=False))
+            write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    return verdicts
+
+
+def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.DataFrame:
+    """The rows of one comparison; its raw files go below `raw`.
+
+    Raises:
+        UserError: a launch failed.
+    """
+    check_machine(config, cores=available_cores(), gpus=available_gpus())
+    check_packages(config)
+    comparison = Comparison(dataclasses.replace(config, results_dir=str(raw)), stem)
+    with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
+        comparison.measure(bar)
+    rows = results.read(comparison.ledger.csv)
+    if not rows["status"].isin(["ok", "invalid"]).all():
+        raise UserError(f"the self-test cannot go on: {'; '.join(comparison.failures())}")
+    return rows
+
+
+def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What an earlier call measured of the same comparisons with the same harness on the same machine."""
+    try:
+        verdicts, rounds = (pd.read_csv(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
+    except FileNotFoundError:
+        return pd.DataFrame(), pd.DataFrame()
+    config = next(iter(configs.values()))
+    here = environment.fingerprint(environment.collect(config))
+    wanted = {name: environment.digest(measured(config)) for name, config in configs.items()}
+    verdicts = verdicts[
+        (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))
+    ]
+    # A comparison in which a backend got no speed-up is made again, as a whole.
+    without = _comparisons(verdicts[verdicts["ratio"].isna()])
+    kept = _comparisons(verdicts) - without
+    verdicts, rounds = (
+        table[[key in kept for key in zip(table["case"], table["number"], strict=True)]]
+        for table in (verdicts, rounds)
+    )
     return verdicts, rounds
 
 
-def _compared(case: Case, number: int, overrides: Sequence[str], console: Console) -> pd.DataFrame:
-    """The rows of one comparison."""
-    config = compose([*case.overrides(), *overrides])
-    check_machine(config, cores=available_cores(), gpus=available_gpus())
-    check_packages(config)
-    comparison = Comparison(config, f"{case.name}-{number}")
-    with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
-        comparison.measure(bar)
-    if failures := comparison.failures():
-        raise UserError(f"the self-test cannot go on: {'; '.join(failures)}")
-    return results.read(comparison.ledger.csv)
-
-
-def _kept(folder: Path, overrides: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What an earlier call measured with the same harness on the same machine; else empty tables."""
-    config = compose([*CASES[0].overrides(), *overrides])
-    now = environment.digest(environment.collect(config))
-    tables = []
-    for name in ("verdicts", "rounds"):
-        path = folder / f"{name}.csv"
-        tables.append(pd.read_csv(path) if path.exists() else pd.DataFrame())
-    verdicts, rounds = tables
-    if len(verdicts) and set(verdicts["environment_hash"]) == {now}:
-        return verdicts, rounds
-    return pd.DataFrame(), pd.DataFrame()
+def _comparisons(table: pd.DataFrame) -> set[tuple[str, int]]:
+    return set(zip(table["case"], table["number"], strict=True)) if len(table) else set()
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -142,6 +162,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
     parser.add_argument("--results", default="results", help="where selftest/ lies (default: results)")
+    parser.add_argument("--case", choices=[case.name for case in CASES], help="only this kind")
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
     )

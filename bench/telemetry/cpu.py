@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
+CPUS = Path("/sys/devices/system/cpu")
 
 
 def cpu_seconds() -> float:
@@ -48,3 +49,24 @@ def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
     # user nice system idle iowait irq softirq steal; a guest's time is already in user and nice
     busy = sum(user + nice + system + irq + softirq for user, nice, system, _, _, irq, softirq, _ in ticks)
     return CoreTime(busy=busy / second, stolen=sum(row[7] for row in ticks) / second)
+
+
+def clock_mhz(cores: Collection[int], cpus: Path = CPUS) -> float | None:
+    """The highest present clock of `cores`; None where it is not told, as in most virtual machines."""
+    found = [_number(cpus / f"cpu{core}" / "cpufreq" / "scaling_cur_freq") for core in cores]
+    known = [khz for khz in found if khz is not None]
+    return max(known) / 1000 if known and len(known) == len(found) else None
+
+
+def throttle_count(cores: Collection[int], cpus: Path = CPUS) -> int | None:
+    """How often `cores` have slowed down because they were hot, since the start; None where not told."""
+    found = [_number(cpus / f"cpu{core}" / "thermal_throttle" / "core_throttle_count") for core in cores]
+    known = [count for count in found if count is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

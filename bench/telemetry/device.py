@@ -1,4 +1,4 @@
-"""One GPU through NVML: memory, energy, and how it is doing. What it does not tell is None, with the reason."""
+"""One GPU through NVML: memory, energy, how it is doing. What it does not tell is None, with the reason."""
 
 import os
 from collections.abc import Callable
@@ -34,6 +34,7 @@ class Device:
         self._nvml: Any = None
         self._handle: Any = None
         if uuid is None:
+            self.absent["device"] = "there is no GPU: device memory and energy are blank"
             return
         import pynvml
 
@@ -46,7 +47,7 @@ class Device:
 
     def used_bytes(self) -> int | None:
         """Memory in use on the whole device, whoever uses it."""
-        return self._ask("device_used_bytes", lambda nvml, gpu: int(nvml.nvmlDeviceGetMemoryInfo(gpu).used))
+        return self._ask("device_used_bytes", _used_bytes)
 
     def process_bytes(self) -> int | None:
         """Memory that the driver says this process uses; not told for MIG, and in most containers."""
@@ -54,14 +55,19 @@ class Device:
         def mine(nvml: Any, gpu: Any) -> int | None:
             processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
             found = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
-            if not found:
-                self.absent["device_process_bytes"] = "NVML lists no process with this one's number"
-            return found[0] if found else None
+            if not found or found[0] is None:
+                self.absent["device_process_bytes"] = (
+                    "NVML does not tell a process' memory here"
+                    if found
+                    else "NVML does not list this process"
+                )
+                return None
+            return int(found[0])
 
         return self._ask("device_process_bytes", mine)
 
     def energy_joules(self) -> float | None:
-        """The device's counter since the driver was loaded (NVML counts in mJ). Only differences mean anything.
+        """The device's counter since the driver was loaded (NVML counts in mJ): take differences.
 
         A MIG slice has none of its own.
         """
@@ -97,8 +103,19 @@ class Device:
             return None
 
 
+def _used_bytes(nvml: Any, gpu: Any) -> int:
+    """Version 2 leaves out what the driver keeps for itself; old drivers only know version 1."""
+    try:
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used)
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu).used)
+
+
 def _throttle_reasons(nvml: Any, gpu: Any) -> tuple[str, ...]:
-    bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
+    try:
+        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
+    except nvml.NVMLError_FunctionNotFound:  # before driver 535 it had another name, and the same bits
+        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
     return tuple(
         words for name, words in THROTTLED.items() if bits & getattr(nvml, f"nvmlClocksEventReason{name}")
     )

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from bench.telemetry.cpu import core_time, cpu_seconds, page_faults
+from bench.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
 from bench.telemetry.device import Device
 from bench.telemetry.memory import host_peak_bytes, reset_host_peak
 
@@ -28,6 +28,7 @@ class RankMeter:
         """Begin a phase; what takes long is done here, outside the clock."""
         if new_peak:
             self._peak_is_ours = reset_host_peak()
+        self._throttles = throttle_count(self.cores)
         self._core_time = core_time(self.cores)
         self._own = cpu_seconds()
 
@@ -41,17 +42,28 @@ class RankMeter:
         """The phase's figures under the names of `bench.records.Phase`; call it right after the clock."""
         cpu, faults = cpu_seconds(), page_faults()
         energy = self.device.energy_joules()
+        clock, throttles = clock_mhz(self.cores), throttle_count(self.cores)
+        if clock is None:
+            self.absent["cpu_clock_mhz"] = "the kernel does not tell the processor's clock here"
+        if throttles is None:
+            self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
         others, stolen = self._others()
         return {
             "cpu_seconds": cpu - self._cpu,
             "page_faults": faults - self._faults,
+            "cpu_clock_mhz": clock,
+            "cpu_throttles": self._difference(throttles, self._throttles),
             "other_cpu_seconds": others,
             "stolen_seconds": stolen,
             "host_peak_bytes": self._host_peak(),
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
-            "energy_joules": None if energy is None or self._energy is None else energy - self._energy,
+            "energy_joules": self._difference(energy, self._energy),
         }
+
+    @staticmethod
+    def _difference(now: Any, before: Any) -> Any:
+        return None if now is None or before is None else now - before
 
     def _others(self) -> tuple[float | None, float | None]:
         """Seconds that other processes had of this rank's cores, and that the hypervisor took."""
