@@ -38,8 +38,8 @@ FOLDER = "selftest"
 
 
 SMALL = ("micro_batch=2", "seq_len=32", "measure.block_seconds=0.5")
-"""For the quick comparisons on a CPU: short steps, so that 40 of them take an hour. Short blocks scatter more,
-which makes differences harder to find and false alarms no rarer."""
+"""For the quick comparisons on a CPU: short steps, so that 40 of them take an hour. Short blocks scatter
+more, which makes differences harder to find and false alarms no rarer."""
 
 
 @dataclass(frozen=True, kw_only=True)
