@@ -84,3 +84,26 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
         "packages.torch: 2.6.0, now 2.7.0",
     ]
     assert environment.differences(one, one) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "matters"),
+    [
+        ("bench/coordinator.py", True),
+        ("conf/measure/quick.yaml", True),
+        ("requirements/ort-cpu.txt", True),
+        ("bench/report/table.py", False),
+        ("bench/selfcheck/selftest.py", False),
+        ("README.md", False),
+    ],
+)
+def test_the_code_s_hash_changes_with_what_decides_how_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, matters: bool
+) -> None:
+    for name in ("bench/coordinator.py", "conf/measure/quick.yaml", "requirements/ort-cpu.txt", file):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("before\n")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    before = environment.code_hash()
+    (tmp_path / file).write_text("after\n")
+    assert (environment.code_hash() != before) is matters
