@@ -45,8 +45,8 @@ selftest: setup ## A/A and A/B comparisons whose outcome is known, about 100 min
 coverage: setup ## simulated: how often does the 95 % interval contain the truth?
 	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
 
-overhead: setup ## what the harness costs against a bare training loop; ARGS="measure=quick"
-	$(VENV)/bin/python -m bench.selfcheck.overhead $(ARGS)
+overhead: setup ## what the harness costs against a bare training loop, 7 minutes; ARGS="measure=quick"
+	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
 test: setup ## all tests that need no GPU; ARGS="-k name -x" goes to pytest
 	$(VENV)/bin/python -m pytest $(ARGS)

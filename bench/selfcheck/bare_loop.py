@@ -1,9 +1,11 @@
 """A training loop as anybody would write it, for `make overhead`. Imports nothing of the harness.
 
-torchrun --standalone --nproc-per-node=2 bare_loop.py MODEL.json FOLDER. Each rank reads numbers of steps from
-FOLDER/ask-RANK, trains that many and writes the seconds to FOLDER/answer-RANK.
+torchrun --standalone --nproc-per-node=2 bare_loop.py JOB.json FOLDER. Each rank reads numbers of steps from
+FOLDER/ask-RANK, trains that many on the batches of FOLDER/batches-RANK.npz, in turn, and writes the seconds
+to FOLDER/answer-RANK.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -13,6 +15,7 @@ rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
 job = json.loads(open(sys.argv[1]).read())
 os.sched_setaffinity(0, job["cores"][local_rank])
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import transformers
@@ -31,8 +34,9 @@ model = head.from_config(settings, attn_implementation=job["attention"]).to(devi
 if dist.get_world_size() > 1:
     model = torch.nn.parallel.DistributedDataParallel(model, [local_rank] if cuda else None)
 optimizer = torch.optim.AdamW(model.parameters(), lr=job["lr"], weight_decay=job["weight_decay"])
-ids = torch.randint(settings.vocab_size, (job["micro_batch"], job["seq_len"]))
-batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+arrays = np.load(f"{sys.argv[2]}/batches-{rank}.npz")
+stacked = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+batches = itertools.cycle([dict(zip(stacked, batch)) for batch in zip(*stacked.values())])
 
 with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{rank}", "w") as answers:
     print(os.getpid(), file=answers, flush=True)
@@ -40,7 +44,7 @@ with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{ra
         dist.barrier()
         start = time.perf_counter()
         for _ in range(int(line)):
-            model(**{name: value.to(device) for name, value in batch.items()}).loss.backward()
+            model(**{name: value.to(device) for name, value in next(batches).items()}).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
         if cuda:

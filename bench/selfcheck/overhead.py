@@ -31,6 +31,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.environment import worker_environment
 from bench.machine import available_cores, available_gpus, check_machine, check_packages
 from bench.progress import Bar
+from bench.workload.batches import synthetic
 from bench.workload.tasks import HEADS
 
 LOOP = Path(__file__).with_name("bare_loop.py")
@@ -49,6 +50,7 @@ class BareLoop:
         job = folder / "job.json"
         job.write_text(json.dumps(_job(config, cores)), encoding="utf-8")
         for rank in range(self.world_size):
+            np.savez(folder / f"batches-{rank}.npz", **_batches(config, rank))
             os.mkfifo(folder / f"ask-{rank}")
             os.mkfifo(folder / f"answer-{rank}")
         # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
@@ -240,7 +242,7 @@ def _launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[str, Any
 def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
     """What bare_loop.py is told."""
     return {
-        **{key: getattr(config, key) for key in ("micro_batch", "seq_len", "attention", "seed")},
+        **{key: getattr(config, key) for key in ("attention", "seed")},
         **{key: getattr(config.model, key) for key in ("architecture", "config")},
         **{key: getattr(config.adam, key) for key in ("lr", "weight_decay")},
         "head": HEADS[config.model.task],
@@ -248,6 +250,20 @@ def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
         "threads": config.device.threads,
         "cores": [list(share) for share in cores],
     }
+
+
+def _batches(config: Config, rank: int) -> dict[str, Any]:
+    """The harness's own batches of this rank, each input of shape (batches, micro_batch, seq_len)."""
+    made = synthetic(
+        config.data,
+        task=config.model.task,
+        vocabulary=config.model.config["vocab_size"],
+        micro_batch=config.micro_batch,
+        seq_len=config.seq_len,
+        seed=config.seed,
+        rank=rank,
+    )
+    return {name: np.stack([batch[name] for batch in made]) for name in made[0]}
 
 
 def _opened(path: Path) -> int:
