@@ -99,7 +99,7 @@ class Comparison:
         self.sampler = Sampler([Device(gpu.uuid) for gpu in self.gpus[: config.device.world_size]])
         self.ledger = Ledger(config, stem, self.gpus)
         self.initial_state = self.ledger.folder / "initial.safetensors"
-        self.steps: int | None = None  # of a timed block, found once
+        self.steps = 0  # of a timed block, once found
 
     # --- the whole of it ------------------------------------------------------------------------------
 
@@ -273,6 +273,7 @@ class Comparison:
                     self.set_up(groups[name], name, number)
                     self._rest(groups[name])
             self._wake(bar, number, rounds[0], groups)
+            self._find_steps(number, groups)
             for round_number, order in enumerate(rounds, start=1):
                 where = f"{self._launch_name(number)}, round {round_number}/{len(rounds)}"
                 for position, name in enumerate(order, start=1):
@@ -282,7 +283,7 @@ class Comparison:
                         bar.doing("block", f"{where}: {name}"),
                         self._failing_into_row(name, number, groups),
                     ):
-                        self._time_block(bar, groups, name, number, round_number, position)
+                        self._time_block(bar, groups[name], name, number, round_number, position)
                         self._rest(groups[name])
                 self.ledger.write()
             for group in groups.values():
@@ -337,13 +338,11 @@ class Comparison:
                 self._rest(groups[name])
 
     def _time_block(
-        self, bar: Bar, groups: dict[str, Group], name: str, number: int, round_number: int, position: int
+        self, bar: Bar, group: Group, name: str, number: int, round_number: int, position: int
     ) -> None:
         """Time one block; a contaminated one stays on record and is measured again, within the cap."""
-        if self.steps is None:
-            self.steps = self.steps_of_a_block(groups)
         for attempt in itertools.count(1):
-            answers = self._watched(groups[name], "block", steps=self.steps)
+            answers = self._watched(group, "block", steps=self.steps)
             losses = per_rank(answers, "losses")
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
@@ -386,9 +385,16 @@ class Comparison:
         if self._together:
             group.pause()
 
-    def steps_of_a_block(self, groups: dict[str, Group]) -> int:
-        """The number of steps of every timed block, from the reference backend where it runs."""
-        group = groups.get(self.config.reference) or next(iter(groups.values()))
+    def _find_steps(self, number: int, groups: dict[str, Group]) -> None:
+        """The number of steps of every timed block, once, from the reference backend where it runs."""
+        while not self.steps and groups:
+            name = self.config.reference if self.config.reference in groups else next(iter(groups))
+            with self._failing_into_row(name, number, groups):
+                self.steps = self.steps_of_a_block(groups[name])
+                self._rest(groups[name])
+
+    def steps_of_a_block(self, group: Group) -> int:
+        """How many of this group's steps fit into a timed block."""
         count = self.config.measure.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         seconds = min(

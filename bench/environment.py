@@ -35,7 +35,6 @@ PACKAGES = (
     "safetensors",
 )
 
-
 OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
 """Set by the harness to places inside its checkout."""
 

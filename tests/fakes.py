@@ -1,6 +1,6 @@
 """A clock, a training and a worker group that take no time, so that tests can expect exact numbers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,17 @@ slower}, `disturbed`: {(launch, nth block): share that others take}, and `fails`
 class FakeGroup:
     """Stands for bench.launch.group.Group: answers at once, from a script, with exact figures."""
 
-    def __init__(self, script: Script, spec: WorkerSpec, world_size: int, folder: Path) -> None:
+    def __init__(
+        self,
+        script: Script,
+        spec: WorkerSpec,
+        world_size: int,
+        folder: Path,
+        started: Sequence["FakeGroup"] = (),
+    ) -> None:
         self.script = script
+        self.started = started
+        self.awake = False
         self.spec = spec
         self.world_size = world_size
         self.launch = 0 if folder.parent.name == "parity" else int(folder.parent.name.split("-")[1])
@@ -103,6 +112,7 @@ class FakeGroup:
 
     def ask(self, action: str, **arguments: Any) -> None:
         self.asked = arguments
+        self.awake = True
         self.counts[action] = self.counts.get(action, 0) + 1
         if action == "build" and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
@@ -114,11 +124,14 @@ class FakeGroup:
         return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
 
     def request(self, action: str, watch: object = None, **arguments: Any) -> list[dict[str, Any]]:
+        others = [group for group in self.started if group is not self and not group.closed]
+        assert not any(group.awake for group in others), "while one is measured, the others sleep"
         self.ask(action, **arguments)
         return self.answers(action)
 
     def pause(self) -> None:
         assert not self.closed
+        self.awake = False
 
     def log_tail(self) -> str:
         return "the log's last line"
@@ -186,7 +199,7 @@ def starter(scripts: dict[str, Script], started: list[FakeGroup]) -> Callable[..
     """What a Comparison takes as `start_group`; every group that it starts is appended to `started`."""
 
     def start(spec: WorkerSpec, *, world_size: int, folder: Path, **_: Any) -> FakeGroup:
-        group = FakeGroup(scripts[spec.backend], spec, world_size, folder)
+        group = FakeGroup(scripts[spec.backend], spec, world_size, folder, started)
         started.append(group)
         return group
 

@@ -112,6 +112,15 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     ]
 
 
+def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(tmp_path: Path) -> None:
+    crash = ("crashed", "rank 0 ended", "")
+    # Blocks of pytorch in launch 1: two of the warm-up, one after the others' set-up, then two to find them.
+    run = Run(tmp_path, {"pytorch": {"fails": {("block", 1, 5): crash}}})
+    assert [row["backend"] for row in run.rows if row["status"] != "ok"] == ["pytorch"]
+    assert len(run.of("ortmodule")) == len(run.of("ortmodule_zero1")) == 6
+    assert {row["steps"] for row in run.of("ortmodule")} == {"4"}  # found on ortmodule: 2 s of 0.404 s
+
+
 def test_every_group_is_closed_whatever_happens(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     run = Run(tmp_path, {"pytorch": {"fails": {("build", 1, 1): crash, ("block", 2, 4): crash}}})
@@ -347,8 +356,4 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
     failures = coordinator.run(a_config(tmp_path), "m-cpux2")
     assert failures == ["m-cpux2: ortmodule, launch 2/2: timeout: too slow"]
     assert (tmp_path / "results" / "m-cpux2.csv").exists()
-    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [
-        ".md",
-        ".png",
-        ".svg",
-    ]
+    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [".md", ".svg"]

@@ -8,7 +8,7 @@ from bench.report import table
 
 
 def render(csv_path: Path, out_dir: Path) -> list[Path]:
-    """Write `<stem>.md`, `<stem>.svg` and `<stem>.png` for one results file; returns their paths.
+    """Write `<stem>.md` and `<stem>.svg` for one results file; returns their paths.
 
     The same file gives the same bytes.
 
@@ -18,8 +18,7 @@ def render(csv_path: Path, out_dir: Path) -> list[Path]:
     rows = results.read(csv_path)
     from bench.report import figure  # matplotlib: 1 s that tables and --help need not pay
 
-    page = out_dir / f"{csv_path.stem}.md"
-    pictures = [page.with_name(f"{csv_path.stem}.{kind}") for kind in ("svg", "png")]
-    figure.save(rows, *pictures)
-    write_atomically(page, table.markdown(rows, pictures[0].name))
-    return [page, *pictures]
+    page, picture = (out_dir / f"{csv_path.stem}.{kind}" for kind in ("md", "svg"))
+    figure.save(rows, picture)
+    write_atomically(page, table.markdown(rows, picture.name))
+    return [page, picture]

@@ -1,7 +1,6 @@
-"""The speed-up figure of one comparison, as vector and as pixels. The only user of matplotlib."""
+"""The speed-up figure of one comparison, as SVG. The only user of matplotlib."""
 
 import io
-import os
 import re
 import warnings
 from pathlib import Path
@@ -27,16 +26,13 @@ _CAPTION_CHARACTERS = 96
 _TITLE_CHARACTERS = 62
 
 
-def save(rows: pd.DataFrame, svg: Path, png: Path) -> None:
-    """Draw the comparison and write both files, atomically."""
+def save(rows: pd.DataFrame, path: Path) -> None:
+    """Draw the comparison and write the file, atomically."""
     with rc_context(style.RC), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
-        figure = draw(rows)
-        vector, pixels = io.StringIO(), io.BytesIO()
-        figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
-        figure.savefig(pixels, format="png", metadata={"Software": None})
-    write_atomically(svg, vector.getvalue())
-    _write_bytes(png, pixels.getvalue())
+        vector = io.StringIO()
+        draw(rows).savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+    write_atomically(path, vector.getvalue())
 
 
 def draw(rows: pd.DataFrame) -> Figure:
@@ -162,12 +158,3 @@ def _wrapped(words: str, width: int) -> str:
 
 def _lines(words: str) -> int:
     return words.count("\n") + 1
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -43,7 +43,6 @@ RC = {
     "hatch.linewidth": 0.5,
     "figure.facecolor": "white",  # opaque: also right on a dark page
     "savefig.facecolor": "white",
-    "savefig.dpi": 200,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "bench",  # the same input gives the same bytes
 }

@@ -214,8 +214,8 @@ def _launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[str, Any
             for _ in range(3):
                 bare.block(measure.warmup_steps)
             bare.pause()
-            if comparison.steps is None:
-                comparison.steps = comparison.steps_of_a_block({BACKEND: harness})
+            if not comparison.steps:
+                comparison.steps = comparison.steps_of_a_block(harness)
             steps = comparison.steps
             harness.pause()
 

@@ -11,7 +11,6 @@ PERIOD_SECONDS = 0.5
 LARGEST_SHARE = 0.005
 """Of a core, for looking; where NVML is slow or the GPUs are many, the sampler looks less often."""
 
-
 BUSY_PERCENT = 5.0
 BUSY_BYTES = 600 << 20
 """Utilisation and memory of a device above which somebody else seems to use it."""
