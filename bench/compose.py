@@ -28,7 +28,7 @@ def register() -> None:
         "gpu_ranks": lambda: max(1, machine.available_gpus()),
         "threads": lambda ranks: max(1, min(8, machine.available_cores() // max(1, int(ranks)))),
         "resident": lambda device: "one" if device == "cuda" else "all",
-        "block_seconds": lambda device, on_cpu: 2 if device == "cuda" else on_cpu,
+        "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
     }
     for name, resolver in resolvers.items():
