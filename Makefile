@@ -39,7 +39,7 @@ compare: setup ## working tree against the committed results, or BASE=a.csv NEW=
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
 
-selftest: setup ## A/A and A/B comparisons whose outcome is known, about 100 minutes; goes on where it was
+selftest: setup ## A/A and A/B comparisons whose outcome is known, about 90 minutes; goes on where it was
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
 
 coverage: setup ## simulated: how often does the 95 % interval contain the truth?

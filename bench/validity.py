@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.records import Block, WarmUp
 
 CPU_ALLOWANCE = 1.1
-"""DESIGN.md, "Fair share": CPU seconds over seconds x ranks x threads above which a block is unfair."""
+"""README, "Fair share": CPU seconds over seconds x ranks x threads above which a block is unfair."""
 
 FOREIGN_SHARE = 0.05
 """Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""

@@ -75,7 +75,7 @@ class Rank:
         }
 
     def block(self, steps: int) -> dict[str, Any]:
-        """Time `steps` optimizer steps as DESIGN's "timed block" says; nothing else is inside."""
+        """Time `steps` optimizer steps between two synchronisations; nothing else is inside."""
         training = self.training
         batches = list(training.steps(steps))
         losses = training.room_for_losses(steps)
