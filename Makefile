@@ -12,6 +12,12 @@ BASE :=
 NEW :=
 SETUP_ARGS :=
 
+# A Hydra override that is given to make itself would be ignored without a word.
+KNOWN := PYTHON MODEL GPUS ARGS BASE NEW SETUP_ARGS MAKEFLAGS
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+$(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
+	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))"))
+
 BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 

@@ -1,24 +1,33 @@
 """`python -m bench [overrides]` measures one comparison, or with --multirun each point of a sweep.
 
 Compose, load, check, run, exit: 0 if every launch was ok, 1 if some were not, 2 if the command line
-or the configuration is wrong, 130 after Ctrl-C. This is the one place that prints errors.
+or the configuration is wrong, 130 after Ctrl-C, 143 after SIGTERM. This is the one place that prints errors.
 """
 
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from bench.compose import check_overrides, load, register
-from bench.errors import UserError
-from bench.machine import available_cores, check_machine, check_packages
+from bench.errors import CannotKeep, UserError
+from bench.machine import (
+    available_cores,
+    check_folders,
+    check_machine,
+    check_memory,
+    check_packages,
+    memory_bytes,
+)
 from bench.naming import stem
 from bench.refusals import CONF, refusals
 from bench.telemetry.gpus import short_name, visible_gpus
@@ -32,16 +41,20 @@ def main() -> int:
     outcome = Outcome()
     overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
+    Terminated.catch()
     try:
         with refusals(overrides):
             check_overrides(overrides)
             for_each_point(outcome.measure)
     except UserError as error:
         outcome.refused.append(str(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         outcome.print()
-        print("interrupted.", file=sys.stderr)
-        return 130
+        print(
+            "interrupted; complete rounds are kept, and the same command with resume=true goes on.",
+            file=sys.stderr,
+        )
+        return 143 if isinstance(interruption, Terminated) else 130
     outcome.print()
     return outcome.status
 
@@ -60,16 +73,39 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
 
 def compare(cfg: DictConfig) -> list[str]:
     """Measure one comparison; a line for each of its launches that was not ok."""
-    overrides = list(HydraConfig.get().overrides.task)
+    given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+    assert isinstance(given, dict)
+    overrides = [str(override) for override in given["task"]]
     config = load(cfg)
     gpus = visible_gpus() if config.device.type == "cuda" else []
     check_machine(config, cores=available_cores(), gpus=len(gpus))
+    check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
+    check_folders(config)
     name = stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides)
 
     from bench.coordinator import run  # not for --help, which should take no time
 
     return run(config, name)
+
+
+class Terminated(KeyboardInterrupt):
+    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
+
+    @classmethod
+    def catch(cls) -> None:
+        """Turn these signals into this exception, but not for a process that was told to ignore them."""
+        caught = [
+            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
+        ]
+
+        def rise(_: int, __: object) -> NoReturn:
+            for number in caught:  # once is enough: what follows tidies up
+                signal.signal(number, signal.SIG_IGN)
+            raise cls
+
+        for number in caught:
+            signal.signal(number, rise)
 
 
 @dataclass
@@ -84,6 +120,8 @@ class Outcome:
         """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
         try:
             self.failed += compare(cfg)
+        except CannotKeep as error:
+            self.failed.append(str(error))
         except UserError as error:
             self.refused.append(str(error))
         except Exception as error:

@@ -236,11 +236,13 @@ def _committed() -> set[str]:
 def _git(*arguments: str) -> bytes:
     try:
         return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        raise UserError(f"git is not installed; install it, or {NAME_TWO}") from None
     except (OSError, subprocess.CalledProcessError):
-        raise UserError(
-            f"`git {' '.join(arguments)}` failed; run in a git checkout, or name two files: "
-            "python -m bench.compare BASE NEW"
-        ) from None
+        raise UserError(f"`git {' '.join(arguments)}` failed; run in a git checkout, or {NAME_TWO}") from None
+
+
+NAME_TWO = "name two files: python -m bench.compare BASE NEW"
 
 
 # The command

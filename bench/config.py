@@ -7,6 +7,7 @@ makes a `Config` out of a command line.
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,18 @@ DEVICES = ("cpu", "cuda")
 ALLOCATORS = ("tuned", "system")
 RESIDENTS = ("all", "one")
 
+NAME = re.compile(r"\w[\w@.+-]*")
+"""Of a backend."""
+
+MOST = {
+    "launches": 1000,
+    "most_launches": 1000,
+    "rounds": 10_000,
+    "warmup_steps": 10_000,
+    "parity_steps": 10_000,
+}
+"""Settings of `measure` above which a typing mistake is likelier than a wish."""
+
 
 def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
     """Raise UserError unless `value` is one of `known`."""
@@ -33,6 +46,12 @@ def at_least(key: str, value: float, least: float) -> None:
     """Raise UserError unless `value` >= `least`, and finite."""
     if not least <= value < math.inf:
         raise UserError(f"{key} must be at least {least}, not {value}.")
+
+
+def at_most(key: str, value: float, most: float, why: str) -> None:
+    """Raise UserError unless `value` <= `most`."""
+    if value > most:
+        raise UserError(f"{key} must be at most {most:,}, not {value:,}: {why}.")
 
 
 def above_zero(key: str, value: float) -> None:
@@ -135,7 +154,7 @@ class Measure:
     until: float | None  # half-width, such as 0.01: launches are added until every interval is as narrow
     most_launches: int  # the caps of `until`
     most_seconds: float  # of all launches, not counting parity
-    timeout_s: float  # the longest that a group may take for one thing it was asked
+    timeout_s: float  # the longest that one backend may take in one launch, everything together
 
     def __post_init__(self) -> None:
         one_of("measure.resident", self.resident, RESIDENTS)
@@ -147,10 +166,19 @@ class Measure:
         at_least("measure.most_launches", self.most_launches, 1)
         at_least("measure.timeout_s", self.timeout_s, 1)
         above_zero("measure.most_seconds", self.most_seconds)
+        for key, most in MOST.items():
+            at_most(f"measure.{key}", getattr(self, key), most, "nobody waits for so many")
         if self.until is not None:
             above_zero("measure.until", self.until)
         for key in ("block_seconds", "parity_tolerance", "margin"):
             above_zero(f"measure.{key}", getattr(self, key))
+        blocks = self.rounds * self.block_seconds
+        if blocks > self.timeout_s:
+            raise UserError(
+                f"measure.rounds={self.rounds} of measure.block_seconds={self.block_seconds:g} take longer "
+                f"than measure.timeout_s={self.timeout_s:g}, which ends a launch; "
+                f"set measure.timeout_s={2 * blocks:g}."
+            )
 
 
 @dataclass(kw_only=True)
@@ -161,12 +189,21 @@ class Device:
     world_size: int
     threads: int  # per rank
     allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
+    # of a backend's private memory on the host, shared equally by its ranks; none if null
+    memory_limit_gib: float | None = None
 
     def __post_init__(self) -> None:
         one_of("device.type", self.type, DEVICES)
         one_of("device.allocator", self.allocator, ALLOCATORS)
         at_least("device.world_size", self.world_size, 1)
         at_least("device.threads", self.threads, 1)
+        if self.memory_limit_gib is not None:
+            above_zero("device.memory_limit_gib", self.memory_limit_gib)
+            if self.type == "cuda":
+                raise UserError(
+                    "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses; "
+                    "leave it out."
+                )
 
 
 @dataclass(kw_only=True)
@@ -198,9 +235,14 @@ class Config:
     seed: int
     results_dir: str
     reports_dir: str
+    resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
         for name, backend in self.backends.items():
+            if not NAME.fullmatch(name):  # it becomes a folder's name
+                raise UserError(
+                    f"{name!r} cannot be a backend's name; use letters, digits, `_`, `-`, `@` and `.` within."
+                )
             one_of(f"backends.{name}.engine", backend.engine, ENGINES)
             one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
             one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
@@ -232,7 +274,7 @@ class Config:
 
 
 def measured(config: Config) -> dict[str, Any]:
-    """What the configuration says about the thing measured: all but where files go."""
+    """What the configuration says about the thing measured: all but where files go and come from."""
     plain = dataclasses.asdict(config)
-    del plain["results_dir"], plain["reports_dir"]
+    del plain["results_dir"], plain["reports_dir"], plain["resume"]
     return plain

@@ -4,6 +4,7 @@ Imports no torch; the worker groups do the work, one block at a time.
 """
 
 import dataclasses
+import fcntl
 import itertools
 import math
 import os
@@ -17,11 +18,11 @@ from rich.console import Console
 
 from bench import plan, report, results, stats, validity
 from bench.config import Config
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
-from bench.ledger import Ledger
+from bench.ledger import Ledger, keeping
 from bench.parity import Trajectory, check_parity
 from bench.progress import Bar
 from bench.records import PARITY_LAUNCH, Block, Phase, WarmUp
@@ -43,15 +44,38 @@ def run(config: Config, stem: str) -> list[str]:
         One line for each launch that was not ok.
     """
     console = Console(stderr=True)
-    comparison = Comparison(config, stem)
-    with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
-        comparison.measure(bar)
-    made = report.render(comparison.ledger.csv, Path(config.reports_dir))
+    with alone(Path(config.results_dir) / "runs" / stem, stem):
+        comparison = Comparison(config, stem)
+        with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
+            comparison.measure(bar)
+        with keeping(comparison.ledger.csv):
+            made = report.render(comparison.ledger.csv, Path(config.reports_dir))
     rows = results.read(comparison.ledger.csv)
     Console(width=TERMINAL_WIDTH).print(terminal(rows))
     for path in (comparison.ledger.csv, *made):
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return comparison.failures()
+
+
+@contextmanager
+def alone(folder: Path, stem: str) -> Iterator[None]:
+    """Make sure that nobody else measures the same comparison; the kernel ends this with the process.
+
+    Raises:
+        UserError: somebody does.
+    """
+    with ExitStack() as stack:
+        with keeping(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((folder / "lock").open("a"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{stem} is being measured by another process (it holds {lock.name}); "
+                "wait for it, or choose another results_dir."
+            ) from None
+        yield
 
 
 @contextmanager
@@ -86,10 +110,6 @@ class Comparison:
         self.config = config
         self.start_group = start_group
         self.clock = clock
-        self.names = [
-            config.reference,
-            *(name for name in config.backends if name != config.reference),
-        ]
         self.gpus = visible_gpus() if config.device.type == "cuda" else []
         self.cores = plan.core_shares(
             sorted(os.sched_getaffinity(0)),
@@ -98,66 +118,104 @@ class Comparison:
         )
         self.sampler = Sampler([Device(gpu.uuid) for gpu in self.gpus[: config.device.world_size]])
         self.ledger = Ledger(config, stem, self.gpus)
+        self.names = [
+            name
+            for name in sorted(config.backends, key=lambda name: name != config.reference)
+            if name not in self.ledger.kept.failed
+        ]
+        self.say: Callable[[str], None] = print
+        self.started = clock()
         self.initial_state = self.ledger.folder / "initial.safetensors"
-        self.steps = 0  # of a timed block, once found
+        self.steps = self.ledger.kept.steps  # of a timed block, once found
 
     # --- the whole of it ------------------------------------------------------------------------------
 
     def planned(self) -> dict[str, int]:
         """How many things of each kind will be done at least, for the progress bar."""
-        return {"parity": 1 if self._together else len(self.names)} | {
-            kind: count * self.config.measure.launches for kind, count in self._in_a_launch().items()
-        }
+        launches = self._missing(self.names)
+        parity = {"parity": (1 if self._together else len(self.names)) if launches else 0}
+        return parity | {kind: count * launches for kind, count in self._in_a_launch().items()}
 
     def measure(self, bar: Bar) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
+        self.say = bar.say
+        if self.config.resume:
+            bar.say(self._resumed())
+            if not self._missing(self.names) and not self._wants_another(bar, 0):
+                bar.say("nothing is missing")
+                self.ledger.write()
+                return
         names = self.check_parity(bar)
-        if not names:
-            return
         try:
-            self._run_launches(bar, names)
+            if names:
+                self._run_launches(bar, names)
         finally:
             self.initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
 
-    def _run_launches(self, bar: Bar, names: Sequence[str]) -> None:
-        """The launches that were asked for, and with `measure.until` more until that is reached."""
+    def _resumed(self) -> str:
+        """What is kept of an earlier run, in a sentence."""
+        kept = self.ledger.kept
+        if not kept.rows:
+            return f"nothing to go on from in {self.ledger.csv}: the comparison is measured from the start"
+        rounds = ", ".join(f"{count} of {name}" for name, count in kept.rounds.items())
+        what = f"going on with {self.ledger.csv}: rounds kept: {rounds or 'none'}"
+        if kept.dropped:
+            what += f"; {kept.dropped} rows of failed launches or without the reference are not"
+        if kept.failed:
+            what += f"; not tried again: {', '.join(sorted(kept.failed))}"
+        return what
+
+    def _missing(self, names: Sequence[str]) -> int:
+        """How many launches of these backends are still to be made of those that were asked for."""
+        if self.config.reference not in names:
+            return 0
         measure = self.config.measure
-        most = measure.launches if measure.until is None else max(measure.launches, measure.most_launches)
-        rounds = plan.launch_orders(names, launches=most, rounds=measure.rounds)
-        groups = plan.group_orders(names, most)
-        started = self.clock()
-        for number in range(1, most + 1):
-            if number > measure.launches:
-                if not self._wants_another(bar, names, self.clock() - started, number):
+        done = self.ledger.kept.fewest(names)
+        return plan.missing_launches(launches=measure.launches, rounds=measure.rounds, done=done)
+
+    def _run_launches(self, bar: Bar, names: Sequence[str]) -> None:
+        """The launches that are missing, and with `measure.until` more until that is reached."""
+        self.started = self.clock()
+        before, missing = self.ledger.kept.last_launch, self._missing(names)
+        for made in itertools.count():
+            if made >= missing:
+                if not self._wants_another(bar, made):
                     return
                 bar.expect(self._in_a_launch())
+            number, rounds = before + made + 1, self.config.measure.rounds
             if self._together:
-                self.run_launch(bar, number, names, rounds[number - 1])
+                orders = plan.round_orders(names, launch=number, rounds=rounds)
+                self.run_launch(bar, number, names, orders)
             else:
-                order = groups[number - 1]
+                order = plan.group_order(names, launch=number)
                 for name in order:
-                    self.run_launch(bar, number, [name], [order] * measure.rounds)
+                    self.run_launch(bar, number, [name], [order] * rounds)
 
-    def _wants_another(self, bar: Bar, names: Sequence[str], seconds: float, number: int) -> bool:
-        """Whether an interval is still wider than `measure.until` and the caps allow a further launch."""
+    def _wants_another(self, bar: Bar, made: int) -> bool:
+        """Whether, after `made` launches, an interval is still too wide and the caps allow one more."""
         measure = self.config.measure
-        if measure.until is None or len(names) < 2:
+        if measure.until is None or len(self.names) < 2:
             return False
         widest = stats.widest(self.ledger.rows())
         if widest is None:
             bar.say("no backend has a speed-up, so that measure.until has nothing to wait for")
             return False
+        launches = self.ledger.kept.launches + made
         if widest <= measure.until:
-            bar.say(f"every interval is within ± {measure.until:.1%} after {number - 1} launches")
+            bar.say(f"every interval is within ± {measure.until:.1%} after {launches} launches")
             return False
-        reached = f"± {widest:.1%}" if math.isfinite(widest) else "unknown"
-        if seconds * number / (number - 1) > measure.most_seconds:
-            bar.say(
-                f"the widest interval is {reached}, not ± {measure.until:.1%}: another launch would pass "
-                f"measure.most_seconds={measure.most_seconds:g}"
-            )
+        reached = (
+            f"the widest interval is ± {widest:.1%}" if math.isfinite(widest) else "no interval is known"
+        )
+        cap = ""
+        if launches >= max(measure.launches, measure.most_launches):
+            cap = f"measure.most_launches={measure.most_launches}"
+        elif made and (self.clock() - self.started) * (made + 1) / made > measure.most_seconds:
+            cap = f"measure.most_seconds={measure.most_seconds:g}"
+        if cap:
+            bar.say(f"{reached}, not ± {measure.until:.1%}: another launch would pass {cap}")
             return False
-        bar.say(f"the widest interval is {reached}, not yet ± {measure.until:.1%}: launch {number} follows")
+        bar.say(f"{reached}, not yet ± {measure.until:.1%}: launch {launches + 1} follows")
         return True
 
     def _in_a_launch(self) -> dict[str, int]:
@@ -176,19 +234,24 @@ class Comparison:
         return self.config.measure.resident == "all"
 
     def failures(self) -> list[str]:
-        """One line for each launch that was not ok, and for each backend that has too few valid blocks."""
+        """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
+        rows = self.ledger.rows()
+        failed = rows[rows["round"].isna()]
         lines = [
-            f"{self.ledger.stem}: {record.backend}, {self._launch_name(record.launch)}: "
-            f"{record.status}: {record.message}"
-            for record in self.ledger.records.values()
-            if record.status != "ok"
+            f"{self.ledger.stem}: {row.backend}, {self._launch_name(int(row.launch))}: "
+            f"{row.status}: {row.message}{self._where_to_look(row.backend, int(row.launch))}"
+            for row in failed.itertuples()
         ]
-        named = {record.backend for record in self.ledger.records.values() if record.status != "ok"}
         return lines + [
             f"{self.ledger.stem}: {one.backend}: {one.status}: {one.message}"
-            for one in stats.summarise(self.ledger.rows())
-            if one.status != "ok" and one.backend not in named
+            for one in stats.summarise(rows)
+            if one.status != "ok" and one.backend not in set(failed["backend"])
         ]
+
+    def _where_to_look(self, name: str, number: int) -> str:
+        """The log of a launch of this run."""
+        log = self.ledger.folder_of(name, number) / "log.txt"
+        return f" (log: {log})" if log.exists() else ""
 
     # --- parity ---------------------------------------------------------------------------------------
 
@@ -415,16 +478,11 @@ class Comparison:
             group = groups.pop(name, None) if groups is not None else None
             if group is not None:
                 group.close()
-            folder = self.ledger.folder_of(name, number)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
-            self.ledger.update(
-                name,
-                number,
-                status=failure.status,
-                message=failure.message,
-                log_tail=group.log_tail() if group is not None else "",
-            )
+            self.ledger.fail(name, number, failure, log_tail=group.log_tail() if group is not None else "")
+            self.say(f"{name}, {self._launch_name(number)}: {failure.status}: {failure.message}")
+            for line in last_lines(failure.details):
+                self.say(f"    | {line}")
+            self.ledger.write()
 
     def _start_all(
         self, names: Sequence[str], number: int, groups: dict[str, Group], stack: ExitStack
@@ -432,7 +490,10 @@ class Comparison:
         """Start the groups of `names` side by side; those whose ranks report are in `groups` then."""
         for name in names:
             with self._failing_into_row(name, number, groups):
-                groups[name] = stack.enter_context(self.start(name, number))
+                try:
+                    groups[name] = stack.enter_context(self.start(name, number))
+                except OSError as error:  # no process, no socket or no room for the temporary folder
+                    raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
         for name in list(groups):
             with self._failing_into_row(name, number, groups):
                 groups[name].connect()
@@ -456,7 +517,7 @@ class Comparison:
 
     def _spec(self, name: str, number: int) -> WorkerSpec:
         config, backend = self.config, self.config.backends[name]
-        parity = number == PARITY_LAUNCH
+        parity, limit = number == PARITY_LAUNCH, config.device.memory_limit_gib
         return WorkerSpec(
             backend=name,
             engine=backend.engine,
@@ -477,6 +538,7 @@ class Comparison:
             device_uuids=tuple(gpu.uuid for gpu in self.gpus),
             threads=config.device.threads,
             cores=tuple(self.cores),
+            memory_limit_bytes=None if limit is None else int(limit * 2**30 / config.device.world_size),
             initial_state=str(self.initial_state),
             saves_initial_state=parity and name == config.reference,
         )
@@ -490,6 +552,9 @@ class Comparison:
 MOST_WARMUP_BLOCKS = 6
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
 
+MOST_LINES, LONGEST_LINE = 6, 160
+"""Of a failure's traceback or log on the terminal; all of it lies in the run folder."""
+
 MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
 """What every rank's answer to `build`, `first_step` and `block` holds under the names of `Phase`."""
 
@@ -502,3 +567,9 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
     """A figure of every step, mean over the ranks."""
     return tuple(stats.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
+
+
+def last_lines(text: str) -> list[str]:
+    """The end of a traceback or a log, short enough for a terminal."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line[:LONGEST_LINE] for line in lines[-MOST_LINES:]]

@@ -14,8 +14,16 @@ STATUSES = (
 """Every status a launch can end in; anything but `ok` replaces the number in a table."""
 
 
+LONGEST = 300
+"""Characters of a launch's message; what is longer lies in its details."""
+
+
 class UserError(Exception):
     """Something the user can mend: its message is one sentence that holds the remedy."""
+
+
+class CannotKeep(UserError):
+    """The disk takes no more: the comparison ends as after a failed launch, not as a wrong command line."""
 
 
 class LaunchFailed(Exception):
@@ -32,5 +40,6 @@ class LaunchFailed(Exception):
             raise ValueError(f"{status!r} is not the status of a failed launch")
         super().__init__(message)
         self.status = status
-        self.message = " ".join(message.split())
+        line = " ".join(message.split())
+        self.message = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
         self.details = details

@@ -1,6 +1,8 @@
 """What a comparison has left behind so far: one record per backend and launch, and the CSV made of them."""
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,28 @@ import pandas as pd
 
 from bench import environment, results
 from bench.config import Config, measured
+from bench.errors import CannotKeep, LaunchFailed
 from bench.parity import Trajectory
 from bench.records import PARITY_LAUNCH, Record, Workload
+from bench.resume import Kept, kept
 from bench.telemetry.gpus import Gpu, short_name
+
+
+@contextmanager
+def keeping(csv: Path) -> Iterator[None]:
+    """A disk that takes no more ends the comparison, and nothing that it holds already.
+
+    Raises:
+        CannotKeep: instead of OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise CannotKeep(
+            f"{error.filename or csv} cannot be written ({reason}); make room, and go on with the same "
+            f"command and resume=true: {csv} keeps the rounds before."
+        ) from error
 
 
 class Ledger:
@@ -25,7 +46,11 @@ class Ledger:
     Attributes:
         folder: of the raw run: records, logs, specs.
         csv: the results file.
-        records: by launch and backend.
+        kept: what an earlier run has left there and this one goes on from.
+        records: of this run, by launch and backend.
+
+    Raises:
+        UserError: the comparison is to be resumed and its results file does not fit, or is damaged.
     """
 
     def __init__(self, config: Config, stem: str, gpus: list[Gpu]) -> None:
@@ -39,22 +64,47 @@ class Ledger:
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
         self.environment = environment.collect(config)
+        self.fingerprint = environment.fingerprint(self.environment)
+        self.config_hash = environment.digest(measured(config))
         self.commit = environment.git_commit()
+        self.kept = self._kept() if config.resume and self.csv.exists() else Kept()
 
     def update(self, name: str, number: int, **changes: Any) -> None:
         """Replace this backend's record of this launch, and keep it on disk."""
         record = self.records.get((number, name)) or self._opened(name, number)
         self.records[number, name] = dataclasses.replace(record, **changes)
-        self.records[number, name].save(self.folder_of(name, number) / "record.json")
+        with keeping(self.csv):
+            self.records[number, name].save(self.folder_of(name, number) / "record.json")
+
+    def fail(self, name: str, number: int, failure: LaunchFailed, log_tail: str) -> None:
+        """Put a failure on record, and its details beside it."""
+        folder = self.folder_of(name, number)
+        with keeping(self.csv):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
+        self.update(name, number, status=failure.status, message=failure.message, log_tail=log_tail)
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        if self.records:
-            results.write(self.csv, list(self.records.values()))
+        if self.records or self.kept.dropped:
+            with keeping(self.csv):
+                results.write_rows(self.csv, self._rows())
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""
-        return results.frame(self.records.values())
+        return results.frame_of_rows(self._rows())
+
+    def _rows(self) -> list[dict[Any, Any]]:
+        return [*self.kept.rows, *(row for record in self.records.values() for row in results.rows(record))]
+
+    def _kept(self) -> Kept:
+        return kept(
+            results.read(self.csv),
+            name=str(self.csv),
+            config_hash=self.config_hash,
+            environment=results.as_json(self.environment),
+            fingerprint=self.fingerprint,
+        )
 
     def folder_of(self, name: str, number: int) -> Path:
         """Where one group's spec, log and record lie."""
@@ -101,7 +151,7 @@ class Ledger:
             parity_gradient_norms=trajectory.gradient_norms if trajectory else (),
             loss_difference=self.loss_differences.get(name),
             config=measured(config),
-            config_hash=environment.digest(measured(config)),
+            config_hash=self.config_hash,
             environment=self.environment,
-            environment_hash=environment.fingerprint(self.environment),
+            environment_hash=self.fingerprint,
         )

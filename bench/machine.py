@@ -4,10 +4,18 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
+import tempfile
+from pathlib import Path
 
 from bench.config import Config
 from bench.errors import UserError
 from bench.telemetry.gpus import visible_gpus
+
+TOKEN_BYTES = 3 * 8
+"""Of a token on the host: its id, its place in the mask and its label, 64 bits each."""
+
+SCORE_BYTES = 4
+"""Of one token's score for one word of the vocabulary, in fp32."""
 
 
 def default_device() -> str:
@@ -47,6 +55,62 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
             f"device.world_size={ranks} and device.threads={threads} need {ranks * threads} cores, "
             f"but this process has {cores}; set {remedy}."
         )
+
+
+def check_memory(config: Config, *, host_bytes: int) -> None:
+    """Refuse a batch that cannot fit, whatever the model: its tokens alone, or one row of scores a token.
+
+    A lower bound of what training needs, so that whatever is refused would have failed.
+
+    Args:
+        config: of the comparison.
+        host_bytes: this machine's memory.
+
+    Raises:
+        UserError: with the keys to lower.
+    """
+    tokens = config.micro_batch * config.seq_len
+    needed = config.data.batches * tokens * TOKEN_BYTES
+    words = config.model.config.get("vocab_size")
+    if config.device.type == "cpu" and isinstance(words, int):
+        needed += tokens * words * SCORE_BYTES
+    needed *= config.device.world_size
+    if needed > host_bytes:
+        raise UserError(
+            f"micro_batch={config.micro_batch} of seq_len={config.seq_len} needs at least "
+            f"{needed / 2**30:,.0f} GiB on {_count(config.device.world_size, 'rank')}, but this machine has "
+            f"{host_bytes / 2**30:,.0f}; choose a smaller micro_batch, and grad_accum for the rest."
+        )
+
+
+def check_folders(config: Config) -> None:
+    """Refuse folders that cannot be written to, and weights that are not there, before any work starts.
+
+    Raises:
+        UserError: with the key to change.
+    """
+    for key in ("results_dir", "reports_dir"):
+        folder = Path(getattr(config, key))
+        there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+        try:
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise UserError(
+                f"{key}={folder} cannot be written to ({reason}); choose another folder."
+            ) from None
+    weights = config.model.pretrained
+    if weights is not None and weights.startswith(("/", "./", "../")) and not Path(weights).is_dir():
+        raise UserError(
+            f"model.pretrained={weights} is no folder; give one with config.json and model.safetensors "
+            "in it, or the id of a model on the hub."
+        )
+
+
+def memory_bytes() -> int:
+    """This machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_packages(config: Config) -> None:

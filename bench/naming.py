@@ -17,7 +17,7 @@ from bench.config import Config
 LONGEST = 100
 """Characters; a longer name is cut, and a hash of the whole takes the place of the rest."""
 
-UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir")
+UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir", "resume")
 """Overrides of what is not measured or stands in the name already; all of `measure` is so, too."""
 
 _DELETED = object()

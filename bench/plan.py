@@ -5,8 +5,8 @@ from collections.abc import Sequence
 Order = tuple[str, ...]
 
 
-def balanced_orders(names: Sequence[str], rounds: int) -> list[Order]:
-    """One order of the backends per round.
+def balanced_orders(names: Sequence[str]) -> list[Order]:
+    """Orders of the backends, one per round, over and over.
 
     Rows of a Williams design (Williams 1949): in every n successive rounds each backend stands in each
     place once, and in every n (n even) or 2n (n odd) each follows each other one equally often.
@@ -16,19 +16,24 @@ def balanced_orders(names: Sequence[str], rounds: int) -> list[Order]:
     square = [[(place + shift) % count for place in zigzag] for shift in range(count)]
     if count % 2:
         square += [row[::-1] for row in square]
-    return [tuple(names[place] for place in square[number % len(square)]) for number in range(rounds)]
+    return [tuple(names[place] for place in row) for row in square]
 
 
-def launch_orders(names: Sequence[str], *, launches: int, rounds: int) -> list[list[Order]]:
-    """For each launch the orders of its rounds; the design runs on from launch to launch."""
-    orders = balanced_orders(names, launches * rounds)
-    return [orders[start : start + rounds] for start in range(0, len(orders), rounds)]
+def round_orders(names: Sequence[str], *, launch: int, rounds: int) -> list[Order]:
+    """The orders of a launch's rounds; the design runs on from launch to launch, which count from 1."""
+    design = balanced_orders(names)
+    first = (launch - 1) * rounds
+    return [design[number % len(design)] for number in range(first, first + rounds)]
 
 
-def group_orders(names: Sequence[str], launches: int) -> list[Order]:
-    """For each launch the order in which its groups run when only one may be resident: there and back."""
-    forth = tuple(names)
-    return [forth if number % 2 == 0 else forth[::-1] for number in range(launches)]
+def group_order(names: Sequence[str], *, launch: int) -> Order:
+    """The order in which a launch's groups run when only one may be resident: there and back."""
+    return tuple(names) if launch % 2 else tuple(names)[::-1]
+
+
+def missing_launches(*, launches: int, rounds: int, done: int) -> int:
+    """How many launches of `rounds` rounds are still to be made, if `done` rounds have been."""
+    return max(0, -(-(launches * rounds - done) // rounds))
 
 
 def core_shares(cores: Sequence[int], *, world_size: int, threads: int) -> list[tuple[int, ...]]:

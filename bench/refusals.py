@@ -61,6 +61,8 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
     if isinstance(error, OSError) and error.filename:  # Hydra could not make its folder
         return f"{error.filename}: {error.strerror}; choose another results_dir."
     message = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, yaml.YAMLError):
+        return f"A configuration file is no YAML: {message}; mend it there."
     for pattern, sentence in _SENTENCES.items():
         if found := re.match(pattern, message):
             return sentence.format(*found.groups())
@@ -99,6 +101,10 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         return unknown_key(key, [str(name) for name in parent if name != "hydra"])
     if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", what):
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
+    if wrong := re.match(r"Value '(.*)' is not a valid bool", what):
+        return f"{key} must be true or false, not {wrong[1]}."
+    if wrong := re.match(r"Interpolation key '(.*)' not found", what):
+        return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
     if "is not Optional" in what:
         return f"{key} must have a value, not null."
     if key == "backends":

@@ -224,10 +224,13 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "optimizer_state_bytes": None,
         "loss_difference": None,
         "warm_up_settled": None,
-        "environment": json.dumps(
-            record.environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        ),
+        "environment": as_json(record.environment),
     }
+
+
+def as_json(environment: Mapping[str, Any]) -> str:
+    """The environment as the text of its cell."""
+    return json.dumps(environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
@@ -263,7 +266,12 @@ def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
     """What `read` would return for these records, without a file."""
-    return _typed(_cells(_text(row for record in records for row in rows(record)), ""), "")
+    return frame_of_rows(row for record in records for row in rows(record))
+
+
+def frame_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """What `read` would return after `write_rows`, without a file."""
+    return _typed(_cells(_text(rows), ""), "")
 
 
 def _text(rows: Iterable[Mapping[Any, Any]]) -> str:

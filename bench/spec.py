@@ -33,6 +33,7 @@ class WorkerSpec:
     device_uuids: tuple[str, ...]  # by local rank; empty on a CPU
     threads: int
     cores: tuple[tuple[int, ...], ...]  # by local rank
+    memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
 

@@ -5,6 +5,7 @@
 
 import gc
 import os
+import resource
 import sys
 import time
 import traceback
@@ -12,16 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.errors import LaunchFailed
+from bench.errors import LONGEST, LaunchFailed
 from bench.launch.agent import AGENT_VARIABLE
 from bench.launch.channel import Channel, Closed, connect
+from bench.launch.fate import last_error, tells_of_memory
+from bench.launch.importing import without_collections
 from bench.launch.lifeline import die_with
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
 from bench.telemetry.rank import RankMeter
-
-OUT_OF_MEMORY = ("can't allocate memory", "failed to allocate memory", "out of memory", "alloc_failed")
-"""How torch, ONNX Runtime, CUDA and cuBLAS say it, in lower case."""
 
 
 class Rank:
@@ -47,12 +47,13 @@ class Rank:
         self.meter.prepare(new_peak=False)
         self.meter.start()
         start = self.clock()
-        import torch.distributed
+        with without_collections():
+            import torch.distributed
 
-        from bench.training import Training
+            from bench.training import Training
 
-        torch.distributed.init_process_group("nccl" if self.spec.device == "cuda" else "gloo")
-        self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
+            torch.distributed.init_process_group("nccl" if self.spec.device == "cuda" else "gloo")
+            self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
         self.training.synchronize()
         self.training.barrier()
         seconds = self.clock() - start
@@ -124,10 +125,18 @@ class Rank:
             return error.status
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
             return "oom"
-        if any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
+        if tells_of_memory(str(error)):
             return "oom"
         training = getattr(self, "training", None)
         return (training and training.engine.status_of(error)) or "crashed"
+
+
+def in_a_line(error: Exception) -> str:
+    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
+    words = str(error)
+    if len(words) > LONGEST:
+        words = last_error(words) or words.strip().splitlines()[0]
+    return f"{type(error).__name__}: {words}"
 
 
 def serve(channel: Channel, rank: Rank) -> int:
@@ -147,9 +156,7 @@ def serve(channel: Channel, rank: Rank) -> int:
             answer = {
                 "error": {
                     "status": rank.status_of(error),
-                    "message": f"{type(error).__name__}: {error}"
-                    if not isinstance(error, LaunchFailed)
-                    else error.message,
+                    "message": error.message if isinstance(error, LaunchFailed) else in_a_line(error),
                     "details": traceback.format_exc(),
                 }
             }
@@ -167,6 +174,9 @@ def main() -> None:
     spec = WorkerSpec.load(Path(sys.argv[1]))
     local_rank = int(os.environ["LOCAL_RANK"])
     os.sched_setaffinity(0, spec.cores[local_rank])
+    if spec.memory_limit_bytes is not None:
+        # Private writable memory, unlike RLIMIT_AS, which counts mappings that nobody ever touches.
+        resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
     channel = connect({"rank": rank, "pid": os.getpid()})
     status = serve(channel, Rank(spec, rank=rank, local_rank=local_rank))

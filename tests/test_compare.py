@@ -256,6 +256,14 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
     assert "same" in line(output.out, "ortmodule")
 
 
+def test_without_git_two_files_have_to_be_named(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(checkout))
+    assert compare.main([]) == 2
+    assert "git is not installed; install it, or name two files" in capsys.readouterr().err
+
+
 def test_before_the_first_commit_everything_is_new_and_nothing_compared(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -407,7 +407,7 @@ REFUSED = [
     (["=3"], "=3 has no key; write key=value."),
     (["+seed=1"], "seed is set already; write seed=… without +."),
     (["seed=1,2"], "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
-    (["seed=${nothing}"], "seed: interpolation key 'nothing' not found."),
+    (["seed=${nothing}"], "seed refers to nothing, which is not a key of the configuration; write a value."),
     (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath: nowhere is not a folder."),
 ]
 
@@ -474,7 +474,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
             OWN_MODEL.replace("causal-lm", "poetry"),
             "model.task=poetry is not known; choose one of: masked-lm, causal-lm.",
         ),
-        (OWN_MODEL + "  - :", "mapping values are not allowed here"),
+        (OWN_MODEL + "  - :", "A configuration file is no YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )

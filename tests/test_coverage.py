@@ -44,7 +44,7 @@ def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
     random = np.random.default_rng(20261121)
     plain = simulate(noise, name, preset(name), None, 500, random)
     for share in (0.9, 0.7, 0.5):
-        assert covered(noise, name, share * plain.half_width, 1000) >= 0.93
+        assert covered(noise, name, share * plain.half_width, 500) >= 0.93
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,15 @@ def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
     assert found["variables"]["ORTMODULE_FALLBACK_POLICY"] == "FALLBACK_DISABLE"
 
 
+def test_without_git_the_commit_is_unknown_and_the_code_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = environment.code_hash()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environment.git_commit() == "unknown"
+    assert environment.code_hash() == code
+
+
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
     found = environment.collect(a_config(tmp_path))
     assert str(ROOT) not in str(found)

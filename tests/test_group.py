@@ -55,7 +55,7 @@ def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group)
     assert len(pids) == 3
     group.close()
     assert gone(pids, 1)
-    assert not Path(group.temporary.name).exists()
+    assert not group.scratch.path.exists()
 
 
 def test_a_paused_group_still_ends(group: Group) -> None:
@@ -68,25 +68,57 @@ def test_a_paused_group_still_ends(group: Group) -> None:
 
 def test_a_killed_rank_is_named(group: Group) -> None:
     group.connect()
-    os.kill(group.sessions[0], signal.SIGKILL)
-    with pytest.raises(LaunchFailed, match=r"rank \d ended without a word during build") as caught:
+    os.kill(group.pids[1], signal.SIGKILL)
+    with pytest.raises(LaunchFailed, match=r"^rank 1 was killed by SIGKILL during build$") as caught:
         group.request("build")
     assert caught.value.status == "crashed"
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_that_is_ended_takes_its_ranks_with_it_and_is_named(
+    group: Group, number: signal.Signals
+) -> None:
+    group.connect()
+    pids = descendants(group.agent.pid)
+    group.agent.send_signal(number)
+    with pytest.raises(LaunchFailed, match=rf"^torchrun was killed by {number.name} during build$"):
+        group.request("build")
+    assert gone(pids)
+
+
+def test_what_a_rank_tells_comes_before_that_torchrun_ends_the_others(group: Group) -> None:
+    group.connect()
+    group.request("build")
+    # Only rank 0 fails; rank 1 waits for it in the first step, until torchrun notices.
+    group.channels[0].send({"do": "no_such_request"})
+    group.channels[1].send({"do": "first_step"})
+    with pytest.raises(LaunchFailed, match=r"^AttributeError: .*no_such_request"):
+        group.answers("first_step")
+
+
 def test_a_rank_that_does_not_answer_runs_into_the_time_limit(group: Group) -> None:
     group.connect()
-    group.timeout_s = 1
+    group.seconds_left = 1
     group.ask("build")
-    group.pause()
-    with pytest.raises(LaunchFailed, match=r"build took longer than measure.timeout_s=1 seconds") as caught:
+    os.kill(group.pids[1], signal.SIGSTOP)
+    words = "measure.timeout_s=60 seconds in all; rank 0 .*, rank 1 is stopped"
+    with pytest.raises(LaunchFailed, match=words) as caught:
         group.answers("build")
     assert caught.value.status == "timeout"
 
 
+def test_the_time_limit_is_for_all_that_is_asked_of_a_group(group: Group) -> None:
+    group.connect()
+    group.request("build")
+    used = group.timeout_s - group.seconds_left
+    assert used > 1  # torch alone takes as long to import
+    group.request("first_step")
+    assert group.timeout_s - group.seconds_left > used
+
+
 def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
     group.agent.kill()
-    with pytest.raises(LaunchFailed, match="ended during start") as caught:
+    with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during start$") as caught:
         group.connect()
     assert caught.value.status == "crashed"
 
@@ -97,7 +129,7 @@ def test_a_stranger_without_the_secret_is_turned_away(group: Group, monkeypatch:
     connect({"rank": 0, "pid": os.getpid()})
     group.connect()
     assert sorted(group.channels) == [0, 1]
-    assert os.getpid() not in group.sessions
+    assert os.getpid() not in group.pids.values()
 
 
 def test_when_the_coordinator_is_killed_agent_and_ranks_end_by_themselves(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from bench.config import Config
 from bench.errors import UserError
 from bench.refusals import CONF
 
+INTERRUPTED = "interrupted; complete rounds are kept, and the same command with resume=true goes on.\n"
+
 Behaviour = Callable[[Config], list[str]]
 Run = Callable[..., int]
 
@@ -193,7 +195,7 @@ def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
 
     coordinator.behaviour = interrupted
     assert run("--multirun", "seed=1,2,3") == 130
-    assert capfd.readouterr() == ("", "trouble 1\ninterrupted.\n")
+    assert capfd.readouterr() == ("", "trouble 1\n" + INTERRUPTED)
     assert len(coordinator.stems) == 2
 
 

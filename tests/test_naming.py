@@ -38,6 +38,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
         "measure={rounds: 20, launches: 1}",
         "++measure.margin=0.1",
         "results_dir=elsewhere",
+        "resume=true",
         "reports_dir=elsewhere",
         "hydra.run.dir=elsewhere",
         "hydra/job_logging=stdout",

@@ -12,7 +12,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: int) -> None:
-    orders = plan.balanced_orders(NAMES[:count], 4 * count)
+    orders = plan.round_orders(NAMES[:count], launch=1, rounds=4 * count)
     for start in range(0, 4 * count, count):
         for place in range(count):
             stood = [order[place] for order in orders[start : start + count]]
@@ -21,27 +21,33 @@ def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: in
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_each_backend_follows_each_other_equally_often(count: int) -> None:
-    orders = plan.balanced_orders(NAMES[:count], 2 * count)
+    orders = plan.round_orders(NAMES[:count], launch=1, rounds=2 * count)
     follows = Counter(pair for order in orders for pair in pairwise(order))
     assert len(follows) == count * (count - 1)
     assert set(follows.values()) == {2}
 
 
 def test_one_backend_alone_has_one_order() -> None:
-    assert plan.balanced_orders(["a"], 3) == [("a",)] * 3
+    assert plan.round_orders(["a"], launch=2, rounds=3) == [("a",)] * 3
 
 
 def test_the_design_runs_on_from_launch_to_launch() -> None:
-    launches = plan.launch_orders(["a", "b", "c"], launches=3, rounds=5)
+    launches = [plan.round_orders(["a", "b", "c"], launch=launch, rounds=5) for launch in (1, 2, 3)]
     assert [len(launch) for launch in launches] == [5, 5, 5]
     orders = [order for launch in launches for order in launch]
-    assert orders == plan.balanced_orders(["a", "b", "c"], 15)
+    assert orders == plan.round_orders(["a", "b", "c"], launch=1, rounds=15)
     places = Counter((place, name) for order in orders for place, name in enumerate(order))
     assert set(places.values()) == {5}
 
 
 def test_with_one_resident_group_the_order_of_the_groups_alternates() -> None:
-    assert plan.group_orders(["a", "b"], 3) == [("a", "b"), ("b", "a"), ("a", "b")]
+    orders = [plan.group_order(["a", "b"], launch=launch) for launch in (1, 2, 3)]
+    assert orders == [("a", "b"), ("b", "a"), ("a", "b")]
+
+
+@pytest.mark.parametrize(("done", "missing"), [(0, 3), (8, 2), (10, 2), (23, 1), (24, 0), (30, 0)])
+def test_what_is_missing_is_made_in_whole_launches(done: int, missing: int) -> None:
+    assert plan.missing_launches(launches=3, rounds=8, done=done) == missing
 
 
 def test_ranks_get_neighbouring_cores_of_their_own() -> None:

@@ -56,6 +56,7 @@ def a_spec() -> WorkerSpec:
         device_uuids=(),
         threads=1,
         cores=((0,),),
+        memory_limit_bytes=None,
         initial_state="state",
         saves_initial_state=False,
     )

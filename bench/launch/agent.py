@@ -3,25 +3,41 @@
 `python -m bench.launch.agent COORDINATOR_PID TORCHRUN_ARGUMENTS…`
 """
 
+import json
 import os
+import signal
 import sys
 
+from bench.launch.importing import without_collections
 from bench.launch.lifeline import die_with
 
 AGENT_VARIABLE = "BENCH_AGENT_PID"
 """Environment variable that tells the workers which process must be their parent."""
 
 
+EXITS_VARIABLE = "BENCH_EXITS"
+"""Environment variable that tells the agent the pipe for its last words."""
+
+
 def main() -> None:
-    """Run torchrun with the remaining arguments."""
+    """Run torchrun with the remaining arguments; ranks that failed by themselves go down the pipe."""
     die_with(int(sys.argv[1]))
     os.environ[AGENT_VARIABLE] = str(os.getpid())
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.run import main as torchrun
+    exits = int(os.environ.pop(EXITS_VARIABLE))
+    os.set_inheritable(exits, False)
+    with without_collections():
+        from torch.distributed.elastic.multiprocessing.api import SignalException
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+        from torch.distributed.run import main as torchrun
 
     try:
         torchrun(sys.argv[2:])
-    except SignalException:  # the coordinator's way to end a group: no cause for a traceback in the log
+    except SignalException as caught:  # the coordinator's way to end a group: no cause for a traceback
+        signal.signal(caught.sigval, signal.SIG_DFL)
+        os.kill(os.getpid(), caught.sigval)
+    except ChildFailedError as error:
+        statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        os.write(exits, json.dumps(statuses).encode())
         sys.exit(1)
 
 

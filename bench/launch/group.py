@@ -1,19 +1,22 @@
 """One worker group: the processes of one backend in one launch, from start to end."""
 
+import json
 import os
 import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.errors import LaunchFailed
+from bench.launch import fate
+from bench.launch.agent import EXITS_VARIABLE
 from bench.launch.channel import Channel, Closed, Listener, Message
+from bench.launch.scratch import Scratch
 from bench.spec import WorkerSpec
 
 MONITOR_SECONDS = 2
@@ -26,6 +29,9 @@ AGENT_SECONDS = 10
 """How long an agent may take to tidy up before it is killed."""
 
 LOG_TAIL_BYTES = 4000
+
+SECONDS_FOR_THE_CAUSE = 1.0
+"""After one rank's trouble, how long the others may take to tell theirs, which may be the cause of it."""
 
 
 class Watch(Protocol):
@@ -46,7 +52,7 @@ class Group:
         world_size: number of ranks.
         folder: where the spec and the log go.
         variables: the workers' environment variables.
-        timeout_s: the longest that anything asked of the group may take.
+        timeout_s: the longest that all that is asked of the group may take together.
     """
 
     def __init__(
@@ -60,23 +66,46 @@ class Group:
     ) -> None:
         self.world_size = world_size
         self.timeout_s = timeout_s
+        self.seconds_left = timeout_s
         self.listener = Listener()
         self.channels: dict[int, Channel] = {}
-        self.sessions: list[int] = []
+        self.pids: dict[int, int] = {}  # by rank; torch elastic makes each the leader of its own session
+        self._oom_kills = fate.oom_kills()
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log.txt"
         spec.save(folder / "spec.json")
-        # Frameworks leave files there that nobody removes when a process is killed.
-        self.temporary = tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)
+        with ExitStack() as undo:  # what a failing start has opened so far
+            undo.callback(self.listener.close)
+            # Frameworks leave files there that nobody removes when a process is killed.
+            self.scratch = Scratch()
+            undo.callback(self.scratch.remove)
+            self._exits, last_words = os.pipe()
+            os.set_blocking(self._exits, False)
+            undo.callback(os.close, self._exits)
+            try:
+                self.agent = self._start_agent(folder, variables, last_words)
+            finally:
+                os.close(last_words)
+            undo.pop_all()
+
+    def _start_agent(
+        self, folder: Path, variables: Mapping[str, str], last_words: int
+    ) -> "subprocess.Popen[bytes]":
         with self.log.open("wb") as log:
-            self.agent = subprocess.Popen(
+            return subprocess.Popen(
                 [
                     *(sys.executable, "-m", "bench.launch.agent", str(os.getpid())),
-                    *("--standalone", f"--nproc-per-node={world_size}"),
+                    *("--standalone", f"--nproc-per-node={self.world_size}"),
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),
                 ],
-                env={**variables, **self.listener.variables(), "TMPDIR": self.temporary.name},
+                env={
+                    **variables,
+                    **self.listener.variables(),
+                    "TMPDIR": str(self.scratch.path),
+                    EXITS_VARIABLE: str(last_words),
+                },
+                pass_fds=(last_words,),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -95,15 +124,14 @@ class Group:
         Raises:
             LaunchFailed: they did not come.
         """
-        deadline = time.monotonic() + self.timeout_s
-        with selectors.DefaultSelector() as selector:
+        with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             while len(self.channels) < self.world_size:
                 for _ in self._wait(selector, deadline, "start"):
                     if accepted := self.listener.accept():
                         channel, greeting = accepted
                         self.channels[greeting["rank"]] = channel
-                        self.sessions.append(greeting["pid"])
+                        self.pids[greeting["rank"]] = greeting["pid"]
 
     def request(self, action: str, watch: Watch | None = None, **arguments: Any) -> list[Message]:
         """Ask every rank for the same; their answers in the order of the ranks.
@@ -121,28 +149,37 @@ class Group:
             try:
                 channel.send({"do": action, **arguments})
             except Closed:
-                raise self._ended(rank, action) from None
+                raise self._cause({rank: None}, action) from None
 
     def answers(self, action: str, watch: Watch | None = None) -> list[Message]:
         """Wait for every rank's answer to `ask`, and meanwhile let `watch` do what it has to."""
         answers: dict[int, Message] = {}
-        with selectors.DefaultSelector() as selector:
+        troubles: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
+        told_by: float | None = None  # when the last trouble must have been told, from the first one on
+        with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             for rank, channel in self.channels.items():
                 selector.register(channel, selectors.EVENT_READ, rank)
-            deadline = time.monotonic() + self.timeout_s
-            while len(answers) < self.world_size:
-                for key, _ in self._wait(selector, deadline, action, watch):
+            while selector.get_map():
+                if told_by is None:
+                    ready = self._wait(selector, deadline, action, watch)
+                elif not (ready := selector.select(max(0.0, told_by - time.monotonic()))):
+                    break
+                for key, _ in ready:
                     rank = key.data
                     try:
                         message = self.channels[rank].receive_part()
                     except Closed:
-                        raise self._ended(rank, action) from None
+                        message, troubles[rank] = {}, None
                     if message is None:
                         continue
-                    if error := message.get("error"):
-                        raise LaunchFailed(error["status"], error["message"], error["details"])
-                    answers[rank] = message
                     selector.unregister(key.fileobj)
+                    if error := message.get("error"):
+                        troubles[rank] = LaunchFailed(error["status"], error["message"], error["details"])
+                    answers[rank] = message
+                if troubles and told_by is None:
+                    told_by = time.monotonic() + SECONDS_FOR_THE_CAUSE
+        if troubles:
+            raise self._cause(troubles, action)
         return [answers[rank] for rank in range(self.world_size)]
 
     def pause(self) -> None:
@@ -181,7 +218,7 @@ class Group:
             channel.close()
         self.listener.close()
         self._signal_ranks(signal.SIGKILL)
-        self.sessions.clear()  # closed twice, it must not reach processes that got these numbers since
+        self.pids.clear()  # closed twice, it must not reach processes that got these numbers since
         # The agent reaps its workers before it goes; killed, it would leave them to init as zombies.
         self.agent.terminate()
         try:
@@ -189,7 +226,19 @@ class Group:
         except subprocess.TimeoutExpired:
             self.agent.kill()
             self.agent.wait()
-        self.temporary.cleanup()
+        if self._exits >= 0:
+            os.close(self._exits)
+            self._exits = -1
+        self.scratch.remove()
+
+    @contextmanager
+    def _within_the_limit(self) -> Iterator[float]:
+        """The moment at which the launch's time is over; what is done until then is taken off it."""
+        start = time.monotonic()
+        try:
+            yield start + self.seconds_left
+        finally:
+            self.seconds_left -= time.monotonic() - start
 
     def _wait(
         self, selector: selectors.BaseSelector, deadline: float, action: str, watch: Watch | None = None
@@ -202,21 +251,43 @@ class Group:
         if ready:
             return ready
         if self.agent.poll() is not None:
-            raise LaunchFailed(
-                "crashed",
-                f"the worker group ended during {action} with status {self.agent.returncode}",
-            )
+            raise self._cause(dict.fromkeys(self.pids), action)
         if time.monotonic() >= deadline:
             raise LaunchFailed(
                 "timeout",
-                f"{action} took longer than measure.timeout_s={self.timeout_s:g} seconds",
+                f"{action}: this launch took longer than measure.timeout_s={self.timeout_s:g} seconds in all"
+                + (f"; {fate.states(self.pids)}" if self.pids else ""),
             )
         return []
 
-    def _ended(self, rank: int, action: str) -> LaunchFailed:
-        return LaunchFailed("crashed", f"rank {rank} ended without a word during {action}")
+    def _cause(self, troubles: Mapping[int, LaunchFailed | None], action: str) -> LaunchFailed:
+        """The trouble that explains the others'; None: the rank ended without a word."""
+        told = [trouble for trouble in troubles.values() if trouble is not None]
+        particular = [trouble for trouble in told if trouble.status != "crashed"]
+        if particular or (told and len(told) == len(troubles)):
+            return (particular or told)[0]
+        self._signal_ranks(signal.SIGCONT)  # a stopped rank would not follow the agent's request to end
+        with suppress(subprocess.TimeoutExpired):
+            self.agent.wait(AGENT_SECONDS)
+        return fate.explain(
+            action,
+            told=told,
+            silent=[rank for rank, trouble in troubles.items() if trouble is None],
+            exits=self._exits_of_ranks(),
+            agent=self.agent.returncode,
+            log=self.log_tail(),
+            oom_killer=self._oom_kills != fate.oom_kills(),
+        )
+
+    def _exits_of_ranks(self) -> dict[int, int]:
+        """The exit status of each rank that failed by itself, if the agent could still tell."""
+        try:
+            words = os.read(self._exits, 1 << 16)
+        except BlockingIOError:  # it still runs
+            return {}
+        return {int(rank): status for rank, status in json.loads(words or b"{}").items()}
 
     def _signal_ranks(self, number: signal.Signals) -> None:
-        for session in self.sessions:  # torch elastic makes each worker the leader of its own session
+        for session in self.pids.values():
             with suppress(ProcessLookupError):
                 os.killpg(session, number)

@@ -1,11 +1,14 @@
 """Building the model: from its published configuration, or from pretrained weights where they can be had."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 
 from bench.config import Model
 from bench.errors import LaunchFailed
@@ -24,13 +27,14 @@ def build(model: Model, *, attention: str, dropout: bool) -> torch.nn.Module:
         LaunchFailed: the pretrained weights cannot be had.
     """
     head = getattr(transformers, HEADS[model.task])
-    settings = configuration(model)
-    if not dropout:
-        switch_off_dropout(settings)
-    if model.pretrained is None:
-        built = head.from_config(settings, attn_implementation=attention)
-    else:
-        built = _pretrained(head, model.pretrained, settings, attention)
+    with _naming_what_cannot_be_read(model.pretrained):
+        settings = configuration(model)
+        if not dropout:
+            switch_off_dropout(settings)
+        if model.pretrained is None:
+            built = head.from_config(settings, attn_implementation=attention)
+        else:
+            built = _pretrained(head, model.pretrained, settings, attention)
     if not dropout:
         _assert_no_dropout(built)
     return built.train()
@@ -39,7 +43,11 @@ def build(model: Model, *, attention: str, dropout: bool) -> torch.nn.Module:
 def configuration(model: Model) -> Any:
     """The transformers configuration; `use_cache` is off, since training has no use for it."""
     if model.pretrained is not None:
-        return transformers.AutoConfig.from_pretrained(model.pretrained, **model.config)
+        settings = transformers.AutoConfig.from_pretrained(
+            model.pretrained, trust_remote_code=False, **model.config
+        )
+        settings.use_cache = False
+        return settings
     settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
     settings.use_cache = False
     return settings
@@ -64,17 +72,24 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
 
 
 def _pretrained(head: Any, where: str, settings: Any, attention: str) -> torch.nn.Module:
-    settings.use_cache = False
+    return head.from_pretrained(
+        where,
+        config=settings,
+        attn_implementation=attention,
+        torch_dtype=torch.float32,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+
+
+@contextmanager
+def _naming_what_cannot_be_read(where: str | None) -> Iterator[None]:
+    """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
     try:
-        return head.from_pretrained(
-            where,
-            config=settings,
-            attn_implementation=attention,
-            torch_dtype=torch.float32,
-            trust_remote_code=False,
-            use_safetensors=True,
-        )
-    except OSError as error:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        if where is None:
+            raise
         kind = "folder" if Path(where).exists() else "hub id"
         raise LaunchFailed("crashed", f"model.pretrained={where} ({kind}): {error}") from error
 

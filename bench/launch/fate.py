@@ -1,0 +1,140 @@
+"""What became of a process that is gone, or does not answer: from its exit status, its log, the kernel."""
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.errors import LaunchFailed
+
+VMSTAT = Path("/proc/vmstat")
+CGROUP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+
+OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to allocate memory",
+    "out of memory",
+    "alloc_failed",
+    "bad_alloc",
+    "memoryerror",
+    "failed to map segment from shared object",  # the dynamic loader under a memory limit
+    "can't start new thread",  # no memory for its stack
+    "resource temporarily unavailable",  # likewise, in C++
+)
+"""How torch, ONNX Runtime, Python, CUDA, cuBLAS, C++ and the loader say it, in lower case."""
+
+STATES = {
+    "R": "computes",
+    "S": "sleeps",
+    "D": "waits for a disk",
+    "T": "is stopped (SIGSTOP)",
+    "t": "is stopped by a debugger",
+    "Z": "has ended",
+    "X": "has ended",
+}
+"""The kernel's letters for a process' state (Linux, proc(5))."""
+
+
+def tells_of_memory(text: str) -> bool:
+    """Whether an error's words, or a log's, say that there was not enough memory."""
+    lower = text.lower()
+    return any(sign in lower for sign in OUT_OF_MEMORY)
+
+
+def last_error(log: str) -> str:
+    """The last line of a log that reads like Python's or C++'s last line about an error."""
+    lines = [line.strip() for line in log.splitlines() if _ERROR.match(line.strip())]
+    return lines[-1] if lines else ""
+
+
+_ERROR = re.compile(r"(?:[\w.]+(?:Error|Exception)\b|what\(\)|Fatal Python error):? ?")
+
+
+def in_words(exit_status: int) -> str:
+    """An exit status as `subprocess` gives it: below 0 the signal that killed the process, 0 unknown."""
+    if exit_status == 0:
+        return "ended without a word"
+    if exit_status > 0:
+        return f"ended with status {exit_status}"
+    try:
+        return f"was killed by {signal.Signals(-exit_status).name}"
+    except ValueError:
+        return f"was killed by signal {-exit_status}"
+
+
+def explain(
+    action: str,
+    *,
+    told: Sequence[LaunchFailed],
+    silent: Sequence[int],
+    exits: Mapping[int, int],
+    agent: int | None,
+    log: str,
+    oom_killer: bool,
+) -> LaunchFailed:
+    """What became of a group in which a rank ended without a word.
+
+    Args:
+        action: what the group had been asked for.
+        told: what other ranks told; where one was killed, they only say that they lost it.
+        silent: the ranks that have closed their connection.
+        exits: by rank, the exit status of those that failed by themselves, as far as torchrun tells.
+        agent: torchrun's own exit status; None if it still runs.
+        log: the end of the group's log.
+        oom_killer: whether the kernel has killed a process of ours for want of memory meanwhile.
+    """
+    killed = [rank for rank, status in exits.items() if status < 0]
+    if not exits and agent is not None and agent != 0:
+        who, status = "torchrun", agent
+    elif killed or not told:
+        rank = min(killed or exits or silent or [0])
+        who, status = f"rank {rank}", exits.get(rank, 0)
+    else:  # the others were ended by torchrun, because of the one that told
+        return told[0]
+    what = f"{who} {in_words(status)} during {action}"
+    if -status in (signal.SIGKILL, signal.SIGTERM):  # from outside: the log tells only of the consequences
+        if oom_killer and -status == signal.SIGKILL:
+            return LaunchFailed(
+                "oom", f"{what}: memory was used up and the kernel chose it (OOM killer)", log
+            )
+        return LaunchFailed("crashed", what, log)
+    why = last_error(log)
+    return LaunchFailed("oom" if tells_of_memory(log) else "crashed", f"{what}: {why}" if why else what, log)
+
+
+def oom_kills() -> int | None:
+    """How many processes the kernel has killed so far for want of memory; None if untold.
+
+    Those of this control group where the kernel counts them apart, else those of the whole machine.
+    """
+    try:
+        own = next(line[4:] for line in CGROUP.read_text().splitlines() if line.startswith("0::/"))
+        return _oom_kills(CGROUPS / own / "memory.events")
+    except (OSError, StopIteration):
+        pass
+    try:
+        return _oom_kills(VMSTAT)
+    except (OSError, StopIteration):
+        return None
+
+
+def _oom_kills(path: Path) -> int:
+    return next(
+        int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("oom_kill ")
+    )
+
+
+def state(pid: int) -> str:
+    """What a process does at this moment."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "has ended"
+    return STATES.get(letter, "sleeps")
+
+
+def states(pids: Mapping[int, int]) -> str:
+    """What the ranks of this mapping to process ids do: `rank 0 sleeps, rank 1 is stopped (SIGSTOP)`."""
+    return ", ".join(f"rank {rank} {state(pid)}" for rank, pid in sorted(pids.items()))

@@ -1,0 +1,48 @@
+"""Temporary folders that nobody has to tidy up after: a killed owner's are removed by the next one."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+PREFIX = "bench-"
+LOCK = "owner.lock"
+
+
+class Scratch:
+    """A temporary folder, its owner's until `remove`; whoever is killed leaves it to the next `Scratch`.
+
+    The owner holds a file lock in it, which the kernel gives up with the process, across containers, too.
+    """
+
+    def __init__(self) -> None:
+        _remove_stale(Path(tempfile.gettempdir()))
+        self._lock = -1
+        while self._lock < 0:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if os.fstat(self._lock).st_nlink == 0:  # somebody tidied up before we had the lock
+                os.close(self._lock)
+                self._lock = -1
+
+    def remove(self) -> None:
+        """Remove the folder and all that is in it; twice is as good as once."""
+        if self._lock < 0:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = -1
+
+
+def _remove_stale(folder: Path) -> None:
+    for lock in folder.glob(f"{PREFIX}*/{LOCK}"):
+        with suppress(OSError):  # somebody else's, or gone by now
+            held = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(held)

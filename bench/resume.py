@@ -1,0 +1,86 @@
+"""What of an interrupted comparison can be kept: pure functions of its results file.
+
+Nothing is matched by a name alone: the rows must have the hashes of the configuration and of the environment
+that are wanted now. A block counts if the reference was measured in the same round; how much is missing is
+counted for each backend.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from bench.errors import UserError
+from bench.stats import MOST_DIFFERENCES, environment_differences
+
+FINAL = ("unsupported", "fallback", "diverged")
+"""Failures that would come again: such a backend keeps its row and is not tried again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What an earlier run leaves to this one.
+
+    Attributes:
+        rows: as `results.write_rows` takes them: measured blocks, and the failures that are final.
+        rounds: how many rounds of each backend, of all launches together.
+        launches: the launches they belong to.
+        last_launch: the highest launch number so far; new ones count on from it.
+        steps: of a timed block; 0 if there is none yet.
+        failed: the backends whose failure is final.
+        dropped: how many rows are left out: launches that will be tried again, blocks without a partner.
+    """
+
+    rows: list[dict[Any, Any]] = field(default_factory=list)
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    launches: int = 0
+    last_launch: int = 0
+    steps: int = 0
+    failed: frozenset[str] = frozenset()
+    dropped: int = 0
+
+    def fewest(self, backends: Iterable[str]) -> int:
+        """The rounds of the one of `backends` that has fewest."""
+        return min((self.rounds.get(name, 0) for name in backends), default=0)
+
+
+def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, fingerprint: str) -> Kept:
+    """Choose the rows that a comparison can go on from.
+
+    Args:
+        table: the results file, as `results.read` returns it.
+        name: of the file, for messages.
+        config_hash: of the comparison's configuration.
+        environment: the present one, as JSON text.
+        fingerprint: its hash.
+
+    Raises:
+        UserError: the file was measured with another configuration or in another environment.
+    """
+    remedy = "measure it anew without resume=true, which replaces the file"
+    if set(table["config_hash"]) != {config_hash}:
+        raise UserError(
+            f"{name} was measured with another configuration; give the same overrides, or {remedy}."
+        )
+    if set(table["environment_hash"]) != {fingerprint}:
+        found = environment_differences(str(table["environment"].iloc[-1]), environment)
+        shown = "; ".join(found[:MOST_DIFFERENCES]) or "environment_hash"
+        raise UserError(f"{name} was measured in another environment ({shown}); {remedy}.")
+    reference = table["reference"].iloc[0]
+    measured = table["round"].notna()
+    final = ~measured & table["status"].isin(FINAL)
+    if reference in set(table[final]["backend"]):
+        final |= ~measured & (table["status"] == "skipped")  # for that very reason
+    rounds = pd.MultiIndex.from_frame(table[["launch", "round"]])
+    paired = measured & rounds.isin(rounds[measured & (table["backend"] == reference)])
+    blocks = table[paired]
+    return Kept(
+        rows=table[final | paired].to_dict("records"),
+        rounds=blocks.drop_duplicates(["backend", "launch", "round"])["backend"].value_counts().to_dict(),
+        launches=blocks["launch"].nunique(),
+        last_launch=int(table["launch"].max()),
+        steps=0 if blocks.empty else int(blocks["steps"].iloc[0]),
+        failed=frozenset(table[final]["backend"]),
+        dropped=int((~(final | paired)).sum()),
+    )

@@ -1,0 +1,206 @@
+"""What a user can get wrong, and the one sentence that each command prints.
+
+    python tests/bad_inputs.py --folder EMPTY_FOLDER --out tests/bad_inputs.md
+
+Every case runs the real command in a folder with the files of `prepare`. Numbers that belong to the machine
+are written as `N`, and the folder as `FOLDER`.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 5.0
+"""The longest that a refusal may take; a start of Python and Hydra is most of it."""
+
+BENCH = (
+    # numbers
+    "micro_batch=0",
+    "micro_batch=1.5",
+    "micro_batch=many",
+    "micro_batch=1000000000",
+    "grad_accum=-1",
+    "seq_len=4",
+    "seq_len=100000",
+    "seed=-1",
+    "seed=null",
+    "adam.lr=0",
+    "adam.beta1=1",
+    "data.min_length_share=0",
+    "measure.launches=0",
+    "measure.launches=1000000",
+    "measure.rounds=2.5",
+    "measure.rounds=5000",
+    "measure.block_seconds=inf",
+    "measure.margin=nan",
+    "measure.until=-0.1",
+    "measure.timeout_s=0",
+    "backend=[pytorch,pytorch_slowed] backends.pytorch_slowed.slowed_by=-1",
+    # the machine
+    "device.world_size=0",
+    "device.world_size=10000",
+    "device.threads=1000",
+    "device.memory_limit_gib=0",
+    # choices
+    "model=bert-huge",
+    "model=null",
+    "model=[bert-tiny,gpt2]",
+    "model=bert-tiny,gpt2",
+    "backend=[]",
+    "backend=[pytorch,jax]",
+    "backend=[pytorch,pytorch]",
+    "backend=[ortmodule]",
+    "+backend=[pytorch_again]",
+    "~backend",
+    "reference=nobody",
+    "backends.pytorch.engine=jax",
+    "backends.nobody.engine=eager",
+    "precision=bf17",
+    "precision=tf32 device=cpu",
+    "attention=flash",
+    "device=tpu",
+    "device.allocator=jemalloc",
+    "measure=forever",
+    "measure.resident=some",
+    "measure.resident=all device=cuda device.world_size=1 device.threads=1",
+    "device.memory_limit_gib=8 device=cuda device.world_size=1 device.threads=1",
+    "experiment=none",
+    "resume=maybe",
+    # keys and overrides
+    "mirco_batch=4",
+    "measure.round=3",
+    "+new.key=1",
+    "~seed",
+    "micro_batch",
+    "=3",
+    "seed=${nothing}",
+    "--multirun micro_batch=1,zero",
+    # files and folders
+    "results_dir=/proc/nowhere",
+    "reports_dir=file",
+    "model.pretrained=./nowhere",
+    "hydra.searchpath=[file://nowhere]",
+    "hydra.searchpath=[file://conf] backend=[pytorch,escape]",
+    "hydra.searchpath=[file://conf] model=broken",
+    "resume=true results_dir=damaged",
+    "resume=true results_dir=foreign",
+)
+
+OTHERS = (
+    "compare nowhere.csv good.csv",
+    "compare damaged.csv good.csv",
+    "compare foreign.csv good.csv",
+    "compare",
+    "report nowhere --out reports",
+    "report damaged --out reports",
+    "report results --out reports --only nothing",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a command printed to stderr, its exit status, and how long it took."""
+
+    text: str
+    status: int
+    seconds: float
+
+
+def cases() -> list[str]:
+    """Every case, as the words after `python -m bench`, or after `python -m bench.` for other commands."""
+    return [*BENCH, *OTHERS]
+
+
+def prepare(folder: Path) -> None:
+    """The files that the cases name: results that are good, damaged and foreign, and a user's own conf/."""
+    good = next((ROOT / "results").glob("*.csv")).read_bytes()
+    for place, content in {
+        "good.csv": good,
+        "damaged.csv": good[: len(good) // 2],
+        "foreign.csv": b"city,population\nUlm,126000\n",
+        "damaged/bert-tiny-cpux2.csv": good[: len(good) // 2],
+        "foreign/bert-tiny-cpux2.csv": b"city,population\nUlm,126000\n",
+        "results/good.csv": good,
+        "file": b"not a folder",
+        "conf/backend/escape.yaml": b"# @package backends.../../escape\nengine: eager\n",
+        "conf/model/broken.yaml": b"name: [\n",
+    }.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(content)
+
+
+def run(case: str, folder: Path) -> Answer:
+    """Run one case in `folder`."""
+    first, *words = case.split()
+    command = ["-m", f"bench.{first}", *words] if case in OTHERS else ["-m", "bench", *case.split()]
+    if case in BENCH and not any(word.startswith("device=") for word in case.split()):
+        command.append("device=cpu")
+    if case in BENCH and "device.world_size" not in case:
+        command.append("device.world_size=2")
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text = re.sub(r"(?<=shows )\d+|(?<=process has )\d+|(?<=machine has )[\d,]+", "N", done.stderr.strip())
+    text = re.sub(r"set device\.\S+?=\d+( device\.threads=1)?\.", "set device.…=N.", text)
+    return Answer(
+        text=text.replace(str(folder), "FOLDER"), status=done.returncode, seconds=time.monotonic() - begun
+    )
+
+
+def markdown(answers: dict[str, Answer]) -> str:
+    """The table."""
+    return "\n".join(
+        [
+            "# What can be got wrong, and what is said",
+            "",
+            "`python tests/bad_inputs.py`; `make test` runs every line. Each ends "
+            f"with status 2 within {SECONDS:.0f} s. `compare` and `report` are `python -m bench.compare` and "
+            "`python -m bench.report`, everything else follows `python -m bench`.",
+            "",
+            "| input | what is printed |",
+            "| --- | --- |",
+            *(line(case, answer) for case, answer in answers.items()),
+            "",
+        ]
+    )
+
+
+def line(case: str, answer: Answer) -> str:
+    """Its line of the table."""
+    return f"| `{_cell(case)}` | {_cell(answer.text)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", "<br>")
+
+
+def main() -> int:
+    """Run every case and write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--folder", type=Path, required=True, help="an empty folder outside any git checkout")
+    options = parser.parse_args()
+    prepare(options.folder)
+    table = markdown({case: run(case, options.folder) for case in cases()})
+    print(table)
+    if options.out:
+        options.out.write_text(table, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
