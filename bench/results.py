@@ -23,6 +23,7 @@ TEXT, WHOLE, REAL = "object", "Int64", "float64"
 DTYPES = {
     "schema_version": WHOLE,
     "comparison": TEXT,
+    "command": TEXT,  # that makes it again
     "status": TEXT,
     "message": TEXT,
     "started_at": TEXT,  # of the launch; ISO 8601, UTC
@@ -47,6 +48,7 @@ DTYPES = {
     "seq_len": WHOLE,
     "padding_share": REAL,
     "threads_per_rank": WHOLE,
+    "cores_per_rank": WHOLE,  # more than threads_per_rank: the threads were not held
     "allocator": TEXT,
     "seed": WHOLE,
     "margin": REAL,  # a ratio within 1 ± margin is `same`
@@ -119,7 +121,7 @@ def rows(record: Record) -> list[dict[str, Any]]:
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
     seconds = stats.block_seconds(block.seconds)
-    message = validity.contamination(block, record.threads_per_rank)
+    message = validity.contamination(block, record.cores_per_rank)
     baseline = _baseline(record)
     return (
         launch

@@ -37,6 +37,7 @@ MUST_EQUAL = (
     "device",
     "world_size",
     "threads_per_rank",
+    "cores_per_rank",
     "allocator",
     "stack",
 )
@@ -70,6 +71,11 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)
+
+
+def ratio(value: float, base: float) -> float:
+    """`value` over `base`."""
+    return value / base
 
 
 def slowed_speedup(slowed_by: float) -> float:
@@ -159,17 +165,33 @@ def across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Sp
     if base.empty or new.empty:
         return None
     sides = [_launch_means(base), _launch_means(new)]
-    centre = float(sides[1].mean() - sides[0].mean())
-    fewest, rounds = min(map(len, sides)), min(len(base), len(new))
+    found = combine([(-1.0, sides[0]), (1.0, sides[1])], stopped)
+    note = "" if found.low is not None else "single launch on one side: no interval across runs"
+    return replace(found, rounds=min(len(base), len(new)), note=note)
+
+
+def combine(samples: Sequence[tuple[float, Floats]], stopped: bool = False) -> Speedup:
+    """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
+
+    Welch and Satterthwaite's degrees of freedom, as in `across_runs`. A sample of one value has no variance
+    to offer, so there is no interval.
+    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+
+    Args:
+        samples: a weight and the values, an array of shape (launches,), for each.
+        stopped: as in `estimate`.
+    """
+    centre = sum(weight * float(values.mean()) for weight, values in samples)
+    fewest = min(len(values) for _, values in samples)
+    total_rounds = sum(len(values) for _, values in samples)
     if fewest < 2:
-        note = "single launch on one side: no interval across runs"
-        return _speedup(centre, None, fewest, rounds, note)
-    errors = [_squared_error(side) for side in sides]
+        return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
+    errors = [weight**2 * _squared_error(values) for weight, values in samples]
     total = sum(errors)
-    if total == 0:  # a fake clock; the degrees of freedom would be 0 / 0
-        return _speedup(centre, 0.0, fewest, rounds)
-    freedom = total**2 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, sides, strict=True))
-    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, rounds)
+    if total == 0:
+        return _speedup(centre, 0.0, fewest, total_rounds)
+    freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
+    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:

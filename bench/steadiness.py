@@ -189,7 +189,7 @@ def _contaminated(blocks: pd.DataFrame) -> Found:
 
 
 def _load(valid: pd.DataFrame) -> Found:
-    core_seconds = (valid["seconds"] * valid["world_size"] * valid["threads_per_rank"]).sum()
+    core_seconds = (valid["seconds"] * valid["world_size"] * valid["cores_per_rank"]).sum()
     for column, who, remedy in (
         ("other_cpu_seconds", "other processes", "end other work on this machine"),
         ("stolen_seconds", "the hypervisor", "use a machine whose cores are not shared"),

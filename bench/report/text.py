@@ -131,3 +131,15 @@ def versions(rows: pd.DataFrame) -> str:
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))
     dates = sorted({moment[:10] for moment in rows["started_at"]})
     return ", ".join([*parts, f"stack {distinct(rows, 'stack')}", f"commit {commits}", "/".join(dates)])
+
+
+def short_workload(rows: pd.DataFrame) -> str:
+    """Task, batch, length and number format: what tells the comparisons of one model apart."""
+    accumulation = distinct(rows, "grad_accum")
+    layout = f"{distinct(rows, 'micro_batch')} {TIMES} {distinct(rows, 'world_size')}"
+    if accumulation != "1":
+        layout += f" {TIMES} {accumulation} accumulated"
+    attention = distinct(rows, "attention")
+    parts = [distinct(rows, "task"), f"batch {layout}", f"length {distinct(rows, 'seq_len')}"]
+    parts += [distinct(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
+    return ", ".join(parts)

@@ -1,0 +1,204 @@
+"""Every claim of bench/reference/claims.csv against what this project has measured."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench import reference, stats
+from bench.reference import BLOG_BAND, Claim
+from bench.report import text
+from bench.report.collection import Collection, Comparison
+from bench.stats import BackendSummary, Speedup
+
+REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
+
+STATE_TOLERANCE = 0.02
+"""By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What our results say about a claim.
+
+    Attributes:
+        verdict: of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`.
+        evidence: one line per comparison, with its numbers; for an untested claim why it is.
+        commands: that produced them.
+    """
+
+    claim: Claim
+    verdict: str
+    evidence: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One comparison's answer: does the claim hold there?"""
+
+    holds: bool | None  # None: the interval allows either
+    words: str
+    comparison: Comparison
+
+
+Test = Callable[[Collection], list[Point] | str]
+"""The points, or why there can be none."""
+
+
+def check(collection: Collection) -> list[Finding]:
+    """A finding for every claim, in the order of the file."""
+    return [_finding(claim, TESTS[claim.id](collection)) for claim in reference.claims()]
+
+
+def _finding(claim: Claim, found: list[Point] | str) -> Finding:
+    if isinstance(found, str):
+        return Finding(claim=claim, verdict=UNTESTED, evidence=(found,))
+    if not found:
+        missing = f"no committed comparison tests it: {claim.how_to_test}"
+        return Finding(claim=claim, verdict=UNTESTED, evidence=(missing,))
+    return Finding(
+        claim=claim,
+        verdict=_verdict(found),
+        evidence=tuple(point.words for point in found),
+        commands=tuple(dict.fromkeys(point.comparison.command for point in found if point.comparison.command)),
+    )
+
+
+def _verdict(points: Sequence[Point]) -> str:
+    answers = [point.holds for point in points]
+    if all(answers):
+        return REPRODUCED
+    if all(answer is False for answer in answers):
+        return CONTRADICTED
+    return PARTLY
+
+
+# Speed-ups
+
+
+def _speedups(
+    collection: Collection, backend: str, against: str, wanted: float, most: float | None = None
+) -> list[Point]:
+    """Is `backend` at least `wanted` times as fast as `against`, where that is the reference?"""
+    points = []
+    for one in collection.controlled:
+        summary = one.of(backend)
+        if one.reference == against and summary and summary.speedup:
+            holds = _at_least(summary.speedup, wanted)
+            points.append(_point(one, summary, holds))
+    return points
+
+
+def _at_least(speedup: Speedup, wanted: float) -> bool | None:
+    if speedup.low is None or speedup.high is None:
+        return None
+    if speedup.low >= wanted:
+        return True
+    return False if speedup.high < wanted else None
+
+
+def _point(one: Comparison, summary: BackendSummary, holds: bool | None) -> Point:
+    speedup = summary.speedup
+    assert speedup is not None
+    words = (
+        f"{one.stem}: {summary.backend} {text.ratio(speedup.ratio)} {text.interval(speedup)} "
+        f"over {one.reference} on {one.hardware}"
+    )
+    return Point(holds=holds, words=words, comparison=one)
+
+
+def _faster(backend: str, against: str = "pytorch") -> Test:
+    return lambda collection: _speedups(collection, backend, against, 1.0)
+
+
+def _beyond(backend: str, wanted: float) -> Test:
+    return lambda collection: _speedups(collection, backend, "pytorch", wanted)
+
+
+def _not_for_small(collection: Collection) -> list[Point]:
+    """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
+    points = []
+    for one in collection.controlled:
+        summary = one.of("pytorch_zero1")
+        alone = set(one.rows["world_size"].dropna()) == {1}
+        if alone and one.reference == "pytorch" and summary and summary.speedup:
+            faster = _at_least(summary.speedup, 1.0)
+            points.append(_point(one, summary, None if faster is None else not faster))
+    return points
+
+
+# Optimizer state
+
+
+def _state(backend: str, bytes_per_parameter: float) -> Test:
+    def test(collection: Collection) -> list[Point]:
+        points = []
+        for one in collection.controlled:
+            summary, parameters = one.of(backend), one.rows["parameters"].dropna()
+            if summary is None or summary.optimizer_state_bytes is None or parameters.empty:
+                continue
+            found = stats.ratio(summary.optimizer_state_bytes, int(parameters.max()))
+            words = f"{one.stem}: {backend} holds {found:.2f} bytes per parameter"
+            close = abs(stats.ratio(found, bytes_per_parameter) - 1) <= STATE_TOLERANCE
+            points.append(Point(holds=close, words=words, comparison=one))
+        return points
+
+    return test
+
+
+def _state_is_shared(collection: Collection) -> list[Point]:
+    """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone."""
+    points = []
+    for one in collection.controlled:
+        ranks = int(one.rows["world_size"].dropna().max())
+        for whole, shared in _pairs(one, "sharding", "ddp", "zero1"):
+            sizes = [side.optimizer_state_bytes for side in (whole, shared)]
+            if ranks < 2 or None in sizes:
+                continue
+            ratio = stats.ratio(float(sizes[1] or 0), float(sizes[0] or 1))
+            close = abs(ratio * ranks - 1) <= STATE_TOLERANCE
+            peaks = [side.device_peak_mib or side.host_peak_mib for side in (whole, shared)]
+            words = (
+                f"{one.stem}: {shared.backend} holds {ratio:.3f} of {whole.backend}'s optimizer state on each "
+                f"of {ranks} ranks (peak memory {text.number(peaks[0])} and {text.number(peaks[1])} MiB)"
+            )
+            points.append(Point(holds=close, words=words, comparison=one))
+    return points
+
+
+def _pairs(
+    one: Comparison, factor: str, before: str, after: str
+) -> Iterable[tuple[BackendSummary, BackendSummary]]:
+    """The backends of a comparison that differ in one choice alone."""
+    factors = {"engine", "optimizer", "sharding"} - {factor}
+    for first in one.summaries:
+        for second in one.summaries:
+            same = all(getattr(first, other) == getattr(second, other) for other in factors)
+            if same and (getattr(first, factor), getattr(second, factor)) == (before, after):
+                yield first, second
+
+
+def _never(reason: str) -> Test:
+    return lambda _: reason
+
+
+TESTS: dict[str, Test] = {
+    "ort-standalone": _faster("ortmodule"),
+    "ort-zero1": _beyond("ortmodule_zero1", BLOG_BAND[0]),
+    "ort-1.5x": _beyond("ortmodule", 1.5),
+    "ort-max-batch": _never("the largest batch that fits is not searched for yet"),
+    "fused-adam": _faster("pytorch_fused"),
+    "zero1-memory": _state_is_shared,
+    "zero1-not-for-small": _not_for_small,
+    "accumulation-slows": _never("no comparison across batch layouts yet"),
+    "checkpointing-20": _never("gradient checkpointing is no setting yet"),
+    "fp16-memory": _never("fp16 is no precision of the harness yet, and it needs a GPU"),
+    "tf32-3x": _never("needs a GPU of the Ampere generation or later"),
+    "adamw-8-bytes": _state("pytorch", 8),
+    "adafactor-4-bytes": _never("Adafactor is no optimizer of the harness yet"),
+    "adam8bit-2-bytes": _never("8-bit Adam is no optimizer of the harness yet"),
+    "dataloader": _never("batches are made beforehand; a data loader is no setting yet"),
+    "torch-compile": _never("torch.compile is no engine of the harness yet"),
+    "sdpa": _never("no committed comparison has both attention implementations"),
+    "batch-multiple-8": _never("needs a GPU"),
+}
+"""By the claim's id."""
