@@ -6,13 +6,11 @@ or the configuration is wrong, 130 after Ctrl-C, 143 after SIGTERM. This is the 
 
 import os
 import re
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bench.compose import check_overrides, load, register
 from bench.errors import CannotKeep, UserError
+from bench.launch.lifeline import Terminated
 from bench.machine import (
     available_cores,
     check_folders,
@@ -87,25 +86,6 @@ def compare(cfg: DictConfig) -> list[str]:
     from bench.coordinator import run  # not for --help, which should take no time
 
     return run(config, name, command(overrides))
-
-
-class Terminated(KeyboardInterrupt):
-    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
-
-    @classmethod
-    def catch(cls) -> None:
-        """Turn these signals into this exception, but not for a process that was told to ignore them."""
-        caught = [
-            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
-        ]
-
-        def rise(_: int, __: object) -> NoReturn:
-            for number in caught:  # once is enough: what follows tidies up
-                signal.signal(number, signal.SIG_IGN)
-            raise cls
-
-        for number in caught:
-            signal.signal(number, rise)
 
 
 @dataclass

@@ -260,6 +260,7 @@ class Config:
         at_least("grad_accum", self.grad_accum, 1)
         at_least("seq_len", self.seq_len, 8)
         at_least("seed", self.seed, 0)
+        at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
         if self.reference not in self.backends:
             raise UserError(
                 f"reference={self.reference} is not among the chosen backends "
@@ -282,7 +283,9 @@ class Config:
 
 
 def measured(config: Config) -> dict[str, Any]:
-    """What the configuration says about the thing measured: all but where files go and come from."""
+    """What the configuration says about the thing measured: all but files' places and how long one waits."""
     plain = dataclasses.asdict(config)
     del plain["results_dir"], plain["reports_dir"], plain["resume"]
+    for cap in ("timeout_s", "most_launches", "most_seconds"):
+        del plain["measure"][cap]
     return plain

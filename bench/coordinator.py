@@ -148,9 +148,10 @@ class Comparison:
                 bar.say("nothing is missing")
                 self.ledger.write()
                 return
-        names = self.check_parity(bar)
+        for left in self.ledger.folder.parent.glob(f"*/{self.initial_state.name}"):
+            left.unlink(missing_ok=True)  # by a run that was killed
         try:
-            if names:
+            if names := self.check_parity(bar):
                 self._run_launches(bar, names)
         finally:
             self.initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
@@ -158,12 +159,14 @@ class Comparison:
     def _resumed(self) -> str:
         """What is kept of an earlier run, in a sentence."""
         kept = self.ledger.kept
-        if not kept.rows:
+        if not kept.rows and not kept.retried:
             return f"nothing to go on from in {self.ledger.csv}: the comparison is measured from the start"
         rounds = ", ".join(f"{count} of {name}" for name, count in kept.rounds.items())
         what = f"going on with {self.ledger.csv}: rounds kept: {rounds or 'none'}"
         if kept.dropped:
-            what += f"; {kept.dropped} rows of failed launches or without the reference are not"
+            what += f"; {kept.dropped} without the reference are not"
+        if kept.retried:
+            what += f"; tried again: {', '.join(sorted({row['backend'] for row in kept.retried}))}"
         if kept.failed:
             what += f"; not tried again: {', '.join(sorted(kept.failed))}"
         return what
@@ -173,8 +176,11 @@ class Comparison:
         if self.config.reference not in names:
             return 0
         measure = self.config.measure
-        done = self.ledger.kept.fewest(names)
-        return plan.missing_launches(launches=measure.launches, rounds=measure.rounds, done=done)
+        kept = self.ledger.kept
+        missing = plan.missing_launches(
+            launches=measure.launches, rounds=measure.rounds, done=kept.fewest(names)
+        )
+        return max(missing, int(any(row["backend"] in names for row in kept.retried)))
 
     def _run_launches(self, bar: Bar, names: Sequence[str]) -> None:
         """The launches that are missing, and with `measure.until` more until that is reached."""
@@ -481,9 +487,10 @@ class Comparison:
             group = groups.pop(name, None) if groups is not None else None
             if group is not None:
                 group.close()
-            self.ledger.fail(name, number, failure, log_tail=group.log_tail() if group is not None else "")
+            tail = group.log_tail() if group is not None else ""
+            self.ledger.fail(name, number, failure, log_tail=tail)
             self.say(f"{name}, {self._launch_name(number)}: {failure.status}: {failure.message}")
-            for line in last_lines(failure.details):
+            for line in last_lines(failure.details or tail):
                 self.say(f"    | {line}")
             self.ledger.write()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.config import Config
+from bench.config import Config, measured
 from bench.launch.environment import ROOT, scrubbed, worker_environment
 from bench.telemetry.gpus import visible_gpus
 
@@ -124,6 +124,29 @@ def digest(thing: Any) -> str:
     """A short hash of plain JSON, the same for equal content."""
     text = json.dumps(thing, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def config_hash(config: Config) -> str:
+    """A hash of what is measured: the configuration, and the weights where they lie in a folder."""
+    plain: dict[str, Any] = measured(config)
+    folder = Path(config.model.pretrained or "")
+    if config.model.pretrained and folder.is_dir():
+        plain["weights"] = {
+            path.name: _file_hash(path) for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS
+        }
+    return digest(plain)
+
+
+WEIGHTS = (".json", ".safetensors")
+"""Of a folder with a model, the files that decide what is trained."""
+
+
+def _file_hash(path: Path) -> str:
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            hashed.update(part)
+    return hashed.hexdigest()
 
 
 def git_commit() -> str:

@@ -69,9 +69,16 @@ class Ledger:
         self.loss_differences: dict[str, float] = {}
         self.environment = environment.collect(config)
         self.fingerprint = environment.fingerprint(self.environment)
-        self.config_hash = environment.digest(measured(config))
+        self.config_hash = environment.config_hash(config)
         self.commit = environment.git_commit()
-        self.kept = self._kept() if config.resume and self.csv.exists() else Kept()
+        # A new run replaces the file with its first row, not before. If it is interrupted until then, this
+        # tells that the file is an older run's, from which there is nothing to go on.
+        self._unwritten = self.folder.parent / "unwritten"
+        if not config.resume:
+            with keeping(self._unwritten):
+                self._unwritten.parent.mkdir(parents=True, exist_ok=True)
+                self._unwritten.touch()
+        self.kept = Kept() if self._unwritten.exists() or not self.csv.exists() else self._kept()
 
     def update(self, name: str, number: int, **changes: Any) -> None:
         """Replace this backend's record of this launch, and keep it on disk."""
@@ -90,16 +97,20 @@ class Ledger:
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        if self.records or self.kept.dropped:
+        if rows := self._rows():
             with keeping(self.csv):
-                results.write_rows(self.csv, self._rows())
+                results.write_rows(self.csv, rows)
+                self._unwritten.unlink(missing_ok=True)
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""
         return results.frame_of_rows(self._rows())
 
     def _rows(self) -> list[dict[Any, Any]]:
-        return [*self.kept.rows, *(row for record in self.records.values() for row in results.rows(record))]
+        new = [row for record in self.records.values() for row in results.rows(record)]
+        tried = {row["backend"] for row in new}
+        retried = [row for row in self.kept.retried if row["backend"] not in tried]
+        return [*self.kept.rows, *retried, *new]
 
     def _kept(self) -> Kept:
         return kept(

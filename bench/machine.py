@@ -70,16 +70,24 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
         UserError: with the keys to lower.
     """
     tokens = config.micro_batch * config.seq_len
-    needed = config.data.batches * tokens * TOKEN_BYTES
+    batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
+    needed = batches * tokens * TOKEN_BYTES
     words = config.model.config.get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
     needed *= config.device.world_size
     if needed > host_bytes:
+        keys = {
+            "micro_batch": config.micro_batch,
+            "grad_accum": config.grad_accum,
+            "data.batches": config.data.batches,
+        }
+        largest = max(keys, key=lambda key: keys[key])
+        ranks = _count(config.device.world_size, "rank")
         raise UserError(
-            f"micro_batch={config.micro_batch} of seq_len={config.seq_len} needs at least "
-            f"{needed / 2**30:,.0f} GiB on {_count(config.device.world_size, 'rank')}, but this machine has "
-            f"{host_bytes / 2**30:,.0f}; choose a smaller micro_batch, and grad_accum for the rest."
+            f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
+            f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
+            f"{host_bytes / 2**30:,.0f}; choose a smaller {largest} than {keys[largest]}."
         )
 
 
@@ -91,8 +99,8 @@ def check_folders(config: Config) -> None:
     """
     for key in ("results_dir", "reports_dir"):
         folder = Path(getattr(config, key))
-        there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
         try:
+            there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
             with tempfile.TemporaryFile(dir=there):
                 pass
         except OSError as error:
@@ -101,9 +109,15 @@ def check_folders(config: Config) -> None:
                 f"{key}={folder} cannot be written to ({reason}); choose another folder."
             ) from None
     weights = config.model.pretrained
-    if weights is not None and weights.startswith(("/", "./", "../")) and not Path(weights).is_dir():
+    if weights is not None and weights.startswith(("/", "./", "../")):
+        try:
+            if Path(weights).is_dir():
+                return
+            reason = "is no folder"
+        except OSError as error:
+            reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
         raise UserError(
-            f"model.pretrained={weights} is no folder; give one with config.json and model.safetensors "
+            f"model.pretrained={weights} {reason}; give one with config.json and model.safetensors "
             "in it, or the id of a model on the hub."
         )
 

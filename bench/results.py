@@ -406,7 +406,7 @@ def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
         try:
             values = [number(cell) if cell else None for cell in table[column]]
             table[column] = pd.Series(values, dtype=dtype)
-        except (ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             raise _damaged(name, f"{column} holds something that is not a number") from None
     return table
 

@@ -1,8 +1,8 @@
 """What of an interrupted comparison can be kept: pure functions of its results file.
 
 Nothing is matched by a name alone: the rows must have the hashes of the configuration and of the environment
-that are wanted now. A block counts if the reference was measured in the same round; how much is missing is
-counted for each backend.
+that are wanted now. What failed for a reason that may have gone is tried again, even if no round is missing.
+A block counts if the reference was measured in the same round; what is missing is counted for each backend.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +24,17 @@ class Kept:
 
     Attributes:
         rows: as `results.write_rows` takes them: measured blocks, and the failures that are final.
+        retried: the other failures' rows, which stay until their backend has been tried again.
         rounds: how many rounds of each backend, of all launches together.
         launches: the launches they belong to.
         last_launch: the highest launch number so far; new ones count on from it.
         steps: of a timed block; 0 if there is none yet.
         failed: the backends whose failure is final.
-        dropped: how many rows are left out: launches that will be tried again, blocks without a partner.
+        dropped: how many blocks are left out, since the reference has none in their round.
     """
 
     rows: list[dict[Any, Any]] = field(default_factory=list)
+    retried: list[dict[Any, Any]] = field(default_factory=list)
     rounds: Mapping[str, int] = field(default_factory=dict)
     launches: int = 0
     last_launch: int = 0
@@ -75,12 +77,15 @@ def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, 
     rounds = pd.MultiIndex.from_frame(table[["launch", "round"]])
     paired = measured & rounds.isin(rounds[measured & (table["backend"] == reference)])
     blocks = table[paired]
+    failed = frozenset(table[final]["backend"])
+    retried = ~measured & ~final & ~table["backend"].isin(failed)
     return Kept(
         rows=table[final | paired].to_dict("records"),
+        retried=table[retried].to_dict("records"),
         rounds=blocks.drop_duplicates(["backend", "launch", "round"])["backend"].value_counts().to_dict(),
         launches=blocks["launch"].nunique(),
         last_launch=int(table["launch"].max()),
         steps=0 if blocks.empty else int(blocks["steps"].iloc[0]),
-        failed=frozenset(table[final]["backend"]),
-        dropped=int((~(final | paired)).sum()),
+        failed=failed,
+        dropped=int((measured & ~paired).sum()),
     )

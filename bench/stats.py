@@ -29,6 +29,7 @@ SINGLE_ROUND = "one round: no interval"
 
 MUST_EQUAL = (
     "model",
+    "parameters",
     "task",
     "global_batch",
     "seq_len",

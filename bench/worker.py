@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import LONGEST, LaunchFailed
-from bench.launch.agent import AGENT_VARIABLE
 from bench.launch.channel import Channel, Closed, connect
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.importing import without_collections
-from bench.launch.lifeline import die_with
+from bench.launch.lifeline import AGENT_VARIABLE, die_with
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
 from bench.telemetry.rank import RankMeter

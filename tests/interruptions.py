@@ -154,6 +154,8 @@ def resume(plan: Plan, folder: Path, before: pd.DataFrame) -> int:
         raise Wrong(f"the resumed run ended with {resumed.returncode}: {last_line(folder / 'said.txt')}")
     if left := [path.name for path in (folder / "tmp").iterdir() if path.name.startswith("bench-")]:
         raise Wrong(f"temporary folders are left: {left}")
+    if left := [path.name for path in (folder / "results").rglob("initial.safetensors")]:
+        raise Wrong(f"weights are left: {left}")
     return rounds_in(check(plan, folder, before))
 
 

@@ -495,8 +495,8 @@ def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
     assert type(config.model.config["rope"]["factors"]) is list
 
 
-def test_where_files_go_is_not_measured() -> None:
-    elsewhere = compose(["results_dir=a", "reports_dir=b"])
+def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
+    elsewhere = compose(["results_dir=a", "reports_dir=b", "resume=true", "measure.timeout_s=3000"])
     assert measured(elsewhere) == measured(compose())
     assert measured(compose(["seed=1"])) != measured(compose())
 

@@ -34,6 +34,17 @@ def test_without_git_the_commit_is_unknown_and_the_code_the_same(
     assert environment.code_hash() == code
 
 
+def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    without = environment.config_hash(config)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"1")
+    config.model.pretrained = str(tmp_path / "weights")
+    first = environment.config_hash(config)
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"2")
+    assert len({without, first, environment.config_hash(config)}) == 3
+
+
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
     found = environment.collect(a_config(tmp_path))
     assert str(ROOT) not in str(found)

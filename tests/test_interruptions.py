@@ -26,8 +26,8 @@ def test_a_comparison_that_is_interrupted_again_and_again_goes_on_where_it_was(f
     again = "resume=true"
     found = [
         interrupt(PLAN, folder, "coordinator", "parity of", signal.SIGINT),
-        interrupt(PLAN, folder, "agent", "round 2/4", signal.SIGKILL, again),
-        interrupt(PLAN, folder, "coordinator", "pytorch_again, set-up", signal.SIGTERM, again),
+        interrupt(PLAN, folder, "agent", "launch 1/1: starting", signal.SIGKILL, again),
+        interrupt(PLAN, folder, "coordinator", "parity of", signal.SIGTERM, again),
         interrupt(PLAN, folder, "rank", "round 2/4", signal.SIGKILL, again),
         interrupt(PLAN, folder, "coordinator", "round 2/4", signal.SIGKILL, again),
     ]

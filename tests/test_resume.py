@@ -132,6 +132,50 @@ def test_a_backend_that_fails_again_costs_the_others_nothing(tmp_path: Path, sta
     assert run.failures == before.failures
 
 
+def test_a_crash_is_tried_again_even_if_no_round_is_missing(tmp_path: Path) -> None:
+    measure = {"until": 0.001, "most_launches": 4}
+    changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}, "fails": {("block", 4, 6): CRASH}}}
+    crashed = Run(tmp_path, changes, measure=measure)
+    assert len(crashed.failures) == 1
+    assert len([row for row in crashed.rows if row["backend"] == "ortmodule" and row["round"]]) > 2 * 3
+    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.05}}}, measure=measure, resume=True)
+    assert run.failures == []
+    assert {row["status"] for row in run.rows} == {"ok"}
+    assert {row["launch"] for row in run.rows if row["backend"] == "ortmodule"} >= {"5"}
+
+
+def test_a_failure_stays_on_file_until_it_has_been_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Run(tmp_path, {"pytorch": {"fails": {("build", 0, 1): CRASH}}})
+    assert {row["status"] for row in failed.rows} == {"crashed", "skipped"}
+    assert interrupted(tmp_path, monkeypatch, 0, resume=True) == failed.rows
+    run = Run(tmp_path, resume=True)
+    assert run.failures == []
+    assert len(run.rows) == 3 * 2 * 3
+
+
+def test_a_new_run_that_was_interrupted_does_not_go_on_from_an_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = Run(tmp_path).rows
+    assert interrupted(tmp_path, monkeypatch, 0) == older, "it stays until there is something new"
+    assert interrupted(tmp_path, monkeypatch, 0, resume=True) == older
+    run = Run(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
+    assert "from the start" in run.said[0]
+    assert keys(run.rows) == keys(older)
+    assert not [row for row in run.rows if row in older]
+    assert Run(tmp_path, resume=True).rows == run.rows
+
+
+def test_weights_that_a_killed_run_has_left_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / "results" / "runs" / "m-cpux2" / "earlier" / "initial.safetensors"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    Run(tmp_path)
+    assert not left.exists()
+
+
 def test_blocks_without_the_reference_have_no_partner_and_go(tmp_path: Path) -> None:
     crashed = Run(tmp_path, {"pytorch": {"fails": {("block", 2, 4): CRASH}}})
     assert ("ortmodule", "2", "3") in keys(crashed.rows)

@@ -12,6 +12,7 @@ import pytest
 from factories import comparison
 
 from bench import environment, results, stats
+from bench.errors import UserError
 from bench.report import checks
 from bench.selfcheck import overhead, selftest
 
@@ -54,7 +55,7 @@ def a_table(same: dict[str, int], five: int = 10, two: int = 5, **changes: Any) 
     line = {"case": "c", "number": 1, "preset": "quick", "backend": "b", "margin": 0.02, "model": "m"}
     line |= {"started_at": "2026-11-21T10:00:00", "git_commit": "abc", "device": "cpu", "cpu": "CPU"}
     line |= {"world_size": 2, "threads_per_rank": 1, "micro_batch": 2, "seq_len": 32}
-    line |= {"block_seconds": 0.5, "invalid_blocks": 0}
+    line |= {"block_seconds": 0.5, "invalid_blocks": 0, "config_hash": "c", "environment_hash": "e"}
     aa = {"slowed_by": 0.0, "truth": 1.0, "ratio": 1.0, "low": 0.99, "high": 1.01}
     lines = [line | aa | {"verdict": word} | changes for word, count in same.items() for _ in range(count)]
     for share, hits, count, kind in ((0.05, five, 10, "quick"), (0.02, two, 5, "thorough")):
@@ -90,6 +91,21 @@ def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
     assert "the truth lies in 40 of 40 intervals" in first
     assert five.startswith("A/B: slowed by 2%, thorough: 5 of 5 comparisons say slower")
     assert two.startswith("A/B: slowed by 5%, quick: 9 of 10 comparisons say slower")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "No columns to parse"),
+        ("case,number\nquick,1\n", "it lacks preset, started_at"),
+        (a_table({"same": 2}).to_csv(index=False)[:-2], "its last line breaks off"),
+        ("<<<<<<< HEAD\na,b,c\nd\n", "it lacks case"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "verdicts.csv").write_text(content)
+    with pytest.raises(UserError, match=rf"verdicts.csv is damaged: .*{words}.*; restore it"):
+        checks.markdown(tmp_path)
 
 
 def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> None:

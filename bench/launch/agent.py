@@ -9,11 +9,7 @@ import signal
 import sys
 
 from bench.launch.importing import without_collections
-from bench.launch.lifeline import die_with
-
-AGENT_VARIABLE = "BENCH_AGENT_PID"
-"""Environment variable that tells the workers which process must be their parent."""
-
+from bench.launch.lifeline import AGENT_VARIABLE, die_with
 
 EXITS_VARIABLE = "BENCH_EXITS"
 """Environment variable that tells the agent the pipe for its last words."""
@@ -23,8 +19,9 @@ def main() -> None:
     """Run torchrun with the remaining arguments; ranks that failed by themselves go down the pipe."""
     die_with(int(sys.argv[1]))
     os.environ[AGENT_VARIABLE] = str(os.getpid())
-    exits = int(os.environ.pop(EXITS_VARIABLE))
-    os.set_inheritable(exits, False)
+    exits = int(os.environ.pop(EXITS_VARIABLE, -1))
+    if exits >= 0:
+        os.set_inheritable(exits, False)
     with without_collections():
         from torch.distributed.elastic.multiprocessing.api import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -37,7 +34,8 @@ def main() -> None:
         os.kill(os.getpid(), caught.sigval)
     except ChildFailedError as error:
         statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        os.write(exits, json.dumps(statuses).encode())
+        if exits >= 0:
+            os.write(exits, json.dumps(statuses).encode())
         sys.exit(1)
 
 

@@ -1,9 +1,17 @@
-"""A process that ends with its parent, whatever kills the parent."""
+"""Processes that end with their parent, whatever kills it, and one that tidies up when it is asked to end.
+
+`python -m bench.launch.lifeline SCRIPT ARGUMENTS…` runs a script that ends with its agent.
+"""
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
+from typing import NoReturn
+
+AGENT_VARIABLE = "BENCH_AGENT_PID"
+"""Environment variable that tells the workers which process must be their parent."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -18,3 +26,33 @@ def die_with(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         sys.exit("the parent process has ended")
+
+
+class Terminated(KeyboardInterrupt):
+    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
+
+    @classmethod
+    def catch(cls) -> None:
+        """Turn these signals into this exception, but not for a process that was told to ignore them."""
+        caught = [
+            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
+        ]
+
+        def rise(_: int, __: object) -> NoReturn:
+            for number in caught:  # once is enough: what follows tidies up
+                signal.signal(number, signal.SIG_IGN)
+            raise cls
+
+        for number in caught:
+            signal.signal(number, rise)
+
+
+def main() -> None:
+    """Run the script as if it had been started itself."""
+    die_with(int(os.environ[AGENT_VARIABLE]))
+    sys.argv = sys.argv[1:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -32,9 +32,21 @@ class Scratch:
         """Remove the folder and all that is in it; twice is as good as once."""
         if self._lock < 0:
             return
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         os.close(self._lock)
         self._lock = -1
+
+
+def _remove(folder: Path) -> None:
+    """The lock goes last: without it, nobody would know what is left for a stale folder."""
+    for path in folder.iterdir():
+        if path.name == LOCK:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_stale(folder: Path) -> None:
@@ -43,6 +55,6 @@ def _remove_stale(folder: Path) -> None:
             held = os.open(lock, os.O_RDWR)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
+                _remove(lock.parent)
             finally:
                 os.close(held)

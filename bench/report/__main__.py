@@ -31,8 +31,12 @@ def main(arguments: list[str] | None = None) -> int:
             status = 2
     selftest = options.results_dir / "selftest"
     if options.only is None and (selftest / "verdicts.csv").exists():
-        write_atomically(options.out / "selftest.md", checks.markdown(selftest))
-        print(options.out / "selftest.md")
+        try:
+            write_atomically(options.out / "selftest.md", checks.markdown(selftest))
+            print(options.out / "selftest.md")
+        except UserError as error:
+            print(error, file=sys.stderr)
+            status = 2
     return status
 
 

@@ -1,5 +1,6 @@
 """The self-test's and the simulation's tables, made from results/selftest/ alone."""
 
+import io
 import math
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from bench import results, stats
+from bench.errors import UserError
 from bench.report import text
 
 MOST_FALSE_ALARMS = 4
@@ -92,9 +94,61 @@ def passed(table: pd.DataFrame) -> bool:
     )
 
 
+def read(path: Path) -> pd.DataFrame:
+    """One of the tables in results/selftest/.
+
+    Raises:
+        UserError: it is missing, breaks off, or lacks columns.
+    """
+    try:
+        content = path.read_text(encoding="utf-8")
+        table = pd.read_csv(io.StringIO(content))
+    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors, too
+        raise _damaged(path, " ".join(str(error).split())) from None
+    missing = [column for column in COLUMNS[path.stem] if column not in table]
+    if missing:
+        raise _damaged(path, f"it lacks {', '.join(missing)}")
+    if not content.endswith("\n"):
+        raise _damaged(path, "its last line breaks off")
+    return table
+
+
+COLUMNS = {
+    "verdicts": (
+        *("case", "number", "preset", "started_at", "git_commit", "model", "device", "world_size"),
+        *("threads_per_rank", "micro_batch", "seq_len", "margin", "config_hash", "environment_hash", "cpu"),
+        *(
+            "block_seconds",
+            "invalid_blocks",
+            "backend",
+            "slowed_by",
+            "truth",
+            "ratio",
+            "low",
+            "high",
+            "verdict",
+        ),
+    ),
+    "rounds": ("case", "number", "backend", "launch", "round", "noise"),
+    "coverage": (
+        *("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
+    ),
+    "estimators": ("noise", "preset", "middle", "coverage", "half_width"),
+}
+"""Of each table, the columns that are read."""
+
+
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(f"{path} is damaged: {what}; restore it with `git checkout`, or `make selftest`")
+
+
 def markdown(folder: Path) -> str:
-    """The page about results/selftest/."""
-    table = pd.read_csv(folder / "verdicts.csv")
+    """The page about results/selftest/.
+
+    Raises:
+        UserError: one of its tables is damaged.
+    """
+    table = read(folder / "verdicts.csv")
     comparisons = table.drop_duplicates(["case", "number"])
     shown = partial(text.distinct, table)
     parts = [
@@ -120,7 +174,7 @@ def markdown(folder: Path) -> str:
     ]
     for name, section in (("coverage", _coverage), ("estimators", _estimators)):
         if (folder / f"{name}.csv").exists():
-            parts += section(pd.read_csv(folder / f"{name}.csv"))
+            parts += section(read(folder / f"{name}.csv"))
     return "\n".join(parts)
 
 

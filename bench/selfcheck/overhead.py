@@ -29,6 +29,7 @@ from bench.config import Config
 from bench.coordinator import Comparison, stepped_aside
 from bench.errors import LaunchFailed, UserError
 from bench.launch.environment import worker_environment
+from bench.launch.lifeline import Terminated
 from bench.machine import available_cores, available_gpus, check_machine, check_packages
 from bench.progress import Bar
 from bench.workload.batches import synthetic
@@ -66,9 +67,9 @@ class BareLoop:
         with (folder / "log.txt").open("wb") as log:
             self.agent = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+                    *(sys.executable, "-m", "bench.launch.agent", str(os.getpid()), "--standalone"),
                     *(f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
-                    *(str(LOOP), str(job), str(folder)),
+                    *("-m", "bench.launch.lifeline", str(LOOP), str(job), str(folder)),
                 ],
                 env=variables,
                 stdin=subprocess.DEVNULL,
@@ -155,6 +156,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (UserError, LaunchFailed) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+        return 130
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         seconds.to_csv(options.out, index=False)
@@ -271,4 +275,5 @@ def _opened(path: Path) -> int:
 
 
 if __name__ == "__main__":
+    Terminated.catch()  # SIGTERM, too, must reach the bare loop's stopped ranks
     sys.exit(main())

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench import environment, results
 from bench.compose import compose
-from bench.config import Config, measured
+from bench.config import Config
 from bench.coordinator import Comparison, stepped_aside
 from bench.errors import UserError
 from bench.machine import (
@@ -128,13 +128,12 @@ def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.Data
 
 def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What an earlier call measured of the same comparisons with the same harness on the same machine."""
-    try:
-        verdicts, rounds = (pd.read_csv(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
-    except FileNotFoundError:
+    if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
         return pd.DataFrame(), pd.DataFrame()
+    verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
     here = environment.fingerprint(environment.collect(config))
-    wanted = {name: environment.digest(measured(config)) for name, config in configs.items()}
+    wanted = {name: environment.config_hash(config) for name, config in configs.items()}
     verdicts = verdicts[
         (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))
     ]
