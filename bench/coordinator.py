@@ -49,10 +49,13 @@ def run(config: Config, stem: str, command: str) -> list[str]:
         with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
             comparison.measure(bar)
         with keeping(comparison.ledger.csv):
-            made = report.render(comparison.ledger.csv, Path(config.reports_dir))
+            made, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
     rows = results.read(comparison.ledger.csv)
     Console(width=TERMINAL_WIDTH).print(terminal(rows))
-    for path in (comparison.ledger.csv, *made):
+    for sentence in refused:
+        print(sentence)
+    pages = [path for path in made if path.stem in (stem, "index")]
+    for path in (comparison.ledger.csv, *pages):
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return comparison.failures()
 

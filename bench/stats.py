@@ -69,6 +69,11 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
+def step_milliseconds(blocks: pd.DataFrame) -> pd.Series:
+    """Milliseconds per optimizer step of each block."""
+    return 1000 * blocks["seconds"] / blocks["steps"].astype(float)
+
+
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)

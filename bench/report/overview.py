@@ -41,7 +41,7 @@ def markdown(collection: Collection, figures: Sequence[Path], findings: Sequence
     """The page."""
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
     for figure in figures:
-        parts += [f"![{text.escaped(_caption(figure.stem))}]({quote(figure.name)})", ""]
+        parts += [f"![{text.escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
     for hardware, comparisons in collection.panels.items():
         found = lines.lines(comparisons)
         columns = lines.shown_columns(found)
@@ -81,7 +81,8 @@ def markdown(collection: Collection, figures: Sequence[Path], findings: Sequence
     return "\n".join([*parts, ""])
 
 
-def _caption(stem: str) -> str:
+def caption(stem: str) -> str:
+    """A figure's name in words."""
     return stem.replace("-", " ")
 
 

@@ -24,6 +24,8 @@ WIDTH_INCHES = 6.0
 ROW_INCHES = 0.44
 INK = "#1A1A1A"
 FAINT = "#555555"
+GRID = "#DDDDDD"
+BAND = "#EEEEEE"
 ALARM = "#9B1C1C"
 
 RC = {
@@ -53,3 +55,10 @@ def look(backend: str) -> tuple[str, str]:
     if backend in _KNOWN:
         return _KNOWN[backend]
     return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]
+
+
+def step_look(*, whole: bool, grows: bool) -> tuple[str, str]:
+    """Colour and hatch of a waterfall's bar."""
+    if whole:
+        return "#BBBBBB", ""
+    return ("#009E73", "///") if grows else ("#D55E00", "\\\\\\")
