@@ -1,0 +1,82 @@
+"""What our results say about the published claims."""
+
+from pathlib import Path
+
+import pytest
+from factories import comparison, record
+
+from bench import results
+from bench.records import Record
+from bench.report import claims
+from bench.report.collection import Collection, Comparison
+
+
+def of(*tables: list[Record]) -> Collection:
+    return Collection(
+        comparisons=[
+            Comparison(stem=f"c{number}", rows=results.frame(records)) for number, records in enumerate(tables)
+        ]
+    )
+
+
+def verdicts(*tables: list[Record]) -> dict[str, str]:
+    return {one.claim.id: one.verdict for one in claims.check(of(*tables))}
+
+
+def ort(ratio: float, backend: str = "ortmodule", spread: float = 0.001) -> list[Record]:
+    """Three launches in which `backend` is so many times as fast as pytorch."""
+    return comparison(
+        {
+            "pytorch": [[2.0], [2.0], [2.0]],
+            backend: [[2.0 / ratio * (1 + step * spread)] for step in (-1, 0, 1)],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "verdict"),
+    [
+        ([ort(1.3)], "reproduced"),
+        ([ort(0.9)], "contradicted"),
+        ([ort(1.3), ort(0.9)], "partly"),
+        ([ort(1.01, spread=0.1)], "partly"),  # the interval allows either
+        ([comparison({"pytorch": [[2.0], [2.0]]})], "not testable"),
+    ],
+)
+def test_the_verdict_follows_the_intervals(tables: list[list[Record]], verdict: str) -> None:
+    assert verdicts(*tables)["ort-standalone"] == verdict
+
+
+def test_a_claim_of_so_much_needs_so_much() -> None:
+    assert verdicts(ort(1.3))["ort-1.5x"] == "contradicted"
+    assert verdicts(ort(1.6))["ort-1.5x"] == "reproduced"
+    assert verdicts(ort(1.3, "ortmodule_zero1"))["ort-zero1"] == "contradicted"
+    assert verdicts(ort(1.45, "ortmodule_zero1"))["ort-zero1"] == "reproduced"
+
+
+def test_bytes_of_state_are_counted_per_parameter_and_shared_by_the_ranks() -> None:
+    size = 8 * 4_416_698
+    whole = record("pytorch", optimizer_state_bytes=(size, size))
+    half = record("pytorch_zero1", optimizer_state_bytes=(size // 2, size // 2))
+    found = verdicts([whole, half])
+    assert (found["adamw-8-bytes"], found["zero1-memory"]) == ("reproduced", "reproduced")
+    same = record("pytorch_zero1", optimizer_state_bytes=(size, size))
+    assert verdicts([whole, same])["zero1-memory"] == "contradicted"
+
+
+def test_what_was_left_alone_on_purpose_tests_nothing() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.0]]}, allocator="system")
+    assert verdicts(records)["ort-standalone"] == "not testable"
+
+
+def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
+    (found,) = [one for one in claims.check(of(ort(1.3))) if one.claim.id == "ort-standalone"]
+    assert found.evidence[0].startswith("c0: ortmodule 1.300× [1.29")
+    assert "Example CPU" in found.evidence[0]
+    assert found.commands == ("make bench",)
+
+
+def test_the_committed_results_can_be_checked() -> None:
+    folder = Path(__file__).parents[1] / "results"
+    tables = [Comparison(stem=path.stem, rows=results.read(path)) for path in results.files(folder)]
+    assert {one.verdict for one in claims.check(Collection(comparisons=tables))} > {"not testable"}

@@ -1,0 +1,128 @@
+"""The page: in a real browser where there is one, and escaped in any case."""
+
+import html
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import comparison, failed, workload
+
+from bench import report, results
+from bench.records import Record
+
+EVIL = "<script>alert(1)</script>"
+MESSAGE = 'comma, "quotes"\nnew line; Ünïcode 日本 </td><img src=x onerror=alert(2)>'
+
+
+def records() -> list[Record]:
+    return [
+        *comparison(
+            {
+                "pytorch": [[2.0], [2.01], [1.99]],
+                "ortmodule": [[1.5], [1.51], [1.49]],
+                "ortmodule_zero1": [[2.5], [2.51], [2.49]],
+            },
+            workload=workload(model=EVIL),
+        ),
+        failed("compile", "crashed", MESSAGE, workload=workload(model=EVIL)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    results.write(folder / "results" / "evil.csv", records())
+    results.write(
+        folder / "results" / "good.csv",
+        comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
+    )
+    report.render(folder / "results", folder / "reports")
+    return folder / "reports"
+
+
+def test_foreign_text_is_whole_and_harmless_everywhere(reports: Path) -> None:
+    page = (reports / "index.html").read_text(encoding="utf-8")
+    assert EVIL not in page
+    assert html.escape(EVIL) in page
+    assert "<img src=x" not in page
+    assert "Ünïcode 日本" in page
+    for path in reports.glob("*.md"):
+        assert "<script" not in path.read_text(encoding="utf-8"), path
+    for path in reports.glob("*.svg"):
+        assert "<script" not in path.read_text(encoding="utf-8"), path
+    table = results.read(reports.parent / "results" / "evil.csv")
+    assert set(table["model"]) == {EVIL}
+    assert MESSAGE in set(table["message"])
+
+
+def test_the_page_needs_nothing_from_elsewhere(reports: Path) -> None:
+    page = (reports / "index.html").read_text(encoding="utf-8")
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("needs chromium and chromedriver")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
+
+
+def column(browser: Any, number: int) -> list[str]:
+    """The cells of the rows that are shown."""
+    script = (
+        "return [...document.querySelectorAll('#table tbody tr')].filter(row => !row.hidden)"
+        f".map(row => row.cells[{number}].textContent)"
+    )
+    return browser.execute_script(script)  # type: ignore[no-any-return]
+
+
+def headers(browser: Any) -> list[str]:
+    script = "return [...document.querySelectorAll('#table th')].map(cell => cell.textContent.trim())"
+    return browser.execute_script(script)  # type: ignore[no-any-return]
+
+
+def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, reports: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get((reports / "index.html").as_uri())
+    names = headers(browser)
+    place = names.index("speed-up [95 %]")
+    button = browser.find_elements(By.CSS_SELECTOR, "#table th button")[place]
+    button.send_keys(Keys.ENTER)  # by keyboard
+    keys = "return [...document.querySelectorAll('#table tbody tr')].map(row => row.cells[%d].dataset.key)"
+    up = [float(key) for key in browser.execute_script(keys % place) if key]
+    assert up == sorted(up)
+    assert len(up) == 5
+    button.click()
+    down = browser.execute_script(keys % place)
+    assert [float(key) for key in down if key] == sorted(up, reverse=True)
+    assert down[-1] == "", "what has no figure stays last"
+
+    browser.find_element(By.ID, "words").send_keys("ortmodule_zero1")
+    assert column(browser, names.index("backend")) == ["ortmodule_zero1"]
+    assert browser.find_element(By.ID, "count").text == "1 of 6 rows"
+    browser.find_element(By.ID, "words").clear()
+    browser.find_element(By.ID, "words").send_keys(Keys.SPACE)
+    browser.find_element(By.CSS_SELECTOR, "#verdict option:nth-child(2)").click()
+    assert set(column(browser, names.index("verdict"))) == {"faster"}
+
+    browser.find_element(By.ID, "theme").click()
+    theme = browser.execute_script("return document.documentElement.dataset.theme")
+    assert theme in ("light", "dark")
+    broken = "return [...document.images].filter(image => !image.complete || !image.naturalWidth).length"
+    assert browser.execute_script(broken) == 0
+    assert browser.get_log("browser") == []
