@@ -226,7 +226,9 @@ def shown(title: str, changes: list[Change], differences: list[str]) -> Group:
             no_wrap=not name,
         )
     for change in changes:
-        table.add_row(*(Text(cell.replace(" [", "\n[")) for cell in _cells(change)))
+        *cells, verdict = _cells(change)
+        broken = verdict.replace(" REGRESSION: ", "\nREGRESSION: ").replace(", ", ",\n")
+        table.add_row(*(Text(cell.replace(" [", "\n[")) for cell in cells), Text(broken))
     return Group(table, *(Text(f"- {line}") for line in _below_the_table(changes, differences)))
 
 
