@@ -258,8 +258,12 @@ def half_width(speedup: Speedup) -> float:
 
 def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
     """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
-    blocks = _valid(rows, backend).set_index(["launch", "round"])
-    return np.log(blocks["samples_per_s"].astype(float))
+    return _log_throughput(_valid(rows, backend, ["launch", "round", "samples_per_s"]))
+
+
+def _log_throughput(valid: pd.DataFrame) -> pd.Series:
+    index = pd.MultiIndex.from_arrays([valid["launch"], valid["round"]], names=["launch", "round"])
+    return pd.Series(np.log(valid["samples_per_s"].to_numpy(float)), index=index, name="samples_per_s")
 
 
 def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
@@ -311,10 +315,10 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
     if rows.empty:
         return []
     reference = str(rows["reference"].iloc[0])
-    base = _measured(rows, reference) if reference in set(rows["backend"]) else None
-    others = [name for name in rows["backend"].unique() if name != reference]
-    compared = [_compared(_measured(rows, name), base, rows, reference) for name in others]
-    return compared if base is None else [base, *compared]
+    sides = {str(name): _Side(mine) for name, mine in rows.groupby("backend", sort=False)}
+    base = sides.pop(reference, None)
+    compared = [_compared(mine, base, reference) for mine in sides.values()]
+    return compared if base is None else [base.summary, *compared]
 
 
 def widest(rows: pd.DataFrame) -> float | None:
@@ -322,15 +326,21 @@ def widest(rows: pd.DataFrame) -> float | None:
     return max((half_width(one.speedup) for one in summarise(rows) if one.speedup), default=None)
 
 
-def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
-    """The backend on its own, without its speed-up."""
-    mine = rows[rows["backend"] == backend]
+class _Side:
+    """One backend's rows, those of them that count, and what they say without any other backend."""
+
+    def __init__(self, mine: pd.DataFrame) -> None:
+        self.valid = mine[(mine["status"] == "ok").to_numpy()]
+        self.logs = _log_throughput(self.valid)
+        self.summary = _measured(mine, self.valid, self.logs)
+
+
+def _measured(mine: pd.DataFrame, valid: pd.DataFrame, logs: pd.Series) -> BackendSummary:
     status, message = _outcome(mine)
-    valid = _valid(rows, backend)
     first = (mine if valid.empty else valid).iloc[0]
     names = {
-        "backend": backend,
-        "is_reference": backend == first["reference"],
+        "backend": first["backend"],
+        "is_reference": first["backend"] == first["reference"],
         "engine": first["engine"],
         "optimizer": first["optimizer"],
         "sharding": first["sharding"],
@@ -342,7 +352,7 @@ def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
     state = _highest(valid["optimizer_state_bytes"])
     return BackendSummary(
         **names,
-        samples_per_s=_geometric_mean(log_throughput(rows, backend)),
+        samples_per_s=_geometric_mean(logs),
         host_peak_mib=_highest(valid["host_peak_mib"]),
         device_peak_mib=_highest(valid["device_peak_mib"]),
         torch_peak_allocated_mib=_highest(valid["torch_peak_allocated_mib"]),
@@ -355,55 +365,55 @@ def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
     )
 
 
-def _compared(
-    mine: BackendSummary, base: BackendSummary | None, rows: pd.DataFrame, reference: str
-) -> BackendSummary:
+def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary:
     """Add the speed-up over the reference, or the reason why there is none."""
-    if mine.status != "ok":
-        return mine
-    reason = _obstacle(rows, mine.backend, base, reference) or _unproven(mine)
-    ratio = None if reason else _paired(rows, mine.backend, reference)
+    summary = mine.summary
+    if summary.status != "ok":
+        return summary
+    reason = _obstacle(mine, base, reference) or _unproven(summary)
+    ratio = None
+    if base is not None and not reason:
+        ratio = speedup((mine.logs - base.logs).dropna(), stopped=stopped(mine.valid, base.valid))
     if base is None or ratio is None:
         reason = reason or f"no round in which {reference} is valid too"
-        return replace(mine, message=_sentences(f"no speed-up: {reason}", mine.message))
-    slowed = float(_valid(rows, mine.backend)["slowed_by"].iloc[0])
+        return replace(summary, message=_sentences(f"no speed-up: {reason}", summary.message))
+    slowed = float(mine.valid["slowed_by"].iloc[0])
     on_purpose = f"slowed on purpose by {slowed:.0%}" if slowed else ""
-    word = verdict(ratio, float(rows["margin"].iloc[0]))
+    word = verdict(ratio, float(mine.valid["margin"].iloc[0]))
     return replace(
-        mine,
+        summary,
         speedup=ratio,
         verdict=word,
-        message=_sentences(on_purpose, mine.message, ratio.note),
-        break_even_steps=_break_even_steps(mine, base, ratio, rows) if word == "faster" else None,
+        message=_sentences(on_purpose, summary.message, ratio.note),
+        break_even_steps=_break_even_steps(summary, base, ratio) if word == "faster" else None,
     )
 
 
-def _paired(rows: pd.DataFrame, backend: str, reference: str) -> Speedup | None:
-    return speedup(log_ratios(rows, backend, reference), stopped=stopped(rows))
-
-
-def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, reference: str) -> str:
+def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
     """Why this backend's blocks and the reference's give no speed-up; empty if they do."""
     if base is None:
         return f"the reference {reference} was not measured"
-    if base.status != "ok":
-        return f"the reference {reference} is {base.status}"
-    mine, theirs = _valid(rows, backend), _valid(rows, reference)
+    if base.summary.status != "ok":
+        return f"the reference {reference} is {base.summary.status}"
     unequal = [
-        f"{column} {_values(mine[column])} (reference {_values(theirs[column])})"
+        f"{column} {_values(mine.valid[column])} (reference {_values(base.valid[column])})"
         for column in MUST_EQUAL
-        if len(set(mine[column].dropna()) | set(theirs[column].dropna())) > 1
+        if len({*mine.valid[column].dropna().unique(), *base.valid[column].dropna().unique()}) > 1
     ]
-    return ", ".join([*unequal, *_environments(pd.concat([theirs, mine]))])
+    return ", ".join([*unequal, *_environments(base.valid, mine.valid)])
 
 
 def _unproven(mine: BackendSummary) -> str:
     return "its losses were never compared with the reference's" if mine.loss_difference is None else ""
 
 
-def _environments(blocks: pd.DataFrame) -> list[str]:
+def _environments(*tables: pd.DataFrame) -> list[str]:
     """What differs between the environments of these blocks, if they have several; the first few entries."""
-    first, *others = blocks.drop_duplicates("environment_hash")["environment"]
+    found: dict[str, str] = {}
+    for blocks in tables:
+        for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
+            found.setdefault(key, text)
+    first, *others = found.values()
     if not others:
         return []
     differences = dict.fromkeys(line for other in others for line in environment_differences(first, other))
@@ -420,16 +430,15 @@ def environment_differences(one: str, other: str) -> list[str]:
         return []
 
 
-def _break_even_steps(
-    mine: BackendSummary, base: BackendSummary, ratio: Speedup, rows: pd.DataFrame
-) -> int | None:
+def _break_even_steps(mine: BackendSummary, side: _Side, ratio: Speedup) -> int | None:
     """Steps after which the extra set-up and first step are paid for; 0 if there is no extra."""
+    base = side.summary
     starts = (mine.setup_s, mine.first_step_s, base.setup_s, base.first_step_s)
     if None in starts or base.samples_per_s is None:
         return None
     setup, first_step, base_setup, base_first_step = starts
     extra = (setup + first_step) - (base_setup + base_first_step)  # type: ignore[operator]
-    step_seconds = float(_valid(rows, base.backend)["global_batch"].iloc[0]) / base.samples_per_s
+    step_seconds = float(side.valid["global_batch"].iloc[0]) / base.samples_per_s
     saved = step_seconds * (1 - 1 / ratio.ratio)
     return math.ceil(extra / saved) if extra > 0 else 0
 
@@ -457,8 +466,8 @@ def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
     return "ok", left_out
 
 
-def _valid(rows: pd.DataFrame, backend: str) -> pd.DataFrame:
-    return rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
+def _valid(rows: pd.DataFrame, backend: str, columns: list[str]) -> pd.DataFrame:
+    return rows.loc[((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy(), columns]
 
 
 def _geometric_mean(logs: pd.Series) -> float:
