@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from factories import comparison, record
+from factories import comparison, record, workload
 
 from bench import results
 from bench.records import Record
@@ -67,6 +67,18 @@ def test_bytes_of_state_are_counted_per_parameter_and_shared_by_the_ranks() -> N
 def test_what_was_left_alone_on_purpose_tests_nothing() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.0]]}, allocator="system")
     assert verdicts(records)["ort-standalone"] == "not testable"
+
+
+def test_two_files_that_differ_in_one_thing_are_set_against_each_other() -> None:
+    layouts = [
+        comparison({"pytorch": [[seconds], [1.01 * seconds]]}, workload=workload(micro_batch=m, grad_accum=g))
+        for seconds, m, g in ((2.0, 8, 1), (2.4, 4, 2))
+    ]
+    assert verdicts(*layouts)["accumulation-slows"] == "reproduced"
+    assert verdicts(layouts[0])["accumulation-slows"] == "not testable"
+    eager = comparison({"pytorch": [[2.0], [2.01]]})
+    sdpa = comparison({"pytorch": [[2.2], [2.21]]}, workload=workload(attention="sdpa"))
+    assert verdicts(eager, sdpa)["sdpa"] == "contradicted"
 
 
 def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:

@@ -75,9 +75,7 @@ def _verdict(points: Sequence[Point]) -> str:
 # Speed-ups
 
 
-def _speedups(
-    collection: Collection, backend: str, against: str, wanted: float, most: float | None = None
-) -> list[Point]:
+def _speedups(collection: Collection, backend: str, against: str, wanted: float) -> list[Point]:
     """Is `backend` at least `wanted` times as fast as `against`, where that is the reference?"""
     points = []
     for one in collection.controlled:
@@ -124,6 +122,56 @@ def _not_for_small(collection: Collection) -> list[Point]:
             faster = _at_least(summary.speedup, 1.0)
             points.append(_point(one, summary, None if faster is None else not faster))
     return points
+
+
+# Across files
+
+
+SAME = ("model", "task", "global_batch", "seq_len", "precision", "attention", "grad_accum", "device")
+"""What two comparisons must have in common, but for the one thing that a claim is about."""
+
+
+def _across_files(collection: Collection, column: str, slower: Callable[[str, str], bool]) -> list[Point]:
+    """Is the reference backend slower, in two files that differ in `column` alone, where `slower` says so?
+
+    Args:
+        collection: all results.
+        column: the one of `SAME` that differs.
+        slower: whether the claim is that the first value is the slower of two.
+    """
+    points = []
+    for one in collection.controlled:
+        for other in collection.controlled:
+            values = text.distinct(one.rows, column), text.distinct(other.rows, column)
+            if values[0] == values[1] or not slower(*values) or one.hardware != other.hardware:
+                continue
+            if any(
+                text.distinct(one.rows, same) != text.distinct(other.rows, same)
+                for same in SAME
+                if same != column
+            ):
+                continue
+            sides = [stats.log_throughput(side.rows, side.reference) for side in (other, one)]
+            ratio = stats.across_runs(*sides, stopped=stats.stopped(one.rows, other.rows))
+            if one.reference != other.reference or ratio is None:
+                continue
+            faster = _at_least(ratio, 1.0)
+            words = (
+                f"{one.stem} against {other.stem}: {one.reference} with {column} {values[0]} runs at "
+                f"{text.ratio(ratio.ratio)} {text.interval(ratio)} of {values[1]}, on {one.hardware}"
+            )
+            points.append(Point(holds=None if faster is None else not faster, words=words, comparison=one))
+    return points
+
+
+def _accumulation(collection: Collection) -> list[Point]:
+    """At the same global batch, more accumulation with smaller micro-batches is slower."""
+    return _across_files(collection, "grad_accum", lambda one, other: int(one) > int(other))
+
+
+def _attention(collection: Collection) -> list[Point]:
+    """Eager attention is slower than torch's own."""
+    return _across_files(collection, "attention", lambda one, other: (one, other) == ("eager", "sdpa"))
 
 
 # Optimizer state
@@ -189,7 +237,7 @@ TESTS: dict[str, Test] = {
     "fused-adam": _faster("pytorch_fused"),
     "zero1-memory": _state_is_shared,
     "zero1-not-for-small": _not_for_small,
-    "accumulation-slows": _never("no comparison across batch layouts yet"),
+    "accumulation-slows": _accumulation,
     "checkpointing-20": _never("gradient checkpointing is no setting yet"),
     "fp16-memory": _never("fp16 is no precision of the harness yet, and it needs a GPU"),
     "tf32-3x": _never("needs a GPU of the Ampere generation or later"),
@@ -198,7 +246,7 @@ TESTS: dict[str, Test] = {
     "adam8bit-2-bytes": _never("8-bit Adam is no optimizer of the harness yet"),
     "dataloader": _never("batches are made beforehand; a data loader is no setting yet"),
     "torch-compile": _never("torch.compile is no engine of the harness yet"),
-    "sdpa": _never("no committed comparison has both attention implementations"),
+    "sdpa": _attention,
     "batch-multiple-8": _never("needs a GPU"),
 }
 """By the claim's id."""
