@@ -44,10 +44,17 @@ def tells_of_memory(text: str) -> bool:
 
 
 def last_error(log: str) -> str:
-    """The last line of a log that reads like Python's or C++'s last line about an error."""
-    lines = [line.strip() for line in log.splitlines() if _ERROR.match(line.strip())]
-    return lines[-1] if lines else ""
+    """The last line of a log that reads like Python's or C++'s last line about an error.
 
+    All ranks write to one log, so that those which only lost another are passed over.
+    """
+    lines = [line.strip() for line in log.splitlines() if _ERROR.match(line.strip())]
+    causes = [line for line in lines if not any(words in line for words in LOST_ANOTHER)]
+    return causes[-1] if causes else ""
+
+
+LOST_ANOTHER = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
+"""How gloo and NCCL say that another rank has gone."""
 
 _ERROR = re.compile(r"(?:[\w.]+(?:Error|Exception)\b|what\(\)|Fatal Python error):? ?")
 
