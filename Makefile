@@ -16,7 +16,8 @@ SETUP_ARGS :=
 KNOWN := PYTHON MODEL GPUS ARGS BASE NEW SETUP_ARGS MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
-	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))"))
+	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))", \
+	environment variables before `make`))
 
 BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.config import Config, measured
 from bench.launch.environment import ROOT, scrubbed, worker_environment
+from bench.machine import memory_bytes
 from bench.telemetry.gpus import visible_gpus
 
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
@@ -57,7 +58,7 @@ def collect(config: Config) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": packages,
         "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
-        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        "memory_gib": round(memory_bytes() / 2**30, 1),
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
         "driver": gpus[0].driver if gpus else None,
         "kernel": platform.release(),

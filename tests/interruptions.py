@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench import results  # noqa: E402 - the script lies beside the package
-from bench.launch.environment import ROOT as CODE  # noqa: E402
 
 VICTIMS = ("coordinator", "agent", "rank")
 SECONDS_TO_END = 10.0
@@ -62,7 +61,7 @@ class Interruption:
 def command(plan: Plan, folder: Path, *more: str) -> list[str]:
     """The comparison of a tiny model."""
     return [
-        *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{CODE}/tests/conf]"),
+        *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
         *("device=cpu", "model=bert-mini", f"backend=[{','.join(plan.backends)}]", "measure=quick"),
         *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.3"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
@@ -275,14 +274,14 @@ def last_line(path: Path) -> str:
     return lines[-1].split(" s  ", 1)[-1].split("  (about")[0] if lines else ""
 
 
-def markdown(plan: Plan, found: Sequence[tuple[Interruption, int]], whole: float) -> str:
+def markdown(plan: Plan, found: Sequence[tuple[Interruption, int]], whole: float, seed: int) -> str:
     """The table."""
     return "\n".join(
         [
             "# A comparison killed at random moments, and resumed",
             "",
-            f"`python tests/interruptions.py --times {len(found)}`: {plan.launches} launches of "
-            f"{plan.rounds} rounds of {' and '.join(plan.backends)} ({whole:.0f} s without interruption). "
+            f"`python tests/interruptions.py --times {len(found)} --seed {seed}`: {plan.launches} launches "
+            f"of {plan.rounds} rounds of {' and '.join(plan.backends)} ({whole:.0f} s without interruption). "
             "SIGKILL to the coordinator, an agent or a rank; then the same command with `resume=true`. In "
             "every line: each backend has each round once, the rounds that were complete before the kill "
             "are unchanged, at least as many as were asked for are there, every row is ok, and no process, "
@@ -339,7 +338,7 @@ def main() -> int:
     except Wrong as wrong:
         print(wrong, file=sys.stderr)
         return 1
-    table = markdown(PLAN, found, whole)
+    table = markdown(PLAN, found, whole, options.seed)
     print(table)
     if options.out:
         options.out.write_text(table, encoding="utf-8")

@@ -56,6 +56,12 @@ def test_the_last_error_of_a_log_is_found_between_what_torchrun_says() -> None:
     assert fate.last_error("all is well") == ""
 
 
+def test_a_rank_that_only_lost_another_is_not_taken_for_the_cause() -> None:
+    lost = "RuntimeError: [pair.cc:525] Read error [127.0.0.1]:15768: Connection reset by peer"
+    assert fate.last_error(f"{LOG}\n{lost}") == fate.last_error(LOG) != ""
+    assert fate.last_error(lost) == ""
+
+
 def explained(**changes: object) -> LaunchFailed:
     figures: dict[str, object] = {
         "told": [],
