@@ -118,9 +118,8 @@ def _corners(
 def _launch_middles(rows: pd.DataFrame, backend: str, reference: str) -> dict[int, float]:
     """The midmean of each launch's log ratios, by launch."""
     logs = stats.log_ratios(rows, backend, reference)
-    return {
-        int(number): stats.midmean(group.to_numpy(float)) for number, group in logs.groupby(level="launch")
-    }
+    found = stats.launch_middles(logs)
+    return dict(zip(np.unique(logs.index.get_level_values("launch")).tolist(), found.tolist(), strict=True))
 
 
 def _part(

@@ -167,7 +167,9 @@ def tolerances(path: Path) -> dict[str, float]:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"{path} cannot be read as YAML ({reason}); give such a file as {TOLERANCES.name}") from None
+        raise UserError(
+            f"{path} cannot be read as YAML ({reason}); give such a file as {TOLERANCES.name}"
+        ) from None
     names = set(found) if isinstance(found, dict) else set()
     if names != set(METRICS):
         raise UserError(f"{path} must hold {', '.join(METRICS)}, and nothing else; see {TOLERANCES.name}")
@@ -211,7 +213,15 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 # What is printed
 
-HEADERS = ("backend", "base samples/s", "new samples/s", "new / base [95 %]", "its speed-up [95 %]", "memory", "verdict")
+HEADERS = (
+    "backend",
+    "base samples/s",
+    "new samples/s",
+    "new / base [95 %]",
+    "its speed-up [95 %]",
+    "memory",
+    "verdict",
+)
 
 
 def shown(title: str, changes: list[Change], differences: list[str]) -> Group:
@@ -302,8 +312,8 @@ class Plan:
 def plan(base: Side, new: Side) -> Plan:
     """Pair the files of two sides by their stems."""
     if base.single and new.single:
-        pair = (f"{base.name}, then {new.name}", *base.files.values(), *new.files.values())
-        return Plan(pairs=[pair])
+        (old,), (now,) = base.files.values(), new.files.values()
+        return Plan(pairs=[(f"{base.name}, then {new.name}", old, now)])
     both = [stem for stem in new.files if stem in base.files]
     return Plan(
         pairs=[(stem, base.files[stem], new.files[stem]) for stem in both],

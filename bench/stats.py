@@ -170,7 +170,7 @@ def across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Sp
     """
     if base.empty or new.empty:
         return None
-    sides = [_launch_means(base), _launch_means(new)]
+    sides = [launch_middles(base), launch_middles(new)]
     found = combine([(-1.0, sides[0]), (1.0, sides[1])], stopped)
     note = "" if found.low is not None else "single launch on one side: no interval across runs"
     return replace(found, rounds=min(len(base), len(new)), note=note)
@@ -231,8 +231,8 @@ def _squared_error(sample: Floats) -> float:
     return float(sample.var(ddof=1)) / len(sample)
 
 
-def _launch_means(logs: pd.Series) -> Floats:
-    """Each launch's midmean."""
+def launch_middles(logs: pd.Series) -> Floats:
+    """The midmean of each launch of a series indexed by (launch, round), in the order of the launches."""
     return np.array([midmean(launch) for launch in _launches(logs)])
 
 
@@ -471,7 +471,7 @@ def _valid(rows: pd.DataFrame, backend: str, columns: list[str]) -> pd.DataFrame
 
 
 def _geometric_mean(logs: pd.Series) -> float:
-    return math.exp(_launch_means(logs).mean())
+    return math.exp(launch_middles(logs).mean())
 
 
 def _median_over_launches(valid: pd.DataFrame, column: str) -> float | None:

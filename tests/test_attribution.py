@@ -49,7 +49,11 @@ def test_independent_effects_come_out_as_they_are() -> None:
     assert {part.factor: part.effect.ratio for part in found.parts} == pytest.approx(EFFECTS)
     for part in found.parts:
         assert part.lowest == pytest.approx(part.highest) == pytest.approx(EFFECTS[part.factor])
-    assert [part.change for part in found.parts] == ["adamw → adamw_fused", "eager → ortmodule", "ddp → zero1"]
+    assert [part.change for part in found.parts] == [
+        "adamw → adamw_fused",
+        "eager → ortmodule",
+        "ddp → zero1",
+    ]
 
 
 def test_what_two_choices_gain_together_is_shared_by_halves() -> None:
@@ -65,7 +69,9 @@ def test_the_parts_multiply_to_the_speed_up_of_the_table() -> None:
     found = divided(records)
     (summary,) = [one for one in stats.summarise(results.frame(records)) if one.backend == "ortmodule_zero1"]
     assert summary.speedup is not None
-    assert math.prod(part.effect.ratio for part in found.parts) == pytest.approx(summary.speedup.ratio, rel=1e-12)
+    assert math.prod(part.effect.ratio for part in found.parts) == pytest.approx(
+        summary.speedup.ratio, rel=1e-12
+    )
     assert found.total == summary.speedup
 
 

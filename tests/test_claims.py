@@ -14,7 +14,8 @@ from bench.report.collection import Collection, Comparison
 def of(*tables: list[Record]) -> Collection:
     return Collection(
         comparisons=[
-            Comparison(stem=f"c{number}", rows=results.frame(records)) for number, records in enumerate(tables)
+            Comparison(stem=f"c{number}", rows=results.frame(records))
+            for number, records in enumerate(tables)
         ]
     )
 

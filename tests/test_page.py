@@ -86,12 +86,14 @@ def column(browser: Any, number: int) -> list[str]:
         "return [...document.querySelectorAll('#table tbody tr')].filter(row => !row.hidden)"
         f".map(row => row.cells[{number}].textContent)"
     )
-    return browser.execute_script(script)  # type: ignore[no-any-return]
+    found: list[str] = browser.execute_script(script)
+    return found
 
 
 def headers(browser: Any) -> list[str]:
     script = "return [...document.querySelectorAll('#table th')].map(cell => cell.textContent.trim())"
-    return browser.execute_script(script)  # type: ignore[no-any-return]
+    found: list[str] = browser.execute_script(script)
+    return found
 
 
 def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, reports: Path) -> None:

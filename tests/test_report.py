@@ -155,9 +155,7 @@ def test_energy_is_shown_where_there_is_a_gpu() -> None:
     on_gpu = comparison({"pytorch": [[2.0]]}, device="h100")
     (metered,) = (dataclasses.replace(one, energy_joules=(300.0, 340.0)) for one in on_gpu[0].blocks)
     on_gpu = [dataclasses.replace(on_gpu[0], blocks=(metered,))]
-    header, _, row = [
-        line for line in page_of(on_gpu).splitlines() if line.startswith("|")
-    ]
+    header, _, row = [line for line in page_of(on_gpu).splitlines() if line.startswith("|")]
     cells = dict(zip(header.split(" | "), row.split(" | "), strict=True))
     assert cells["energy J/sample"] == "4.000"
     assert "energy" not in page_of(comparison({"pytorch": [[2.0]]}))
@@ -253,7 +251,13 @@ def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
     first, second = (report.render(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert {path.name for path in first} >= {"index.md", "index.html", "speedup.svg", "rounds.svg", "memory.svg"}
+    assert {path.name for path in first} >= {
+        "index.md",
+        "index.html",
+        "speedup.svg",
+        "rounds.svg",
+        "memory.svg",
+    }
 
 
 @pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "x" * 70, "\x1b[31mred\x00", "a\nb"])

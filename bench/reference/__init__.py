@@ -59,7 +59,7 @@ def figures() -> pd.DataFrame:
 def claims() -> tuple[Claim, ...]:
     """claims.csv, in its order."""
     table = pd.read_csv(FOLDER / "claims.csv", dtype=str, keep_default_na=False)
-    return tuple(Claim(**row) for row in table.to_dict("records"))  # type: ignore[arg-type, misc]
+    return tuple(Claim(**row) for row in table.to_dict("records"))  # type: ignore[arg-type]
 
 
 @cache

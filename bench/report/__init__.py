@@ -12,8 +12,8 @@ from bench.report.collection import Collection, collect
 def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
     """Write everything about the results files in a folder.
 
-    `index.md` and `index.html` over all comparisons with their figures, and `<stem>.md` for each. The same files
-    give the same bytes.
+    `index.md` and `index.html` over all comparisons with their figures, and `<stem>.md` for each. The same
+    files give the same bytes.
 
     Returns:
         The paths written, and a sentence for each file that could not be read.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -142,7 +143,7 @@ def bar(axes: Axes, place: float, value: float, backend: str) -> None:
     axes.barh(place, value, height=BAR, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6)
 
 
-def inside(axes: Axes, place: float, words: str, **look: object) -> None:
+def inside(axes: Axes, place: float, words: str, **look: Any) -> None:
     """Words at the foot of a bar, on white so that colour and hatch do not cut into them."""
     box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
     transform = axes.get_yaxis_transform()

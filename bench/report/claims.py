@@ -59,7 +59,9 @@ def _finding(claim: Claim, found: list[Point] | str) -> Finding:
         claim=claim,
         verdict=_verdict(found),
         evidence=tuple(point.words for point in found),
-        commands=tuple(dict.fromkeys(point.comparison.command for point in found if point.comparison.command)),
+        commands=tuple(
+            dict.fromkeys(point.comparison.command for point in found if point.comparison.command)
+        ),
     )
 
 
@@ -206,8 +208,8 @@ def _state_is_shared(collection: Collection) -> list[Point]:
             close = abs(ratio * ranks - 1) <= STATE_TOLERANCE
             peaks = [side.device_peak_mib or side.host_peak_mib for side in (whole, shared)]
             words = (
-                f"{one.stem}: {shared.backend} holds {ratio:.3f} of {whole.backend}'s optimizer state on each "
-                f"of {ranks} ranks (peak memory {text.number(peaks[0])} and {text.number(peaks[1])} MiB)"
+                f"{one.stem}: {shared.backend} holds {ratio:.3f} of {whole.backend}'s optimizer state on "
+                f"each of {ranks} ranks (peak memory {text.number(peaks[0])} and {text.number(peaks[1])} MiB)"
             )
             points.append(Point(holds=close, words=words, comparison=one))
     return points

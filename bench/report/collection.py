@@ -63,7 +63,9 @@ class Comparison:
     def uncontrolled(self) -> bool:
         """Whether something was left alone on purpose, so that its speed-ups are no result."""
         rows = self.rows
-        held = (rows["cores_per_rank"] <= rows["threads_per_rank"]).all() and (rows["allocator"] != "system").all()
+        held = (rows["cores_per_rank"] <= rows["threads_per_rank"]).all() and (
+            rows["allocator"] != "system"
+        ).all()
         return not held
 
     def of(self, backend: str) -> BackendSummary | None:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,9 +36,7 @@ def save_all(collection: Collection, folder: Path) -> list[Path]:
     pages = paged(collection.panels)
     for name, make in (("speedup", speedup), ("memory", memory), ("break-even", break_even)):
         found += [(_numbered(name, number), partial(make, page)) for number, page in enumerate(pages, 1)]
-    found += [
-        (_numbered("rounds", number), partial(rounds, page)) for number, page in enumerate(pages, 1)
-    ]
+    found += [(_numbered("rounds", number), partial(rounds, page)) for number, page in enumerate(pages, 1)]
     for one in collection.controlled:
         if one.attribution:
             found.append((f"attribution-{one.stem}", partial(waterfall.attribution, one, one.attribution)))
@@ -118,9 +117,7 @@ def speedup(page: Page) -> Figure:
     published = {
         (one.model, mark.backend): mark for one in everything for mark in reference.of_model(one.model)
     }
-    notes = sorted(
-        {other.speedup.note for one in everything for other in one.others if other.speedup} - {""}
-    )
+    notes = sorted({other.speedup.note for one in everything for other in one.others if other.speedup} - {""})
     caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
     caption += " Points: single rounds." if with_points else ""
     caption += (
@@ -145,7 +142,14 @@ def _speedup_row(
     mark = next((m for m in reference.of_model(one.model) if m.backend == summary.backend), None)
     if mark is not None:
         axes.scatter(
-            [mark.ratio], [place], s=26, marker="D", facecolor="white", edgecolor=style.INK, linewidths=1, zorder=8
+            [mark.ratio],
+            [place],
+            s=26,
+            marker="D",
+            facecolor="white",
+            edgecolor=style.INK,
+            linewidths=1,
+            zorder=8,
         )
         if mark.flag:
             axes.annotate("!", (mark.ratio, place), textcoords="offset points", xytext=(5, -3), fontsize=8)
@@ -181,6 +185,10 @@ def _baseline(axes: Axes, *, limit: float) -> None:
     axes.set_xlim(0, limit)
 
 
+def _from_zero(axes: Axes, *, most: float) -> None:
+    axes.set_xlim(0, most)
+
+
 # Memory
 
 
@@ -192,9 +200,9 @@ def memory(page: Page) -> Figure:
         "Peak memory",
         _panels(page, _memory_row, with_reference=True),
         label="peak of the timed blocks (MiB, lower is better)",
-        caption="On a CPU of the rank that has most, libraries included; on a GPU of the device. In brackets the "
-        "optimizer state on each rank.",
-        decorate=lambda axes: axes.set_xlim(0, 1.04 * max([1.0, *peaks])),
+        caption="On a CPU of the rank that has most, libraries included; on a GPU of the device. In brackets "
+        "the optimizer state on each rank.",
+        decorate=partial(_from_zero, most=1.04 * max([1.0, *peaks])),
     )
 
 
@@ -225,8 +233,8 @@ def break_even(page: Page) -> Figure:
         "Steps until a faster backend has paid for its set-up",
         _panels(page, _break_even_row, with_reference=False),
         label="break-even (optimizer steps, logarithmic, lower is better)",
-        caption="Extra seconds of set-up and first step, over the seconds saved per step. Only what is faster "
-        "pays back at all.",
+        caption="Extra seconds of set-up and first step, over the seconds saved per step. Only what is "
+        "faster pays back at all.",
         decorate=partial(_logarithmic, most=max([10.0, *map(float, steps)])),
     )
 
@@ -262,9 +270,9 @@ def rounds(page: Page) -> Figure:
         "Step time in every round",
         _panels(page, _rounds_row, with_reference=True, row=TALL),
         label="blocks in the order in which they were timed (rounds of all launches)",
-        caption=f"Height: seconds per step against the backend's median (to the right), slower is up; a row spans "
-        f"± {SWING:.0%}, triangles lie beyond. Vertical lines: a new launch.",
-        decorate=lambda axes: axes.set_xlim(0, max(blocks, default=0) + 1),
+        caption="Height: seconds per step against the backend's median (to the right), slower is up; a row "
+        f"spans ± {SWING:.0%}, triangles lie beyond. Vertical lines: a new launch.",
+        decorate=partial(_from_zero, most=max(blocks, default=0) + 1),
     )
 
 
@@ -290,7 +298,12 @@ def _rounds_row(one: Comparison, summary: BackendSummary, axes: Axes, place: flo
     axes.plot([0, len(ms) + 1], [place, place], color=style.GRID, linewidth=0.8, zorder=1)
     starts = numbers[1:][times["launch"].to_numpy()[1:] != times["launch"].to_numpy()[:-1]] - 0.5
     axes.vlines(starts, place - 0.45 * TALL, place + 0.45 * TALL, color=style.GRID, linewidth=0.8, zorder=1)
-    look = {"color": colour, "markeredgecolor": style.INK, "markeredgewidth": 0.4, "linestyle": "none"}
+    look: dict[str, Any] = {
+        "color": colour,
+        "markeredgecolor": style.INK,
+        "markeredgewidth": 0.4,
+        "linestyle": "none",
+    }
     for marker, chosen in (("o", abs(swing) <= 1), ("^", swing > 1), ("v", swing < -1)):
         axes.plot(numbers[chosen], heights[chosen], marker, markersize=3.6, zorder=3, **look)
     chart.beside(axes, place, f"{median:,.1f} ms")

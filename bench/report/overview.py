@@ -13,12 +13,16 @@ from bench.report.collection import Collection
 DEFINITIONS = (
     ("samples/s", "steps × global batch ÷ seconds of the slowest rank; geometric mean over launches."),
     ("tokens/s", "samples/s × sequence length, padding included."),
-    ("speed-up", f"{text.METHOD}"),
+    ("speed-up", text.METHOD),
     (
         "verdict",
-        "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else inconclusive.",
+        "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else "
+        "inconclusive.",
     ),
-    ("peak MiB", "highest of the timed blocks: the device's where there is one, else of the rank that has most."),
+    (
+        "peak MiB",
+        "highest of the timed blocks: the device's where there is one, else of the rank that has most.",
+    ),
     ("set-up s, first step s", "medians over launches; export and compilation are in the first step."),
     (
         "break-even steps",
@@ -125,10 +129,7 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _claims(findings: Sequence[Finding]) -> list[str]:
     table = _table(
         [("claim", False), ("by", False), ("verdict", False), ("our numbers", False)],
-        [
-            [one.claim.claim, one.claim.source, one.verdict, "; ".join(one.evidence)]
-            for one in findings
-        ],
+        [[one.claim.claim, one.claim.source, one.verdict, "; ".join(one.evidence)] for one in findings],
     )
     return [*table, *_published()]
 
@@ -136,7 +137,8 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
 def _published() -> list[str]:
     """The published figures, flagged; none of them is comparable with ours."""
     return [
-        "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with the above:",
+        "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with "
+        "the above:",
         "",
         *_table(
             [("model", False), ("backend", False), ("speed-up", True), ("hardware", False), ("flag", False)],

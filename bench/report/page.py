@@ -52,7 +52,11 @@ def html(collection: Collection, figures: Sequence[Path], findings: Sequence[Fin
 def _figure(path: Path) -> dict[str, str]:
     """A picture as a data URI: in an element of its own, nothing in it reaches the page."""
     encoded = base64.b64encode(path.read_bytes()).decode()
-    return {"name": path.stem, "title": overview.caption(path.stem), "uri": f"data:image/svg+xml;base64,{encoded}"}
+    return {
+        "name": path.stem,
+        "title": overview.caption(path.stem),
+        "uri": f"data:image/svg+xml;base64,{encoded}",
+    }
 
 
 def _row(line: Line, columns: Sequence[lines.Column]) -> dict[str, Any]:

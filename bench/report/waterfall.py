@@ -45,8 +45,8 @@ def attribution(one: Comparison, divided: Attribution) -> Figure:
         f"{one.model}: {one.workload}; {one.hardware}",
         bars,
         label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
-        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); to the "
-        "right its range over single orders. The parts multiply to the whole. Whiskers: 95 % interval.",
+        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
+        "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % interval.",
     )
 
 
@@ -74,8 +74,9 @@ def fairness(label: str, divided: Fairness) -> Figure:
         label,
         bars,
         label=f"apparent speed-up over {divided.reference} ({text.TIMES}, logarithmic)",
-        caption="Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it. Allocator "
-        "left alone: glibc's defaults. Each part is its mean over both orders; whiskers: 95 % interval.",
+        caption="Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it. "
+        "Allocator left alone: glibc's defaults. Each part is its mean over both orders; whiskers: 95 % "
+        "interval.",
     )
 
 
