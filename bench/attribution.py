@@ -53,40 +53,37 @@ class Attribution:
     parts: tuple[Part, ...]
 
 
-def attribute(rows: pd.DataFrame, end: str) -> Attribution | None:
+def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = False) -> Attribution | None:
     """Divide the speed-up of `end` over the comparison's reference among the choices in which they differ.
 
     Each launch's values are the midmeans of its rounds' log ratios, as in the table, so that the whole is
     the table's speed-up; the intervals are over launches.
 
     Args:
-        rows: of one comparison, as `results.read` returns them.
+        summaries: of one comparison.
         end: a backend.
+        stopped: as in `stats.estimate`.
 
     Returns:
         None unless every combination of the choices was measured and has a speed-up.
     """
-    summaries = {one.backend: one for one in stats.summarise(rows)}
-    start = next((one for one in summaries.values() if one.is_reference), None)
-    last = summaries.get(end)
+    named = {one.backend: one for one in summaries}
+    start = next((one for one in summaries if one.is_reference), None)
+    last = named.get(end)
     if start is None or last is None or last.speedup is None:
         return None
-    factors = tuple(factor for factor in FACTORS if getattr(start, factor) != getattr(last, factor))
-    corners = _corners(start, last, factors, summaries.values())
+    factors = changed(start, last)
+    corners = _corners(start, last, factors, summaries)
     if not factors or corners is None:
         return None
-    values = {
-        subset: _launch_middles(rows, name, start.backend) if subset else None
-        for subset, name in corners.items()
-    }
-    launches = sorted(set.intersection(*(set(found) for found in values.values() if found is not None)))
+    logs = {subset: named[name].launch_logs for subset, name in corners.items() if subset}
+    launches = sorted(set.intersection(*(set(found) for found in logs.values())))
     if not launches:
         return None
+    nothing: Subset = frozenset()
     games = [
-        {subset: found[number] if found is not None else 0.0 for subset, found in values.items()}
-        for number in launches
+        {nothing: 0.0} | {subset: found[number] for subset, found in logs.items()} for number in launches
     ]
-    stopped = stats.stopped(rows)
     return Attribution(
         start=start.backend,
         end=end,
@@ -96,6 +93,11 @@ def attribute(rows: pd.DataFrame, end: str) -> Attribution | None:
             for factor in factors
         ),
     )
+
+
+def changed(start: BackendSummary, end: BackendSummary) -> tuple[str, ...]:
+    """The choices in which two backends differ."""
+    return tuple(factor for factor in FACTORS if getattr(start, factor) != getattr(end, factor))
 
 
 def _corners(
@@ -113,13 +115,6 @@ def _corners(
             return None
         corners[subset] = found[choices]
     return corners
-
-
-def _launch_middles(rows: pd.DataFrame, backend: str, reference: str) -> dict[int, float]:
-    """The midmean of each launch's log ratios, by launch."""
-    logs = stats.log_ratios(rows, backend, reference)
-    found = stats.launch_middles(logs)
-    return dict(zip(np.unique(logs.index.get_level_values("launch")).tolist(), found.tolist(), strict=True))
 
 
 def _part(
@@ -215,7 +210,7 @@ def fairness(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
         summaries = {one.backend: one for one in stats.summarise(rows)}
         if summaries[backend].speedup is None or str(rows["reference"].iloc[0]) != reference:
             return None
-        launches[subset] = np.array(list(_launch_middles(rows, backend, reference).values()))
+        launches[subset] = np.array(list(summaries[backend].launch_logs.values()))
     stopped = stats.stopped(*found.values())
     every = frozenset(SETTINGS)
     factors = SETTINGS

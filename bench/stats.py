@@ -6,17 +6,20 @@ one results file, a DataFrame as `results.read` returns it.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
 
+from bench.cells import Cells
 from bench.environment import differences
 
 Floats = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, Floats)
 
 CONFIDENCE = 0.95
 
@@ -59,8 +62,8 @@ def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
     return micro_batch * grad_accum * world_size
 
 
-def samples_per_s(steps: int, global_batch: int, seconds: float) -> float:
-    """Throughput of one block over all ranks; `seconds` are those of its slowest rank."""
+def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
+    """Throughput of a block over all ranks; `seconds` are those of its slowest rank."""
     return steps * global_batch / seconds
 
 
@@ -258,12 +261,10 @@ def half_width(speedup: Speedup) -> float:
 
 def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
     """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
-    return _log_throughput(_valid(rows, backend, ["launch", "round", "samples_per_s"]))
-
-
-def _log_throughput(valid: pd.DataFrame) -> pd.Series:
-    index = pd.MultiIndex.from_arrays([valid["launch"], valid["round"]], names=["launch", "round"])
-    return pd.Series(np.log(valid["samples_per_s"].to_numpy(float)), index=index, name="samples_per_s")
+    mine = ((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy()
+    index = pd.MultiIndex.from_arrays([rows["launch"][mine], rows["round"][mine]], names=["launch", "round"])
+    values = np.log(rows["samples_per_s"].to_numpy(float)[mine])
+    return pd.Series(values, index=index, name="samples_per_s")
 
 
 def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
@@ -303,6 +304,7 @@ class BackendSummary:
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
+    launch_logs: Mapping[int, float] = field(default_factory=dict)  # `midmean` of log ratios, by launch
 
 
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
@@ -314,8 +316,9 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
     """
     if rows.empty:
         return []
-    reference = str(rows["reference"].iloc[0])
-    sides = {str(name): _Side(mine) for name, mine in rows.groupby("backend", sort=False)}
+    cells = Cells(rows)
+    reference = str(cells["reference"][0])
+    sides = {name: _Side(cells.where(cells["backend"] == name)) for name in dict.fromkeys(cells["backend"])}
     base = sides.pop(reference, None)
     compared = [_compared(mine, base, reference) for mine in sides.values()]
     return compared if base is None else [base.summary, *compared]
@@ -329,30 +332,44 @@ def widest(rows: pd.DataFrame) -> float | None:
 class _Side:
     """One backend's rows, those of them that count, and what they say without any other backend."""
 
-    def __init__(self, mine: pd.DataFrame) -> None:
-        self.valid = mine[(mine["status"] == "ok").to_numpy()]
-        self.logs = _log_throughput(self.valid)
-        self.summary = _measured(mine, self.valid, self.logs)
+    def __init__(self, mine: Cells) -> None:
+        self.valid = mine.where(mine["status"] == "ok")
+        self.logs = np.log(self.valid["samples_per_s"])
+        self.launch = self.valid["launch"]
+        self.summary = _measured(mine, self.valid, _by_launch(self.launch, self.logs))
+
+    @property
+    def stopped(self) -> bool:
+        return not np.isnan(self.valid["until"]).all()
+
+    def over(self, base: "_Side") -> dict[int, Floats]:
+        """Log ratios of the rounds in which both are valid, an array for each launch."""
+        mine, other = (side.launch * _ROUNDS + side.valid["round"] for side in (self, base))
+        _, ours, theirs = np.intersect1d(mine, other, assume_unique=True, return_indices=True)
+        launch = self.launch[ours]
+        logs = _by_launch(launch, self.logs[ours] - base.logs[theirs])
+        return dict(zip(np.unique(launch).astype(int).tolist(), logs, strict=True))
 
 
-def _measured(mine: pd.DataFrame, valid: pd.DataFrame, logs: pd.Series) -> BackendSummary:
+_ROUNDS = 2.0**26
+"""More than a launch has rounds, and few enough that launch and round fit into one float."""
+
+
+def _by_launch(launch: Floats, values: Floats) -> list[Floats]:
+    return [values[launch == number] for number in np.unique(launch)]
+
+
+def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSummary:
     status, message = _outcome(mine)
-    first = (mine if valid.empty else valid).iloc[0]
-    names = {
-        "backend": first["backend"],
-        "is_reference": first["backend"] == first["reference"],
-        "engine": first["engine"],
-        "optimizer": first["optimizer"],
-        "sharding": first["sharding"],
-        "status": status,
-        "message": message,
-    }
+    first = valid if len(valid) else mine
+    names = {column: first[column][0] for column in ("backend", "engine", "optimizer", "sharding")}
+    names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
     if status != "ok":
         return BackendSummary(**names)
     state = _highest(valid["optimizer_state_bytes"])
     return BackendSummary(
         **names,
-        samples_per_s=_geometric_mean(logs),
+        samples_per_s=math.exp(np.mean([midmean(launch) for launch in logs])),
         host_peak_mib=_highest(valid["host_peak_mib"]),
         device_peak_mib=_highest(valid["device_peak_mib"]),
         torch_peak_allocated_mib=_highest(valid["torch_peak_allocated_mib"]),
@@ -371,19 +388,19 @@ def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary
     if summary.status != "ok":
         return summary
     reason = _obstacle(mine, base, reference) or _unproven(summary)
-    ratio = None
-    if base is not None and not reason:
-        ratio = speedup((mine.logs - base.logs).dropna(), stopped=stopped(mine.valid, base.valid))
-    if base is None or ratio is None:
+    launches = mine.over(base) if base is not None and not reason else {}
+    if base is None or not launches:
         reason = reason or f"no round in which {reference} is valid too"
         return replace(summary, message=_sentences(f"no speed-up: {reason}", summary.message))
-    slowed = float(mine.valid["slowed_by"].iloc[0])
+    ratio = estimate(list(launches.values()), stopped=mine.stopped or base.stopped)
+    slowed = float(mine.valid["slowed_by"][0])
     on_purpose = f"slowed on purpose by {slowed:.0%}" if slowed else ""
-    word = verdict(ratio, float(mine.valid["margin"].iloc[0]))
+    word = verdict(ratio, float(mine.valid["margin"][0]))
     return replace(
         summary,
         speedup=ratio,
         verdict=word,
+        launch_logs={number: midmean(logs) for number, logs in launches.items()},
         message=_sentences(on_purpose, summary.message, ratio.note),
         break_even_steps=_break_even_steps(summary, base, ratio) if word == "faster" else None,
     )
@@ -395,10 +412,11 @@ def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
         return f"the reference {reference} was not measured"
     if base.summary.status != "ok":
         return f"the reference {reference} is {base.summary.status}"
+    values = {column: (mine.valid.distinct(column), base.valid.distinct(column)) for column in MUST_EQUAL}
     unequal = [
-        f"{column} {_values(mine.valid[column])} (reference {_values(base.valid[column])})"
-        for column in MUST_EQUAL
-        if len({*mine.valid[column].dropna().unique(), *base.valid[column].dropna().unique()}) > 1
+        f"{column} {_values(ours)} (reference {_values(theirs)})"
+        for column, (ours, theirs) in values.items()
+        if len({*ours, *theirs}) > 1
     ]
     return ", ".join([*unequal, *_environments(base.valid, mine.valid)])
 
@@ -407,7 +425,7 @@ def _unproven(mine: BackendSummary) -> str:
     return "its losses were never compared with the reference's" if mine.loss_difference is None else ""
 
 
-def _environments(*tables: pd.DataFrame) -> list[str]:
+def _environments(*tables: Cells) -> list[str]:
     """What differs between the environments of these blocks, if they have several; the first few entries."""
     found: dict[str, str] = {}
     for blocks in tables:
@@ -438,60 +456,59 @@ def _break_even_steps(mine: BackendSummary, side: _Side, ratio: Speedup) -> int 
         return None
     setup, first_step, base_setup, base_first_step = starts
     extra = (setup + first_step) - (base_setup + base_first_step)  # type: ignore[operator]
-    step_seconds = float(side.valid["global_batch"].iloc[0]) / base.samples_per_s
+    step_seconds = float(side.valid["global_batch"][0]) / base.samples_per_s
     saved = step_seconds * (1 - 1 / ratio.ratio)
     return math.ceil(extra / saved) if extra > 0 else 0
 
 
-def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
+def _outcome(mine: Cells) -> tuple[str, str]:
     """A backend's status and message.
 
     A failed launch voids the backend: the latest one speaks, but `skipped` only if nothing else
     does, since it follows from another failure. Contaminated blocks are merely left out, unless
     more than a third of the rounds have no other.
     """
-    contaminated = (mine["status"] == "invalid") & mine["round"].notna()
-    failed = mine[(mine["status"] != "ok") & ~contaminated]
-    if not failed.empty:
-        causes = failed[failed["status"] != "skipped"]
-        last = (failed if causes.empty else causes).sort_values("launch", kind="stable").iloc[-1]
-        return str(last["status"]), str(last["message"])
+    status = mine["status"]
+    contaminated = (status == "invalid") & ~np.isnan(mine["round"])
+    failed = mine.where((status != "ok") & ~contaminated)
+    if len(failed):
+        causes = failed.where(failed["status"] != "skipped")
+        told = causes if len(causes) else failed
+        last = np.argsort(told["launch"], kind="stable")[-1]
+        return str(told["status"][last]), str(told["message"][last])
     bad, blocks = int(contaminated.sum()), len(mine)
     if bad == 0:
         return "ok", ""
     left_out = f"{bad} of {blocks} blocks invalid and left out"
-    rounds = mine.assign(valid=mine["status"] == "ok").groupby(["launch", "round"])["valid"].any()
-    if 3 * int((~rounds).sum()) > len(rounds):
-        return "invalid", f"{left_out}; the last one: {mine[contaminated]['message'].iloc[-1]}"
+    rounds = set(zip(mine["launch"], mine["round"], strict=True))
+    valid = mine.where(status == "ok")
+    without = rounds - set(zip(valid["launch"], valid["round"], strict=True))
+    if 3 * len(without) > len(rounds):
+        return "invalid", f"{left_out}; the last one: {mine['message'][contaminated][-1]}"
     return "ok", left_out
 
 
-def _valid(rows: pd.DataFrame, backend: str, columns: list[str]) -> pd.DataFrame:
-    return rows.loc[((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy(), columns]
-
-
-def _geometric_mean(logs: pd.Series) -> float:
-    return math.exp(launch_middles(logs).mean())
-
-
-def _median_over_launches(valid: pd.DataFrame, column: str) -> float | None:
+def _median_over_launches(valid: Cells, column: str) -> float | None:
     """A launch's set-up figures stand in each of its rows, so one row per launch is taken."""
-    values = valid.drop_duplicates("launch")[column].dropna()
-    return None if values.empty else float(values.median())
+    _, first = np.unique(valid["launch"], return_index=True)
+    values = valid[column][first]
+    values = values[~np.isnan(values)]
+    return None if values.size == 0 else float(np.median(values))
 
 
-def _energy_per_sample_j(valid: pd.DataFrame) -> float | None:
-    if valid["energy_j"].isna().any():
+def _energy_per_sample_j(valid: Cells) -> float | None:
+    energy = valid["energy_j"]
+    if np.isnan(energy).any():
         return None
-    return float(valid["energy_j"].sum() / (valid["steps"] * valid["global_batch"]).sum())
+    return float(energy.sum() / (valid["steps"] * valid["global_batch"]).sum())
 
 
-def _highest(values: pd.Series) -> float | None:
-    return None if values.isna().all() else float(values.max())
+def _highest(values: Floats) -> float | None:
+    return None if np.isnan(values).all() else float(np.nanmax(values))
 
 
-def _values(values: pd.Series) -> str:
-    return "/".join(str(value) for value in values.dropna().unique())
+def _values(values: Iterable[Any]) -> str:
+    return "/".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 def _sentences(*parts: str) -> str:

@@ -38,7 +38,7 @@ def factorial(together: float = 1.0, noise: float = 0.0) -> list[Record]:
 
 
 def divided(records: list[Record], end: str = "ortmodule_zero1") -> attribution.Attribution:
-    found = attribution.attribute(results.frame(records), end)
+    found = attribution.attribute(stats.summarise(results.frame(records)), end)
     assert found is not None
     return found
 
@@ -102,9 +102,9 @@ def test_only_the_choices_that_differ_are_parts() -> None:
 
 def test_without_all_combinations_nothing_is_divided() -> None:
     records = [one for one in factorial() if one.backend != "pytorch_fused_zero1"]
-    assert attribution.attribute(results.frame(records), "ortmodule_zero1") is None
+    assert attribution.attribute(stats.summarise(results.frame(records)), "ortmodule_zero1") is None
     records.append(failed("pytorch_fused_zero1", "crashed", "gone"))
-    assert attribution.attribute(results.frame(records), "ortmodule_zero1") is None
+    assert attribution.attribute(stats.summarise(results.frame(records)), "ortmodule_zero1") is None
 
 
 # Fairness

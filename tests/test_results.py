@@ -291,11 +291,11 @@ def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_a_folder_is_read_by_the_stems_of_its_own_files_only(saved: Path) -> None:
+def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
     matrix = saved.parent / "matrix"
     matrix.mkdir()
     (matrix / "support.csv").write_text("model\n")
-    assert list(results.read_folder(saved.parent)) == ["bert-tiny-cpux2"]
+    assert [path.stem for path in results.files(saved.parent)] == ["bert-tiny-cpux2"]
 
 
 # What is refused
@@ -318,7 +318,7 @@ def test_a_missing_file_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 def test_a_folder_without_results_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no results file; measure with `make bench`"):
-        results.read_folder(tmp_path)
+        results.files(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [1, 10, 100, 400])

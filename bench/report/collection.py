@@ -75,9 +75,17 @@ class Comparison:
     @cached_property
     def attribution(self) -> Attribution | None:
         """The speed-up of the backend that changes most, divided among its choices."""
-        found = [attribution.attribute(self.rows, one.backend) for one in self.others]
-        divided = [one for one in found if one is not None and len(one.parts) > 1]
-        return max(divided, key=lambda one: len(one.parts), default=None)
+        start = self.of(self.reference)
+        if start is None:
+            return None
+        stopped = stats.stopped(self.rows)
+        by_changes = sorted(self.others, key=lambda one: -len(attribution.changed(start, one)))
+        for one in by_changes:
+            if len(attribution.changed(start, one)) < 2:
+                return None
+            if found := attribution.attribute(self.summaries, one.backend, stopped=stopped):
+                return found
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,8 +45,8 @@ def attribution(one: Comparison, divided: Attribution) -> Figure:
         f"{one.model}: {one.workload}; {one.hardware}",
         bars,
         label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
-        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
-        "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % interval.",
+        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley "
+        "value); to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % interval.",
     )
 
 
