@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,25 +19,38 @@ pytestmark = [
 ]
 
 
+DISTURBED = "other processes had|the hypervisor took"
+"""In the message of a block during which somebody else used the cores."""
+
+
 def bench(
     folder: Path, *overrides: str, **variables: str
 ) -> tuple[subprocess.CompletedProcess[str], pd.DataFrame]:
-    """Run `python -m bench` on a tiny model; what it printed, and the rows of the one CSV that it left."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
-            *("device=cpu", "measure=quick", "measure.launches=2", "measure.block_seconds=0.2"),
-            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
-            *overrides,
-        ],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (written,) = (folder / "results").glob("*.csv")
-    return done, pd.read_csv(written)
+    """Run `python -m bench` on a tiny model; what it printed, and the rows of the one CSV that it left.
+
+    Where somebody else used the cores, the harness rightly refuses blocks; it is run again,
+    twice at most.
+    """
+    for _ in range(3):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
+                *("device=cpu", "measure=quick", "measure.launches=2", "measure.block_seconds=0.2"),
+                *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+                *overrides,
+            ],
+            cwd=ROOT,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        (written,) = (folder / "results").glob("*.csv")
+        rows = pd.read_csv(written)
+        if not rows["message"].fillna("").astype(str).str.contains(DISTURBED).any():
+            break
+        shutil.rmtree(folder / "results" / "runs")  # the records of that run
+    return done, rows
 
 
 @pytest.fixture(scope="module")
