@@ -76,7 +76,7 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
     corners = _corners(start, last, factors, summaries)
     if not factors or corners is None:
         return None
-    logs = {subset: named[name].launch_logs for subset, name in corners.items() if subset}
+    logs = {subset: _middles(named[name]) for subset, name in corners.items() if subset}
     launches = sorted(set.intersection(*(set(found) for found in logs.values())))
     if not launches:
         return None
@@ -98,6 +98,11 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
 def changed(start: BackendSummary, end: BackendSummary) -> tuple[str, ...]:
     """The choices in which two backends differ."""
     return tuple(factor for factor in FACTORS if getattr(start, factor) != getattr(end, factor))
+
+
+def _middles(one: BackendSummary) -> dict[int, float]:
+    """The midmean of each launch's log ratios, by launch."""
+    return {number: stats.midmean(np.array(logs)) for number, logs in one.log_ratios.items()}
 
 
 def _corners(
@@ -210,7 +215,7 @@ def fairness(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
         summaries = {one.backend: one for one in stats.summarise(rows)}
         if summaries[backend].speedup is None or str(rows["reference"].iloc[0]) != reference:
             return None
-        launches[subset] = np.array(list(summaries[backend].launch_logs.values()))
+        launches[subset] = np.array(list(_middles(summaries[backend]).values()))
     stopped = stats.stopped(*found.values())
     every = frozenset(SETTINGS)
     factors = SETTINGS

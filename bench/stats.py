@@ -72,9 +72,9 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
-def step_milliseconds(blocks: pd.DataFrame) -> pd.Series:
+def step_milliseconds(seconds: Floats, steps: Floats) -> Floats:
     """Milliseconds per optimizer step of each block."""
-    return 1000 * blocks["seconds"] / blocks["steps"].astype(float)
+    return 1000 * seconds / steps
 
 
 def mean(values: Sequence[float]) -> float:
@@ -304,7 +304,7 @@ class BackendSummary:
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
-    launch_logs: Mapping[int, float] = field(default_factory=dict)  # `midmean` of log ratios, by launch
+    log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
 
 
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
@@ -400,7 +400,7 @@ def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary
         summary,
         speedup=ratio,
         verdict=word,
-        launch_logs={number: midmean(logs) for number, logs in launches.items()},
+        log_ratios={number: tuple(logs.tolist()) for number, logs in launches.items()},
         message=_sentences(on_purpose, summary.message, ratio.note),
         break_even_steps=_break_even_steps(summary, base, ratio) if word == "faster" else None,
     )

@@ -1,12 +1,13 @@
 """Tables, figures and a page, made from results files alone."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import results
 from bench.records import write_atomically
-from bench.report import claims, overview, page, table
-from bench.report.collection import Collection, collect
+from bench.report import claims, overview, page, parallel, table
+from bench.report.collection import Collection, Comparison, collect
 
 
 def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -29,12 +30,8 @@ def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]
 def _everything(collection: Collection, out_dir: Path) -> list[Path]:
     from bench.report import figures  # matplotlib: 1 s that tables and --help need not pay
 
-    written = []
-    for one in collection.comparisons:
-        path = out_dir / f"{one.stem}.md"
-        write_atomically(path, table.markdown(one))
-        written.append(path)
-    pictures = figures.save_all(collection, out_dir)
+    pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
+    written = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
     findings = claims.check(collection)
     for name, content in (
         ("index.md", overview.markdown(collection, pictures, findings)),
@@ -43,3 +40,9 @@ def _everything(collection: Collection, out_dir: Path) -> list[Path]:
         write_atomically(out_dir / name, content)
         written.append(out_dir / name)
     return [*written, *pictures]
+
+
+def _write_table(one: Comparison, out_dir: Path) -> Path:
+    path = out_dir / f"{one.stem}.md"
+    write_atomically(path, table.markdown(one))
+    return path

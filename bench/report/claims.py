@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from bench import reference, stats
 from bench.reference import BLOG_BAND, Claim
@@ -141,29 +142,31 @@ def _across_files(collection: Collection, column: str, slower: Callable[[str, st
         column: the one of `SAME` that differs.
         slower: whether the claim is that the first value is the slower of two.
     """
-    points = []
+    groups: dict[tuple[str, ...], list[tuple[str, Comparison]]] = {}
     for one in collection.controlled:
-        for other in collection.controlled:
-            values = text.distinct(one.rows, column), text.distinct(other.rows, column)
-            if values[0] == values[1] or not slower(*values) or one.hardware != other.hardware:
-                continue
-            if any(
-                text.distinct(one.rows, same) != text.distinct(other.rows, same)
-                for same in SAME
-                if same != column
-            ):
-                continue
-            sides = [stats.log_throughput(side.rows, side.reference) for side in (other, one)]
-            ratio = stats.across_runs(*sides, stopped=stats.stopped(one.rows, other.rows))
-            if one.reference != other.reference or ratio is None:
-                continue
-            faster = _at_least(ratio, 1.0)
-            words = (
-                f"{one.stem} against {other.stem}: {one.reference} with {column} {values[0]} runs at "
-                f"{text.ratio(ratio.ratio)} {text.interval(ratio)} of {values[1]}, on {one.hardware}"
-            )
-            points.append(Point(holds=None if faster is None else not faster, words=words, comparison=one))
-    return points
+        values = {same: text.distinct(one.rows, same) for same in SAME}
+        mine = values.pop(column)
+        groups.setdefault((*values.values(), one.hardware, one.reference), []).append((mine, one))
+    return [
+        point
+        for group in groups.values()
+        for (value, one), (other_value, other) in permutations(group, 2)
+        if value != other_value and slower(value, other_value)
+        if (point := _slower(one, other, column, value, other_value))
+    ]
+
+
+def _slower(one: Comparison, other: Comparison, column: str, value: str, other_value: str) -> Point | None:
+    sides = [stats.log_throughput(side.rows, side.reference) for side in (other, one)]
+    ratio = stats.across_runs(*sides, stopped=stats.stopped(one.rows, other.rows))
+    if ratio is None:
+        return None
+    faster = _at_least(ratio, 1.0)
+    words = (
+        f"{one.stem} against {other.stem}: {one.reference} with {column} {value} runs at "
+        f"{text.ratio(ratio.ratio)} {text.interval(ratio)} of {other_value}, on {one.hardware}"
+    )
+    return Point(holds=None if faster is None else not faster, words=words, comparison=one)
 
 
 def _accumulation(collection: Collection) -> list[Point]:

@@ -72,6 +72,11 @@ class Comparison:
         """The summary of one backend."""
         return next((one for one in self.summaries if one.backend == backend), None)
 
+    def peak_mib(self, summary: BackendSummary) -> float | None:
+        """The peak that counts: the device's where there is one."""
+        on_cpu = text.distinct(self.rows, "device") == "cpu"
+        return summary.host_peak_mib if on_cpu else summary.device_peak_mib
+
     @cached_property
     def attribution(self) -> Attribution | None:
         """The speed-up of the backend that changes most, divided among its choices."""

@@ -1,24 +1,23 @@
-"""The figures over all comparisons, as SVG. With `chart` and `waterfall` the only user of matplotlib."""
+"""The figures over all comparisons. With `chart` and `waterfall` the only user of matplotlib."""
 
 import io
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench import reference
+from bench.cells import Cells
 from bench.records import write_atomically
 from bench.report import chart, style, text, waterfall
-from bench.report.chart import Group, Panel, Row
+from bench.report.chart import Dots, Group, Panel, Row
 from bench.report.collection import Collection, Comparison
-from bench.stats import BackendSummary, log_ratios, mib, step_milliseconds
+from bench.stats import BackendSummary, mib, step_milliseconds
 
 ROWS_PER_PAGE = 48
 """A figure with more is continued on another."""
@@ -26,31 +25,46 @@ ROWS_PER_PAGE = 48
 ROWS_WITH_POINTS = 24
 """On a page with more, single rounds would only be noise."""
 
+MOST_PAGES = 4
+"""Of memory, break-even and rounds. With more, nobody looks: the tables hold all of it, sortable."""
+
+MOST_WATERFALLS = 12
+
 Page = list[tuple[str, list[Comparison]]]
 """Panels: hardware, and the comparisons on it."""
 
+Job = tuple[str, Callable[[], Figure]]
+"""A figure's name, and what draws it."""
 
-def save_all(collection: Collection, folder: Path) -> list[Path]:
-    """Write every figure; their paths in the order in which they are shown."""
-    found: list[tuple[str, Callable[[], Figure]]] = []
+
+def planned(collection: Collection) -> list[Job]:
+    """The figures of these results, in the order in which they are shown."""
     pages = paged(collection.panels)
-    for name, make in (("speedup", speedup), ("memory", memory), ("break-even", break_even)):
-        found += [(_numbered(name, number), partial(make, page)) for number, page in enumerate(pages, 1)]
-    found += [(_numbered("rounds", number), partial(rounds, page)) for number, page in enumerate(pages, 1)]
-    for one in collection.controlled:
-        if one.attribution:
-            found.append((f"attribution-{one.stem}", partial(waterfall.attribution, one, one.attribution)))
-    for number, (label, divided) in enumerate(collection.fairness.items(), 1):
-        found.append((_numbered("fairness", number), partial(waterfall.fairness, label, divided)))
-    return [save(make, folder / f"{name}.svg") for name, make in found]
+    jobs: list[Job] = [
+        (_numbered("speedup", number), partial(speedup, page)) for number, page in enumerate(pages, 1)
+    ]
+    divided = [one for one in collection.controlled if one.attribution]
+    jobs += [
+        (f"attribution-{one.stem}", partial(waterfall.attribution, one)) for one in divided[:MOST_WATERFALLS]
+    ]
+    jobs += [
+        (_numbered("fairness", number), partial(waterfall.fairness, label, found))
+        for number, (label, found) in enumerate(collection.fairness.items(), 1)
+    ]
+    for name, make in (("memory", memory), ("break-even", break_even), ("rounds", rounds)):
+        shown = enumerate(pages[:MOST_PAGES], 1)
+        jobs += [(_numbered(name, number), partial(make, page)) for number, page in shown]
+    return jobs
 
 
-def save(make: Callable[[], Figure], path: Path) -> Path:
-    """Draw a figure and write the file, atomically; the same input gives the same bytes."""
+def save(job: Job, folder: Path) -> Path:
+    """Draw a figure and write it as SVG, atomically; the same input gives the same bytes."""
+    name, make = job
     with rc_context(style.RC), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
         vector = io.StringIO()
         make().savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+    path = folder / f"{name}.svg"
     write_atomically(path, vector.getvalue())
     return path
 
@@ -78,22 +92,19 @@ def paged(panels: dict[str, list[Comparison]]) -> list[Page]:
 
 def _panels(
     page: Page,
-    draw: Callable[[Comparison, BackendSummary, Axes, float], None],
+    row: Callable[[Comparison, BackendSummary], Row],
     *,
     with_reference: bool,
-    row: float = chart.ROW,
+    inches: float = chart.ROW,
 ) -> list[Panel]:
     return [
         Panel(
             title=hardware,
-            row=row,
+            row=inches,
             groups=[
                 Group(
                     heading=f"{one.model}: {one.workload}",
-                    rows=[
-                        Row(name=summary.backend, draw=partial(draw, one, summary))
-                        for summary in (one.summaries if with_reference else one.others)
-                    ],
+                    rows=[row(one, mine) for mine in (one.summaries if with_reference else one.others)],
                 )
                 for one in comparisons
             ],
@@ -106,18 +117,21 @@ def _everything(page: Page) -> list[Comparison]:
     return [one for _, comparisons in page for one in comparisons]
 
 
+def _from_zero(axes: Axes, *, most: float) -> None:
+    axes.set_xlim(0, most)
+
+
 # Speed-up
 
 
 def speedup(page: Page) -> Figure:
     """Bars against the reference at 1.0, with intervals; published figures as marks of another kind."""
     everything = _everything(page)
-    references = dict.fromkeys(one.reference for one in everything)
+    references = ", ".join(dict.fromkeys(one.reference for one in everything))
     with_points = sum(len(one.summaries) for one in everything) <= ROWS_WITH_POINTS
-    published = {
-        (one.model, mark.backend): mark for one in everything for mark in reference.of_model(one.model)
-    }
-    notes = sorted({other.speedup.note for one in everything for other in one.others if other.speedup} - {""})
+    others = [(one, other) for one in everything for other in one.others]
+    published = [mark for one, other in others if (mark := _published(one, other))]
+    notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
     caption += " Points: single rounds." if with_points else ""
     caption += (
@@ -125,49 +139,46 @@ def speedup(page: Page) -> Figure:
         "130 % more."
     )
     if published:
-        where = "; ".join(dict.fromkeys(f"{mark.hardware}, {mark.precision}" for mark in published.values()))
+        where = "; ".join(dict.fromkeys(f"{mark.hardware}, {mark.precision}" for mark in published))
         caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
+    flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
+    caption += "".join(f" Flagged: {reference.FLAGS[flag]}." for flag in flags)
     return chart.draw(
-        f"Throughput relative to {', '.join(references)}",
+        f"Throughput relative to {references}",
         _panels(page, partial(_speedup_row, with_points=with_points), with_reference=False),
-        label=f"speed-up over {', '.join(references)} ({text.TIMES}, higher is better)",
+        label=f"speed-up over {references} ({text.TIMES}, higher is better)",
         caption=caption,
         decorate=partial(_baseline, limit=_limit(everything)),
     )
 
 
-def _speedup_row(
-    one: Comparison, summary: BackendSummary, axes: Axes, place: float, *, with_points: bool
-) -> None:
-    mark = next((m for m in reference.of_model(one.model) if m.backend == summary.backend), None)
-    if mark is not None:
-        axes.scatter(
-            [mark.ratio],
-            [place],
-            s=26,
-            marker="D",
-            facecolor="white",
-            edgecolor=style.INK,
-            linewidths=1,
-            zorder=8,
-        )
-        if mark.flag:
-            axes.annotate("!", (mark.ratio, place), textcoords="offset points", xytext=(5, -3), fontsize=8)
+def _published(one: Comparison, summary: BackendSummary) -> reference.Published | None:
+    return next((mark for mark in reference.of_model(one.model) if mark.backend == summary.backend), None)
+
+
+def _speedup_row(one: Comparison, summary: BackendSummary, *, with_points: bool) -> Row:
+    dots = []
+    if mark := _published(one, summary):
+        dots.append(Dots(kind="published", along=np.array([mark.ratio]), down=np.zeros(1)))
     speedup = summary.speedup
     if summary.status != "ok" or speedup is None:
-        chart.absent(axes, place, summary.status if summary.status != "ok" else summary.message)
-        return
-    chart.bar(axes, place, speedup.ratio, summary.backend)
+        reason = summary.status if summary.status != "ok" else summary.message
+        return Row(name=summary.backend, absent=reason, dots=dots)
     if with_points:
-        points = np.exp(log_ratios(one.rows, summary.backend, one.reference)).to_numpy(float)
-        offsets = np.linspace(-0.3, 0.3, len(points)) * chart.BAR
-        axes.scatter(points, place + offsets, s=6, color=style.INK, alpha=0.3, linewidths=0, zorder=5)
+        points = np.exp(np.concatenate([np.array(logs) for logs in summary.log_ratios.values()]))
+        down = np.linspace(-0.3 * chart.BAR, 0.3 * chart.BAR, len(points)).astype(np.float64)
+        dots.append(Dots(kind="faint", along=points, down=down))
+    whisker = None
     if speedup.low is not None and speedup.high is not None:
-        far = min(speedup.high, 1e6)  # an infinite end would not be drawn at all
-        axes.plot([speedup.low, far], [place, place], color=style.INK, linewidth=1.3, zorder=6)
-        axes.plot([speedup.low, far], [place, place], "|", color=style.INK, markersize=6, zorder=6)
-    chart.inside(axes, place, text.ratio(speedup.ratio), fontweight="bold")
-    chart.beside(axes, place, f"{summary.verdict} {text.interval(speedup)}")
+        whisker = (speedup.low, min(speedup.high, 1e6))  # an infinite end would not be drawn at all
+    return Row(
+        name=summary.backend,
+        bar=speedup.ratio,
+        whisker=whisker,
+        dots=dots,
+        inside=text.ratio(speedup.ratio),
+        beside=f"{summary.verdict} {text.interval(speedup)}",
+    )
 
 
 def _limit(comparisons: Sequence[Comparison]) -> float:
@@ -185,17 +196,12 @@ def _baseline(axes: Axes, *, limit: float) -> None:
     axes.set_xlim(0, limit)
 
 
-def _from_zero(axes: Axes, *, most: float) -> None:
-    axes.set_xlim(0, most)
-
-
 # Memory
 
 
 def memory(page: Page) -> Figure:
     """The peaks of the timed blocks."""
-    everything = _everything(page)
-    peaks = [_peak(one, other) or 0.0 for one in everything for other in one.summaries]
+    peaks = [one.peak_mib(other) or 0.0 for one in _everything(page) for other in one.summaries]
     return chart.draw(
         "Peak memory",
         _panels(page, _memory_row, with_reference=True),
@@ -206,20 +212,17 @@ def memory(page: Page) -> Figure:
     )
 
 
-def _memory_row(one: Comparison, summary: BackendSummary, axes: Axes, place: float) -> None:
-    peak = _peak(one, summary)
+def _memory_row(one: Comparison, summary: BackendSummary) -> Row:
+    peak = one.peak_mib(summary)
     if peak is None:
-        chart.absent(axes, place, summary.status if summary.status != "ok" else "no figure")
-        return
-    chart.bar(axes, place, peak, summary.backend)
-    chart.inside(axes, place, text.number(peak), fontweight="bold")
-    if summary.optimizer_state_bytes is not None:
-        chart.beside(axes, place, f"({text.number(mib(summary.optimizer_state_bytes))} MiB of state)")
-
-
-def _peak(one: Comparison, summary: BackendSummary) -> float | None:
-    on_cpu = text.distinct(one.rows, "device") == "cpu"
-    return summary.host_peak_mib if on_cpu else summary.device_peak_mib
+        return Row(name=summary.backend, absent=summary.status if summary.status != "ok" else "no figure")
+    state = summary.optimizer_state_bytes
+    return Row(
+        name=summary.backend,
+        bar=peak,
+        inside=text.number(peak),
+        beside="" if state is None else f"({text.number(mib(state))} MiB of state)",
+    )
 
 
 # Break-even
@@ -227,8 +230,7 @@ def _peak(one: Comparison, summary: BackendSummary) -> float | None:
 
 def break_even(page: Page) -> Figure:
     """How many steps pay for a longer set-up."""
-    everything = _everything(page)
-    steps = [other.break_even_steps or 0 for one in everything for other in one.others]
+    steps = [other.break_even_steps or 0 for one in _everything(page) for other in one.others]
     return chart.draw(
         "Steps until a faster backend has paid for its set-up",
         _panels(page, _break_even_row, with_reference=False),
@@ -239,14 +241,12 @@ def break_even(page: Page) -> Figure:
     )
 
 
-def _break_even_row(one: Comparison, summary: BackendSummary, axes: Axes, place: float) -> None:  # noqa: ARG001
+def _break_even_row(one: Comparison, summary: BackendSummary) -> Row:  # noqa: ARG001 - as all rows
     steps = summary.break_even_steps
     if steps is None:
-        words = summary.status if summary.status != "ok" else f"never: {summary.verdict or 'no speed-up'}"
-        chart.absent(axes, place, words)
-        return
-    chart.bar(axes, place, max(1.0, steps), summary.backend)
-    chart.inside(axes, place, f"{steps:,}", fontweight="bold")
+        reason = f"never: {summary.verdict or 'no speed-up'}"
+        return Row(name=summary.backend, absent=summary.status if summary.status != "ok" else reason)
+    return Row(name=summary.backend, bar=max(1.0, steps), inside=f"{steps:,}")
 
 
 def _logarithmic(axes: Axes, *, most: float) -> None:
@@ -265,45 +265,36 @@ TALL = 0.62
 
 def rounds(page: Page) -> Figure:
     """Every valid block's time per step, in the order of the rounds: the raw points."""
-    blocks = [len(_times(one, other)) for one in _everything(page) for other in one.summaries]
+    blocks = max(int((one.rows["backend"] == one.reference).sum()) for one in _everything(page))
     return chart.draw(
         "Step time in every round",
-        _panels(page, _rounds_row, with_reference=True, row=TALL),
+        _panels(page, _rounds_row, with_reference=True, inches=TALL),
         label="blocks in the order in which they were timed (rounds of all launches)",
-        caption="Height: seconds per step against the backend's median (to the right), slower is up; a row "
+        caption=f"Height: seconds per step against the backend's median (to the right), slower is up; a row "
         f"spans ± {SWING:.0%}, triangles lie beyond. Vertical lines: a new launch.",
-        decorate=partial(_from_zero, most=max(blocks, default=0) + 1),
+        decorate=partial(_from_zero, most=blocks + 1),
     )
 
 
-def _times(one: Comparison, summary: BackendSummary) -> pd.DataFrame:
-    """Launch and milliseconds per step of a backend's valid blocks, in the order of the rounds."""
-    rows = one.rows
-    blocks = rows[(rows["backend"] == summary.backend) & (rows["status"] == "ok")]
-    blocks = blocks.sort_values(["launch", "round"], kind="stable")
-    return pd.DataFrame({"launch": blocks["launch"], "ms": step_milliseconds(blocks)})
-
-
-def _rounds_row(one: Comparison, summary: BackendSummary, axes: Axes, place: float) -> None:
-    times = _times(one, summary)
-    if times.empty:
-        chart.absent(axes, place, summary.status)
-        return
-    ms = times["ms"].to_numpy(float)
+def _rounds_row(one: Comparison, summary: BackendSummary) -> Row:
+    blocks = Cells(one.rows)
+    blocks = blocks.where((blocks["backend"] == summary.backend) & (blocks["status"] == "ok"))
+    if not len(blocks):
+        return Row(name=summary.backend, absent=summary.status)
+    order = np.lexsort((blocks["round"], blocks["launch"]))
+    launch, ms = blocks["launch"][order], step_milliseconds(blocks["seconds"], blocks["steps"])[order]
     median = float(np.median(ms))
     swing = (ms / median - 1) / SWING
-    heights = place - np.clip(swing, -1, 1) * 0.45 * TALL
-    numbers = np.arange(1, len(ms) + 1)
-    colour, _ = style.look(summary.backend)
-    axes.plot([0, len(ms) + 1], [place, place], color=style.GRID, linewidth=0.8, zorder=1)
-    starts = numbers[1:][times["launch"].to_numpy()[1:] != times["launch"].to_numpy()[:-1]] - 0.5
-    axes.vlines(starts, place - 0.45 * TALL, place + 0.45 * TALL, color=style.GRID, linewidth=0.8, zorder=1)
-    look: dict[str, Any] = {
-        "color": colour,
-        "markeredgecolor": style.INK,
-        "markeredgewidth": 0.4,
-        "linestyle": "none",
-    }
-    for marker, chosen in (("o", abs(swing) <= 1), ("^", swing > 1), ("v", swing < -1)):
-        axes.plot(numbers[chosen], heights[chosen], marker, markersize=3.6, zorder=3, **look)
-    chart.beside(axes, place, f"{median:,.1f} ms")
+    numbers = np.arange(1.0, len(ms) + 1)
+    down = -np.clip(swing, -1, 1) * 0.45 * TALL
+    kinds = {"point": abs(swing) <= 1, "above": swing > 1, "below": swing < -1}
+    return Row(
+        name=summary.backend,
+        dots=[
+            Dots(kind=kind, along=numbers[chosen], down=down[chosen])
+            for kind, chosen in kinds.items()
+            if chosen.any()
+        ],
+        rules=(numbers[1:][launch[1:] != launch[:-1]] - 0.5).tolist(),
+        beside=f"{median:,.1f} ms",
+    )

@@ -67,11 +67,6 @@ def _verdict(line: Line) -> str:
     return "reference" if one.is_reference and one.status == "ok" else one.verdict or text.MISSING
 
 
-def _peak(line: Line) -> float | None:
-    on_cpu = text.distinct(line.comparison.rows, "device") == "cpu"
-    return line.summary.host_peak_mib if on_cpu else line.summary.device_peak_mib
-
-
 def _state(line: Line) -> float | None:
     size = line.summary.optimizer_state_bytes
     return None if size is None else stats.mib(size)
@@ -90,7 +85,7 @@ COLUMNS = (
     _figure("tokens/s", tokens_per_s),
     Column(name="speed-up [95 %]", cell=_speedup, key=_ratio),
     Column(name="verdict", cell=_verdict),
-    _figure("peak MiB", _peak),
+    _figure("peak MiB", lambda line: line.comparison.peak_mib(line.summary)),
     _figure("optimizer state MiB/rank", _state),
     _figure("set-up s", lambda line: line.summary.setup_s, 3),
     _figure("first step s", lambda line: line.summary.first_step_s, 3),

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from bench.attribution import Attribution, Fairness, Part
+from bench.attribution import Fairness, Part
 from bench.report import chart, style, text
 from bench.report.collection import Comparison
 from bench.stats import Speedup
@@ -33,8 +33,15 @@ class Bar:
     whole: bool = False
 
 
-def attribution(one: Comparison, divided: Attribution) -> Figure:
-    """From the reference to the backend that changes most: what each choice contributes."""
+def attribution(one: Comparison) -> Figure:
+    """From the reference to the backend that changes most: what each choice contributes.
+
+    Raises:
+        ValueError: the comparison cannot be divided.
+    """
+    divided = one.attribution
+    if divided is None:
+        raise ValueError(f"{one.stem} has no attribution")
     bars, level = [], 1.0
     for part in divided.parts:
         bars.append(_part(part, level))
@@ -45,8 +52,9 @@ def attribution(one: Comparison, divided: Attribution) -> Figure:
         f"{one.model}: {one.workload}; {one.hardware}",
         bars,
         label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
-        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley "
-        "value); to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % interval.",
+        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
+        "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % "
+        "interval.",
     )
 
 
@@ -150,7 +158,7 @@ def _bar(axes: Axes, place: float, one: Bar, *, last: bool) -> None:
         axes.plot(ends, [place, place], color=style.INK, linewidth=1.2, zorder=6)
         axes.plot(ends, [place, place], "|", color=style.INK, markersize=6, zorder=6)
     words = one.beside or f"{text.ratio(one.effect.ratio)} {text.interval(one.effect)}"
-    chart.beside(axes, place, words)
+    axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8)
 
 
 def _whisker(one: Bar) -> list[float]:
