@@ -127,7 +127,7 @@ def draw(
         decorate: sets limits, scale and lines of one panel's axes, after its rows.
     """
     title = wrapped(title, 70)
-    caption = wrapped(caption, 104)
+    caption = wrapped(caption, 100)
     titles = [wrapped(panel.title, 84) for panel in panels]
     names = [row.name for panel in panels for group in panel.groups for row in group.rows]
     longest = max((min(len(name), LONGEST_NAME) for name in names), default=0)

@@ -22,6 +22,7 @@ class Finding:
 
     Attributes:
         verdict: of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`.
+        where: on what kind of device; empty for an untested claim.
         evidence: one line per comparison, with its numbers; for an untested claim why it is.
         commands: that produced them.
     """
@@ -30,6 +31,7 @@ class Finding:
     verdict: str
     evidence: tuple[str, ...]
     commands: tuple[str, ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +55,14 @@ def check(collection: Collection) -> list[Finding]:
 def _finding(claim: Claim, found: list[Point] | str) -> Finding:
     if isinstance(found, str):
         return Finding(claim=claim, verdict=UNTESTED, evidence=(found,))
-    if not found:
+    if not [point for point in found if point.holds is not None]:
+        undecided = [f"the interval allows either: {point.words}" for point in found]
         missing = f"no committed comparison tests it: {claim.how_to_test}"
-        return Finding(claim=claim, verdict=UNTESTED, evidence=(missing,))
+        return Finding(claim=claim, verdict=UNTESTED, evidence=(*undecided,) or (missing,))
     return Finding(
         claim=claim,
         verdict=_verdict(found),
+        where=_where(claim, found),
         evidence=tuple(point.words for point in found),
         commands=tuple(
             dict.fromkeys(point.comparison.command for point in found if point.comparison.command)
@@ -66,13 +70,19 @@ def _finding(claim: Claim, found: list[Point] | str) -> Finding:
     )
 
 
+def _where(claim: Claim, points: Sequence[Point]) -> str:
+    """A claim that was made of GPUs is tested on a CPU for what that is worth, and it is said."""
+    on_cpu = {text.distinct(point.comparison.rows, "device") == "cpu" for point in points}
+    kinds = [name for kind, name in ((True, "on a CPU"), (False, "on GPUs")) if kind in on_cpu]
+    proxy = ", a proxy" if on_cpu == {True} and "proxy" in claim.testable_on else ""
+    return " and ".join(kinds) + proxy
+
+
 def _verdict(points: Sequence[Point]) -> str:
-    answers = [point.holds for point in points]
-    if all(answers):
+    answers = {point.holds for point in points}
+    if answers == {True}:
         return REPRODUCED
-    if all(answer is False for answer in answers):
-        return CONTRADICTED
-    return PARTLY
+    return CONTRADICTED if answers == {False} else PARTLY
 
 
 # Speed-ups
@@ -199,9 +209,12 @@ def _state(backend: str, bytes_per_parameter: float) -> Test:
 
 
 def _state_is_shared(collection: Collection) -> list[Point]:
-    """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone."""
+    """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone.
+
+    Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
+    """
     points = []
-    for one in collection.controlled:
+    for one in collection.comparisons:
         ranks = int(one.rows["world_size"].dropna().max())
         for whole, shared in _pairs(one, "sharding", "ddp", "zero1"):
             sizes = [side.optimizer_state_bytes for side in (whole, shared)]

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from bench import reference
 from bench.cells import Cells
@@ -251,6 +252,7 @@ def _break_even_row(one: Comparison, summary: BackendSummary) -> Row:  # noqa: A
 
 def _logarithmic(axes: Axes, *, most: float) -> None:
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda steps, _: f"{steps:,.0f}"))
     axes.set_xlim(1, 2 * most)
 
 
@@ -272,8 +274,13 @@ def rounds(page: Page) -> Figure:
         label="blocks in the order in which they were timed (rounds of all launches)",
         caption=f"Height: seconds per step against the backend's median (to the right), slower is up; a row "
         f"spans ± {SWING:.0%}, triangles lie beyond. Vertical lines: a new launch.",
-        decorate=partial(_from_zero, most=blocks + 1),
+        decorate=partial(_block_numbers, most=blocks + 1),
     )
+
+
+def _block_numbers(axes: Axes, *, most: float) -> None:
+    axes.set_xlim(0, most)
+    axes.grid(visible=False)  # its lines would look like those of the launches
 
 
 def _rounds_row(one: Comparison, summary: BackendSummary) -> Row:

@@ -13,7 +13,7 @@ from bench.report.collection import Collection
 DEFINITIONS = (
     ("samples/s", "steps × global batch ÷ seconds of the slowest rank; geometric mean over launches."),
     ("tokens/s", "samples/s × sequence length, padding included."),
-    ("speed-up", text.METHOD),
+    ("speed-up", text.METHOD.removeprefix("Speed-up: ")),
     (
         "verdict",
         "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else "
@@ -85,9 +85,21 @@ def markdown(collection: Collection, figures: Sequence[Path], findings: Sequence
     return "\n".join([*parts, ""])
 
 
+_CAPTIONS = {
+    "speedup": "Speed-up over the reference backend",
+    "attribution": "What made the difference",
+    "fairness": "What an uncontrolled harness would print",
+    "memory": "Peak memory",
+    "break-even": "Steps until the set-up is paid for",
+    "rounds": "Step time in every round",
+}
+
+
 def caption(stem: str) -> str:
-    """A figure's name in words."""
-    return stem.replace("-", " ")
+    """A figure in words, from the name of its file."""
+    name = next(known for known in _CAPTIONS if stem.startswith(known))
+    rest = stem.removeprefix(name).removeprefix("-")
+    return f"{_CAPTIONS[name]}, {rest}" if rest else _CAPTIONS[name]
 
 
 def _passed(one: lines.Mean) -> str:
@@ -129,9 +141,17 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _claims(findings: Sequence[Finding]) -> list[str]:
     table = _table(
         [("claim", False), ("by", False), ("verdict", False), ("our numbers", False)],
-        [[one.claim.claim, one.claim.source, one.verdict, "; ".join(one.evidence)] for one in findings],
+        [
+            [one.claim.claim, one.claim.source, f"{one.verdict} {one.where}".strip(), _evidence(one)]
+            for one in findings
+        ],
     )
     return [*table, *_published()]
+
+
+def _evidence(one: Finding) -> str:
+    made = f" (made by: {'; '.join(one.commands)})" if one.commands else ""
+    return "; ".join(one.evidence) + made
 
 
 def _published() -> list[str]:

@@ -102,7 +102,7 @@ def _part(part: Part, level: float) -> Bar:
 
 def _draw(title: str, subtitle: str, bars: Sequence[Bar], *, label: str, caption: str) -> Figure:
     title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
-    caption = chart.wrapped(caption, 104)
+    caption = chart.wrapped(caption, 100)
     longest = max(min(chart.LONGEST_NAME, len(words)) for one in bars for words in (one.name, one.below))
     left, right = 0.3 + chart.CHARACTER * longest, 2.0
     top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
