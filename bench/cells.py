@@ -42,4 +42,6 @@ class Cells:
 
     def distinct(self, column: str) -> list[Any]:
         """The values that are there, in order."""
-        return list(dict.fromkeys(value for value in self[column].tolist() if value == value))
+        values = self[column]
+        there = values if values.dtype == object else values[~np.isnan(values)]
+        return list(dict.fromkeys(there.tolist()))

@@ -32,10 +32,11 @@ def _everything(collection: Collection, out_dir: Path) -> list[Path]:
 
     pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
     written = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
+    not_drawn = figures.not_drawn(collection)
     findings = claims.check(collection)
     for name, content in (
-        ("index.md", overview.markdown(collection, pictures, findings)),
-        ("index.html", page.html(collection, pictures, findings)),
+        ("index.md", overview.markdown(collection, pictures, not_drawn, findings)),
+        ("index.html", page.html(collection, pictures, not_drawn, findings)),
     ):
         write_atomically(out_dir / name, content)
         written.append(out_dir / name)

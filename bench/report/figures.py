@@ -26,10 +26,10 @@ ROWS_PER_PAGE = 48
 ROWS_WITH_POINTS = 24
 """On a page with more, single rounds would only be noise."""
 
-MOST_PAGES = 4
-"""Of memory, break-even and rounds. With more, nobody looks: the tables hold all of it, sortable."""
+MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
+"""With more, nobody looks, and it takes minutes to draw: the tables hold all of it, sortable."""
 
-MOST_WATERFALLS = 12
+MOST_WATERFALLS = 6
 
 Page = list[tuple[str, list[Comparison]]]
 """Panels: hardware, and the comparisons on it."""
@@ -41,9 +41,7 @@ Job = tuple[str, Callable[[], Figure]]
 def planned(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = paged(collection.panels)
-    jobs: list[Job] = [
-        (_numbered("speedup", number), partial(speedup, page)) for number, page in enumerate(pages, 1)
-    ]
+    jobs = _pages("speedup", speedup, pages)
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
         (f"attribution-{one.stem}", partial(waterfall.attribution, one)) for one in divided[:MOST_WATERFALLS]
@@ -53,9 +51,27 @@ def planned(collection: Collection) -> list[Job]:
         for number, (label, found) in enumerate(collection.fairness.items(), 1)
     ]
     for name, make in (("memory", memory), ("break-even", break_even), ("rounds", rounds)):
-        shown = enumerate(pages[:MOST_PAGES], 1)
-        jobs += [(_numbered(name, number), partial(make, page)) for number, page in shown]
+        jobs += _pages(name, make, pages)
     return jobs
+
+
+def not_drawn(collection: Collection) -> list[str]:
+    """What there was too much of, a sentence for each."""
+    pages = paged(collection.panels)
+    found = []
+    for name, most in MOST_PAGES.items():
+        shown = sum(len(_everything(page)) for page in pages[:most])
+        if len(pages) > most:
+            found.append(f"{name}: drawn for the first {shown} of {len(collection.controlled)} comparisons")
+    divided = sum(one.attribution is not None for one in collection.controlled)
+    if divided > MOST_WATERFALLS:
+        found.append(f"attribution: drawn for the first {MOST_WATERFALLS} of {divided} comparisons")
+    return found
+
+
+def _pages(name: str, make: Callable[[Page], Figure], pages: Sequence[Page]) -> list[Job]:
+    shown = enumerate(pages[: MOST_PAGES[name]], 1)
+    return [(_numbered(name, number), partial(make, page)) for number, page in shown]
 
 
 def save(job: Job, folder: Path) -> Path:

@@ -41,11 +41,15 @@ DEFINITIONS = (
 """What a number means, for readers of the tables."""
 
 
-def markdown(collection: Collection, figures: Sequence[Path], findings: Sequence[Finding]) -> str:
+def markdown(
+    collection: Collection, figures: Sequence[Path], not_drawn: Sequence[str], findings: Sequence[Finding]
+) -> str:
     """The page."""
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
     for figure in figures:
         parts += [f"![{text.escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
+    parts += [f"- {text.escaped(sentence)}; the tables hold all" for sentence in not_drawn]
+    parts += [""] * bool(not_drawn)
     for hardware, comparisons in collection.panels.items():
         found = lines.lines(comparisons)
         columns = lines.shown_columns(found)

@@ -17,7 +17,9 @@ from bench.report.lines import Line
 TEMPLATE = "page.html.j2"
 
 
-def html(collection: Collection, figures: Sequence[Path], findings: Sequence[Finding]) -> str:
+def html(
+    collection: Collection, figures: Sequence[Path], not_drawn: Sequence[str], findings: Sequence[Finding]
+) -> str:
     """The page; everything that comes from a file is escaped by the template."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -30,6 +32,7 @@ def html(collection: Collection, figures: Sequence[Path], findings: Sequence[Fin
     columns = lines.shown_columns(found)
     return environment.get_template(TEMPLATE).render(
         figures=[_figure(path) for path in figures],
+        not_drawn=not_drawn,
         columns=[{"name": one.name, "numeric": one.key is not None} for one in columns],
         rows=[_row(line, columns) for line in found],
         verdicts=_choices(found, lambda line: line.summary.verdict or ""),

@@ -6,6 +6,7 @@ import re
 import pandas as pd
 
 from bench import results
+from bench.cells import Cells
 from bench.stats import STOPPED_CONFIDENCE, Speedup
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -73,7 +74,10 @@ def escaped(text: str) -> str:
 
 def distinct(rows: pd.DataFrame, column: str) -> str:
     """The column's value; all of them, in order, if there are several; empty if none."""
-    return "/".join(str(value) for value in rows[column].dropna().unique() if str(value))
+    values = Cells(rows).distinct(column)
+    if results.DTYPES[column] == results.WHOLE:
+        values = [int(value) for value in values]
+    return "/".join(str(value) for value in values if str(value))
 
 
 def workload(rows: pd.DataFrame) -> str:
