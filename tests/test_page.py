@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from factories import comparison, failed, workload
+from rich.console import Console
 
-from bench import report, results
+from bench import compare, report, results
 from bench.records import Record
+from bench.report import table
 
 EVIL = "<script>alert(1)</script>"
-MESSAGE = 'comma, "quotes"\nnew line; Ünïcode 日本 </td><img src=x onerror=alert(2)>'
+MESSAGE = 'comma, "quotes"\nnew line; Ünïcode 日本 </td><img src=x onerror=alert(2)> [red]markup[/red]'
 
 
 def records() -> list[Record]:
@@ -52,9 +54,29 @@ def test_foreign_text_is_whole_and_harmless_everywhere(reports: Path) -> None:
         assert "<script" not in path.read_text(encoding="utf-8"), path
     for path in reports.glob("*.svg"):
         assert "<script" not in path.read_text(encoding="utf-8"), path
-    table = results.read(reports.parent / "results" / "evil.csv")
-    assert set(table["model"]) == {EVIL}
-    assert MESSAGE in set(table["message"])
+    rows = results.read(reports.parent / "results" / "evil.csv")
+    assert set(rows["model"]) == {EVIL}
+    assert MESSAGE in set(rows["message"])
+
+
+def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
+    reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = reports.parent / "results" / "evil.csv"
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(table.terminal(results.read(path)))
+    shown = " ".join(captured.get().split())
+    assert EVIL in shown
+    assert (
+        'comma, "quotes" new line; Ünïcode 日本 </td><img src=x onerror=alert(2)> [red]markup[/red]' in shown
+    )
+    other = results.read(path).assign(model="[red]other[/red]|`x`")
+    results.write_rows(reports.parent / "other.csv", other.to_dict("records"))
+    assert compare.main([str(path), str(reports.parent / "other.csv")]) == 2
+    assert f"model ({EVIL}, [red]other[/red]|`x`)" in capsys.readouterr().err
+    assert compare.main([str(path), str(path), "--markdown"]) == 0
+    assert EVIL not in capsys.readouterr().out
 
 
 def test_the_page_needs_nothing_from_elsewhere(reports: Path) -> None:
