@@ -150,3 +150,31 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     broken = "return [...document.images].filter(image => !image.complete || !image.naturalWidth).length"
     assert browser.execute_script(broken) == 0
     assert browser.get_log("browser") == []
+
+
+def test_a_narrow_screen_scrolls_the_tables_and_never_the_page(browser: Any, reports: Path) -> None:
+    narrow = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    try:
+        browser.get((reports / "index.html").as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+        scrolls = (
+            "return [...document.querySelectorAll('.wide')].some(one => one.scrollWidth > one.clientWidth)"
+        )
+        assert browser.execute_script(scrolls)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", 255), ("dark", 22)])
+def test_the_page_follows_the_screen_s_theme_until_the_reader_changes_it(
+    browser: Any, reports: Path, scheme: str, ground: int
+) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    browser.get((reports / "index.html").as_uri())
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    assert browser.execute_script(colour) == f"rgb({ground}, {ground}, {ground})"
+    browser.execute_script("document.getElementById('theme').click()")
+    assert browser.execute_script(colour) != f"rgb({ground}, {ground}, {ground})"

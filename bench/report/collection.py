@@ -74,8 +74,18 @@ class Comparison:
 
     def peak_mib(self, summary: BackendSummary) -> float | None:
         """The peak that counts: the device's where there is one."""
-        on_cpu = text.distinct(self.rows, "device") == "cpu"
-        return summary.host_peak_mib if on_cpu else summary.device_peak_mib
+        return summary.host_peak_mib if self.on_cpu else summary.device_peak_mib
+
+    @cached_property
+    def on_cpu(self) -> bool:
+        """Whether it ran on a CPU."""
+        return text.distinct(self.rows, "device") == "cpu"
+
+    @cached_property
+    def seq_len(self) -> int | None:
+        """Positions of a sample; None where it has none."""
+        known = self.rows["seq_len"].dropna()
+        return None if known.empty else int(known.iloc[0])
 
     @cached_property
     def attribution(self) -> Attribution | None:

@@ -40,10 +40,8 @@ def _figure(name: str, value: Callable[[Line], float | None], digits: int = 4) -
 
 def tokens_per_s(line: Line) -> float | None:
     """Positions per second, padding included; None where there is no throughput."""
-    seq_len = line.comparison.rows["seq_len"].dropna()
-    if line.summary.samples_per_s is None or seq_len.empty:
-        return None
-    return line.summary.samples_per_s * int(seq_len.iloc[0])
+    seq_len, samples_per_s = line.comparison.seq_len, line.summary.samples_per_s
+    return None if seq_len is None or samples_per_s is None else samples_per_s * seq_len
 
 
 def _speedup(line: Line) -> str:

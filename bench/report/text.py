@@ -2,8 +2,11 @@
 
 import html
 import re
+from collections import Counter
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
 from bench import results
 from bench.cells import Cells
@@ -75,7 +78,7 @@ def escaped(text: str) -> str:
 def distinct(rows: pd.DataFrame, column: str) -> str:
     """The column's value; all of them, in order, if there are several; empty if none."""
     values = Cells(rows).distinct(column)
-    if results.DTYPES[column] == results.WHOLE:
+    if is_integer_dtype(rows[column]):
         values = [int(value) for value in values]
     return "/".join(str(value) for value in values if str(value))
 
@@ -120,11 +123,12 @@ def hardware(rows: pd.DataFrame) -> str:
 
 def extent(rows: pd.DataFrame) -> str:
     """How many launches and rounds were measured."""
-    measured = rows[rows["round"].notna()]
-    rounds = measured.groupby("launch")["round"].nunique()
-    if rounds.nunique() == 1:
-        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(rounds.iloc[0], 'round')}"
-    return f"{plural(len(rounds), 'launch', 'es')}, {plural(int(rounds.sum()), 'round')} in all"
+    cells = Cells(rows)
+    blocks = cells.where(~np.isnan(cells["round"]))
+    rounds = Counter(launch for launch, _ in set(zip(blocks["launch"], blocks["round"], strict=True)))
+    if len(set(rounds.values())) == 1:
+        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(max(rounds.values()), 'round')}"
+    return f"{plural(len(rounds), 'launch', 'es')}, {plural(rounds.total(), 'round')} in all"
 
 
 def versions(rows: pd.DataFrame) -> str:
