@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -114,13 +115,15 @@ def _panels(
     with_reference: bool,
     inches: float = chart.ROW,
 ) -> list[Panel]:
+    several = len({one.reference for one in _everything(page)}) > 1
+    named = Counter(_heading(one, several) for one in _everything(page))
     return [
         Panel(
             title=hardware,
             row=inches,
             groups=[
                 Group(
-                    heading=f"{one.model}: {one.workload}",
+                    heading=_heading(one, several, alone=named[_heading(one, several)] == 1),
                     rows=[row(one, mine) for mine in (one.summaries if with_reference else one.others)],
                 )
                 for one in comparisons
@@ -128,6 +131,12 @@ def _panels(
         )
         for hardware, comparisons in page
     ]
+
+
+def _heading(one: Comparison, several: bool, *, alone: bool = True) -> str:
+    """Model and workload; the reference if there are several; the file if another has the same workload."""
+    heading = f"{one.model}: {one.workload}" + (f", over {one.reference}" if several else "")
+    return heading if alone else f"{heading} ({one.stem})"
 
 
 def _everything(page: Page) -> list[Comparison]:

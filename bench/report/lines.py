@@ -108,7 +108,8 @@ class Mean:
     """One backend over all comparisons of a panel.
 
     Attributes:
-        ratio: the geometric mean of its speed-ups, slowdowns included as they are; None without any.
+        ratio: the geometric mean of its speed-ups, slowdowns included as they are; a workload that
+            was compared several times counts once. None without any.
         speedups: how many have one.
         tried: how many comparisons asked for it.
     """
@@ -121,22 +122,27 @@ class Mean:
 
 def means(comparisons: Sequence[Comparison]) -> list[Mean]:
     """Each backend's geometric mean over comparisons with the same reference, and how many passed."""
-    found: dict[str, list[BackendSummary]] = {}
-    for comparison in comparisons:
-        for summary in comparison.others:
-            found.setdefault(f"{summary.backend} over {comparison.reference}", []).append(summary)
-    made = []
-    for name, summaries in found.items():
-        logs = [np.log(one.speedup.ratio) for one in summaries if one.speedup]
-        made.append(
-            Mean(
-                backend=name,
-                ratio=float(np.exp(np.mean(logs))) if logs else None,
-                speedups=len(logs),
-                tried=len(summaries),
-            )
-        )
-    return made
+    found: dict[str, list[Line]] = {}
+    for line in lines(comparisons):
+        if not line.summary.is_reference:
+            name = f"{line.summary.backend} over {line.comparison.reference}"
+            found.setdefault(name, []).append(line)
+    return [_mean(name, mine) for name, mine in found.items()]
+
+
+def _mean(backend: str, mine: Sequence[Line]) -> Mean:
+    workloads: dict[tuple[str, str], list[float]] = {}
+    for line in mine:
+        if line.summary.speedup:
+            key = (line.comparison.model, line.comparison.workload)
+            workloads.setdefault(key, []).append(float(np.log(line.summary.speedup.ratio)))
+    middles = [stats.mean(logs) for logs in workloads.values()]
+    return Mean(
+        backend=backend,
+        ratio=float(np.exp(stats.mean(middles))) if middles else None,
+        speedups=sum(map(len, workloads.values())),
+        tried=len(mine),
+    )
 
 
 def left_out(collection: Collection) -> list[Comparison]:

@@ -35,7 +35,8 @@ DEFINITIONS = (
     ),
     (
         "geometric mean",
-        "over the comparisons that have a speed-up, slowdowns as they are; beside it how many have one.",
+        "over the workloads that have a speed-up, slowdowns as they are; one that was compared several times "
+        "counts once; beside it how many comparisons have one.",
     ),
 )
 """What a number means, for readers of the tables."""

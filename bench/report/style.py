@@ -12,6 +12,8 @@ _KNOWN = {
     "ortmodule": ("#E69F00", "..."),
     "ortmodule_adamw": ("#F0E442", "|||"),
     "ortmodule_zero1": ("#D55E00", "xxx"),
+    "pytorch_fused_zero1": ("#999999", "ooo"),
+    "ortmodule_adamw_zero1": ("#009E73", "OO"),
     "compile": ("#009E73", "+++"),
 }
 _OTHERS = [
