@@ -8,12 +8,14 @@ excludes no change, or a backend that no longer runs), 2 nothing, or not every f
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -37,7 +39,7 @@ WORKLOAD = (
     *("model", "parameters", "task", "micro_batch", "grad_accum", "global_batch", "seq_len"),
     *("padding_share", "precision", "attention"),
 )
-HARDWARE = ("device", "world_size", "threads_per_rank")
+HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
 NAMED = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
 
@@ -90,7 +92,7 @@ def _change(
 ) -> Change:
     before, after = (side.get(name) for side in sides)
     if not (before and after and before.status == after.status == "ok"):
-        broke = bool(before and after and before.status == "ok")
+        broke = before is not None and before.status == "ok"  # it is ok no more, or was not even asked for
         return Change(
             backend=name,
             base=_throughput(before),
@@ -305,7 +307,7 @@ class Plan:
     """What to compare, and what is on one side only."""
 
     pairs: Sequence[tuple[str, Reader, Reader]]
-    new: Sequence[str] = field(default_factory=tuple)
+    new: Mapping[str, Reader] = field(default_factory=dict)
     missing: Sequence[str] = field(default_factory=tuple)
 
 
@@ -317,7 +319,7 @@ def plan(base: Side, new: Side) -> Plan:
     both = [stem for stem in new.files if stem in base.files]
     return Plan(
         pairs=[(stem, base.files[stem], new.files[stem]) for stem in both],
-        new=[] if base.single else [stem for stem in new.files if stem not in base.files],
+        new={} if base.single else {k: read for k, read in new.files.items() if k not in base.files},
         missing=[] if new.single else [stem for stem in base.files if stem not in new.files],
     )
 
@@ -394,11 +396,17 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
-    for stem in planned.new:
-        print(f"{stem} is new: {base.name} has no version of it to compare with")
+    outcomes = []
+    for stem, read in planned.new.items():
+        try:
+            read()
+            print(f"{stem} is new: {base.name} has no version of it to compare with")
+        except UserError as error:
+            print(error, file=sys.stderr)
+            outcomes.append(NOT_COMPARED)
     for stem in planned.missing:
         print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
-    outcomes = [_compared(*pair, allowed, options.markdown) for pair in planned.pairs]
+    outcomes += [_compared(*pair, allowed, options.markdown) for pair in planned.pairs]
     if REGRESSION in outcomes:
         return REGRESSION
     if planned.missing or NOT_COMPARED in outcomes or not outcomes:
@@ -420,7 +428,7 @@ def _compared(
     if as_markdown:
         print(markdown(title, changes, differences))
     else:
-        Console(width=WIDTH).print(shown(title, changes, differences))
+        _Terminal(width=WIDTH).print(shown(title, changes, differences))
     if any(change.regressions for change in changes):
         return REGRESSION
     if any(change.ratio and change.ratio.low is not None for change in changes):
@@ -431,6 +439,17 @@ def _compared(
         file=sys.stderr,
     )
     return NOT_COMPARED
+
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        _nobody_reads()
+
+
+def _nobody_reads() -> NoReturn:
+    """Such as `| head`: Python's and rich's own exit status for that would read as a regression."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(NOT_COMPARED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -447,4 +466,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        _nobody_reads()

@@ -162,6 +162,7 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
     [
         ({"device": "cuda"}, "device (cpu, cuda)"),
         ({"threads_per_rank": 2}, "threads_per_rank (1, 2)"),
+        ({"cores_per_rank": 2}, "cores_per_rank (1, 2)"),
         ({"workload": workload(world_size=4)}, "world_size (2, 4)"),
         ({"workload": workload(model="gpt2")}, "model (bert-tiny, gpt2)"),
         ({"workload": workload(task="causal-lm")}, "task (masked-lm, causal-lm)"),
@@ -219,6 +220,36 @@ def test_a_name_of_nothing_is_one_sentence(
     assert capsys.readouterr().err == (
         "nothing is no file, no folder and no git revision; check the path, or `git log`\n"
     )
+
+
+def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:
+    fewer = [one for one in measured() if one.backend == "pytorch"]
+    status, output, _ = pair(measured(), fewer)
+    assert status == 1
+    assert "not measured" in line(output, "ortmodule")
+    assert pair(fewer, measured())[0] == 0
+
+
+def test_a_new_file_that_is_damaged_is_no_new_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("base", "new"):
+        results.write(tmp_path / name / "a.csv", measured())
+    (tmp_path / "new" / "b.csv").write_text("city,population\n")
+    assert compare.main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
+    output = capsys.readouterr()
+    assert "is new" not in output.out
+    assert "b.csv is not a results file" in output.err or "b.csv is damaged" in output.err
+
+
+def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
+    results.write(tmp_path / "a.csv", measured())
+    for options in ([], ["--markdown"]):
+        command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
+        with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.close()
+            assert running.wait(30) in (0, 2)
 
 
 def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:

@@ -31,19 +31,22 @@ def _everything(collection: Collection, out_dir: Path) -> list[Path]:
     from bench.report import figures  # matplotlib: 1 s that tables and --help need not pay
 
     pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
-    written = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
+    tables = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
+    written = [path for path, _ in tables]
+    warned = {path.stem: warnings for path, warnings in tables}
     not_drawn = figures.not_drawn(collection)
     findings = claims.check(collection)
     for name, content in (
-        ("index.md", overview.markdown(collection, pictures, not_drawn, findings)),
-        ("index.html", page.html(collection, pictures, not_drawn, findings)),
+        ("index.md", overview.markdown(collection, pictures, not_drawn, findings, warned)),
+        ("index.html", page.html(collection, pictures, not_drawn, findings, warned)),
     ):
         write_atomically(out_dir / name, content)
         written.append(out_dir / name)
     return [*written, *pictures]
 
 
-def _write_table(one: Comparison, out_dir: Path) -> Path:
+def _write_table(one: Comparison, out_dir: Path) -> tuple[Path, list[str]]:
+    """The path, and the harness's warnings about it."""
     path = out_dir / f"{one.stem}.md"
     write_atomically(path, table.markdown(one))
-    return path
+    return path, [str(warning) for warning in one.warnings]

@@ -12,6 +12,8 @@ from bench.stats import BackendSummary, Speedup
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 
+ON_CPU = "on a CPU"
+
 STATE_TOLERANCE = 0.02
 """By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
 
@@ -55,31 +57,35 @@ def check(collection: Collection) -> list[Finding]:
 def _finding(claim: Claim, found: list[Point] | str) -> Finding:
     if isinstance(found, str):
         return Finding(claim=claim, verdict=UNTESTED, evidence=(found,))
-    if not [point for point in found if point.holds is not None]:
-        undecided = [f"the interval allows either: {point.words}" for point in found]
-        missing = f"no committed comparison tests it: {claim.how_to_test}"
-        return Finding(claim=claim, verdict=UNTESTED, evidence=(*undecided,) or (missing,))
+    words = tuple(point.words for point in found)
+    commands = (point.comparison.command for point in found if point.comparison.command)
+    where = _where(found)
+    verdict, reason = _verdict(found), ""
+    if not found:
+        reason = f"no committed comparison tests it: {claim.how_to_test}"
+    elif verdict == UNTESTED:
+        reason = "the intervals allow either"
+    elif where == ON_CPU and "proxy" in claim.testable_on:
+        verdict, reason = UNTESTED, f"only {ON_CPU}, which is a proxy; there"
     return Finding(
         claim=claim,
-        verdict=_verdict(found),
-        where=_where(claim, found),
-        evidence=tuple(point.words for point in found),
-        commands=tuple(
-            dict.fromkeys(point.comparison.command for point in found if point.comparison.command)
-        ),
+        verdict=verdict,
+        where="" if verdict == UNTESTED else where,
+        evidence=((reason,) if reason else ()) + words,
+        commands=tuple(dict.fromkeys(commands)),
     )
 
 
-def _where(claim: Claim, points: Sequence[Point]) -> str:
-    """A claim that was made of GPUs is tested on a CPU for what that is worth, and it is said."""
-    on_cpu = {text.distinct(point.comparison.rows, "device") == "cpu" for point in points}
-    kinds = [name for kind, name in ((True, "on a CPU"), (False, "on GPUs")) if kind in on_cpu]
-    proxy = ", a proxy" if on_cpu == {True} and "proxy" in claim.testable_on else ""
-    return " and ".join(kinds) + proxy
+def _where(points: Sequence[Point]) -> str:
+    """On what kind of device: a claim that was made of GPUs is tested on a CPU for what that is worth."""
+    on_cpu = {point.comparison.on_cpu for point in points}
+    return " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
 
 
 def _verdict(points: Sequence[Point]) -> str:
     answers = {point.holds for point in points}
+    if answers <= {None}:
+        return UNTESTED
     if answers == {True}:
         return REPRODUCED
     return CONTRADICTED if answers == {False} else PARTLY
@@ -111,8 +117,8 @@ def _point(one: Comparison, summary: BackendSummary, holds: bool | None) -> Poin
     speedup = summary.speedup
     assert speedup is not None
     words = (
-        f"{one.stem}: {summary.backend} {text.ratio(speedup.ratio)} {text.interval(speedup)} "
-        f"over {one.reference} on {one.hardware}"
+        f"{one.stem}: {summary.backend} ({summary.engine} + {summary.optimizer} + {summary.sharding}) "
+        f"{text.ratio(speedup.ratio)} {text.interval(speedup)} over {one.reference} on {one.hardware}"
     )
     return Point(holds=holds, words=words, comparison=one)
 
@@ -222,12 +228,17 @@ def _state_is_shared(collection: Collection) -> list[Point]:
                 continue
             ratio = stats.ratio(float(sizes[1] or 0), float(sizes[0] or 1))
             close = abs(ratio * ranks - 1) <= STATE_TOLERANCE
-            peaks = [side.device_peak_mib or side.host_peak_mib for side in (whole, shared)]
             words = (
                 f"{one.stem}: {shared.backend} holds {ratio:.3f} of {whole.backend}'s optimizer state on "
-                f"each of {ranks} ranks (peak memory {text.number(peaks[0])} and {text.number(peaks[1])} MiB)"
+                f"each of {ranks} ranks"
             )
             points.append(Point(holds=close, words=words, comparison=one))
+            before, after = (one.peak_mib(side) for side in (whole, shared))
+            if before is not None and after is not None:
+                words = (
+                    f"{one.stem}: its peak memory goes from {text.number(before)} to {text.number(after)} MiB"
+                )
+                points.append(Point(holds=after < before, words=words, comparison=one))
     return points
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench import attribution, results, stats
+from bench import attribution, results, stats, steadiness
 from bench.attribution import Attribution, Fairness
 from bench.errors import UserError
 from bench.report import text
@@ -77,6 +77,11 @@ class Comparison:
         return summary.host_peak_mib if self.on_cpu else summary.device_peak_mib
 
     @cached_property
+    def warnings(self) -> list[steadiness.Warning]:
+        """What makes it less trustworthy than its intervals say."""
+        return steadiness.warnings(self.rows)
+
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether it ran on a CPU."""
         return text.distinct(self.rows, "device") == "cpu"
@@ -123,20 +128,26 @@ class Collection:
             found.setdefault(one.hardware, []).append(one)
         return found
 
+    def of_fairness(self, label: str) -> list[Comparison]:
+        """The comparisons of one fairness experiment."""
+        return [one for one in self.comparisons if FAIRNESS in one.stem and _label(one) == label]
+
     @cached_property
     def fairness(self) -> dict[str, Fairness]:
         """By the label of the workload: what an uncontrolled harness would print, divided."""
-        groups: dict[str, list[Comparison]] = {}
-        for one in self.comparisons:
-            if FAIRNESS in one.stem:
-                groups.setdefault(f"{one.model}, {one.workload}", []).append(one)
         found = {}
-        for label, group in groups.items():
+        labels = dict.fromkeys(_label(one) for one in self.comparisons if FAIRNESS in one.stem)
+        for label in labels:
+            group = self.of_fairness(label)
             for backend in dict.fromkeys(other.backend for one in group for other in one.others):
                 divided = attribution.fairness([one.rows for one in group], backend)
                 if divided is not None:
                     found[label] = divided
         return found
+
+
+def _label(one: Comparison) -> str:
+    return f"{one.model}, {one.workload}"
 
 
 def collect(files: Iterable[Path]) -> Collection:

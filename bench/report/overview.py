@@ -1,6 +1,6 @@
 """reports/index.md: every comparison in tables, with the figures, the claims and how numbers are defined."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,7 +11,11 @@ from bench.report.claims import Finding
 from bench.report.collection import Collection
 
 DEFINITIONS = (
-    ("samples/s", "steps × global batch ÷ seconds of the slowest rank; geometric mean over launches."),
+    (
+        "samples/s",
+        "steps × global batch ÷ seconds of the slowest rank; midmean of the logarithms over the rounds of a "
+        "launch, geometric mean over launches.",
+    ),
     ("tokens/s", "samples/s × sequence length, padding included."),
     ("speed-up", text.METHOD.removeprefix("Speed-up: ")),
     (
@@ -41,11 +45,21 @@ DEFINITIONS = (
 )
 """What a number means, for readers of the tables."""
 
+CLAIMS = (
+    "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
+    "say little of large models on GPUs."
+)
+"""How to read a verdict."""
+
 
 def markdown(
-    collection: Collection, figures: Sequence[Path], not_drawn: Sequence[str], findings: Sequence[Finding]
+    collection: Collection,
+    figures: Sequence[Path],
+    not_drawn: Sequence[str],
+    findings: Sequence[Finding],
+    warned: Mapping[str, Sequence[str]],
 ) -> str:
-    """The page."""
+    """The page; `warned` holds the warnings about each comparison, by its file's stem."""
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
     for figure in figures:
         parts += [f"![{text.escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
@@ -78,14 +92,23 @@ def markdown(
         parts += ["## What made the difference", ""]
     for comparison, attribution in divided:
         parts += [f"{text.escaped(comparison.stem)}: {text.escaped(_whole(attribution))}", ""]
+        parts += _caution([comparison.stem], warned)
         parts += _parts(attribution.parts)
     if collection.fairness:
         parts += ["## What an uncontrolled harness would print", ""]
     for label, fairness in collection.fairness.items():
         parts += [f"{text.escaped(label)}: {text.escaped(_naive(fairness))}", ""]
+        parts += _caution([one.stem for one in collection.of_fairness(label)], warned)
         parts += _parts(fairness.parts)
-    parts += ["## Claims", "", *_claims(findings)]
-    parts += ["## How the numbers are defined", ""]
+    parts += ["## Claims", "", CLAIMS, "", *_claims(findings)]
+    parts += ["## Every comparison", ""]
+    for comparison in collection.comparisons:
+        parts.append(
+            f"- [{text.escaped(comparison.stem)}]({quote(comparison.stem)}.md)"
+            f"{_warnings(len(warned[comparison.stem]))}"
+            + (f"; in no table above, since {text.LEFT_ALONE}" if comparison.uncontrolled else "")
+        )
+    parts += ["", "## How the numbers are defined", ""]
     parts += [f"- **{name}**: {text.escaped(meaning)}" for name, meaning in DEFINITIONS]
     return "\n".join([*parts, ""])
 
@@ -105,6 +128,16 @@ def caption(stem: str) -> str:
     name = next(known for known in _CAPTIONS if stem.startswith(known))
     rest = stem.removeprefix(name).removeprefix("-")
     return f"{_CAPTIONS[name]}, {rest}" if rest else _CAPTIONS[name]
+
+
+def _caution(stems: Sequence[str], warned: Mapping[str, Sequence[str]]) -> list[str]:
+    count = sum(len(warned[stem]) for stem in stems)
+    pages = ", ".join(f"[{text.escaped(stem)}]({quote(stem)}.md)" for stem in stems)
+    return [f"The harness has {text.plural(count, 'warning')} about this: {pages}.", ""] if count else []
+
+
+def _warnings(count: int) -> str:
+    return f": {text.plural(count, 'warning')}" if count else ""
 
 
 def _passed(one: lines.Mean) -> str:

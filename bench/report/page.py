@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,11 @@ TEMPLATE = "page.html.j2"
 
 
 def html(
-    collection: Collection, figures: Sequence[Path], not_drawn: Sequence[str], findings: Sequence[Finding]
+    collection: Collection,
+    figures: Sequence[Path],
+    not_drawn: Sequence[str],
+    findings: Sequence[Finding],
+    warned: Mapping[str, Sequence[str]],
 ) -> str:
     """The page; everything that comes from a file is escaped by the template."""
     environment = Environment(
@@ -39,7 +43,9 @@ def html(
         statuses=_choices(found, lambda line: line.summary.status),
         devices=list(collection.panels),
         means=[(hardware, lines.means(shown)) for hardware, shown in collection.panels.items()],
-        comparisons=[_comparison(one) for one in collection.comparisons],
+        comparisons=[_comparison(one, warned[one.stem]) for one in collection.comparisons],
+        left_alone=text.LEFT_ALONE,
+        claims_note=overview.CLAIMS,
         findings=findings,
         published=[
             (one, reference.FLAGS.get(one.flag, one.flag), text.ratio(one.ratio))
@@ -84,7 +90,7 @@ def _choices(found: Sequence[Line], value: Any) -> list[str]:
     return sorted({value(line) for line in found} - {""})
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
+def _comparison(one: Comparison, warnings: Sequence[str]) -> dict[str, Any]:
     rows = one.rows
     return {
         "stem": one.stem,
@@ -94,6 +100,7 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "versions": text.versions(rows),
         "extent": text.extent(rows),
         "command": one.command,
+        "warnings": warnings,
         "uncontrolled": one.uncontrolled,
         "config_hash": text.distinct(rows, "config_hash"),
         "environment_hash": text.distinct(rows, "environment_hash"),

@@ -33,7 +33,9 @@ def markdown(comparison: Comparison) -> str:
         "",
     ]
     notes = [f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)]
-    notes += [f"- warning: {text.escaped(str(warning))}" for warning in warnings(rows)]
+    notes += [f"- warning: {text.escaped(str(warning))}" for warning in comparison.warnings]
+    if comparison.uncontrolled:
+        notes.append(f"- {text.LEFT_ALONE}")
     facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
     facts.append("- figures, and every other comparison: [index.md](index.md)")
     return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])

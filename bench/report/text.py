@@ -21,6 +21,10 @@ METHOD = (
 )
 
 
+LEFT_ALONE = "threads or allocator were left alone: its speed-ups are no results (README, Fairness)"
+"""Of a comparison that does not hold what a fair one holds."""
+
+
 def stopped(rows: pd.DataFrame) -> str:
     """What `measure.until` means for the interval; empty without it."""
     goals = rows["until"].dropna()
@@ -115,6 +119,8 @@ def hardware(rows: pd.DataFrame) -> str:
         names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
     ranks = plural(distinct(rows, "world_size"), "rank")
     threads = plural(distinct(rows, "threads_per_rank"), "thread")
+    if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
+        threads += f" not held to its core but free to use {distinct(rows, 'cores_per_rank')}"
     return (
         f"{distinct(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
         f"{distinct(rows, 'allocator')} allocator"
