@@ -40,8 +40,9 @@ bench: setup ## measure the backends on this machine
 sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
 	$(BENCH) --multirun
 
-compare: setup ## working tree against the committed results, or BASE=a.csv NEW=b.csv
-	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW)
+compare: setup ## working tree against the committed results, or BASE=… NEW=… (files, folders, git revisions)
+## ARGS=--markdown prints it for a pull request
+	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports

@@ -27,7 +27,7 @@ from bench.machine import (
     check_packages,
     memory_bytes,
 )
-from bench.naming import stem
+from bench.naming import command, stem
 from bench.refusals import CONF, refusals
 from bench.telemetry.gpus import short_name, visible_gpus
 
@@ -85,7 +85,7 @@ def compare(cfg: DictConfig) -> list[str]:
 
     from bench.coordinator import run  # not for --help, which should take no time
 
-    return run(config, name)
+    return run(config, name, command(overrides))
 
 
 @dataclass

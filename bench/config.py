@@ -188,6 +188,9 @@ class Device:
     type: str
     world_size: int
     threads: int  # per rank
+    # Each rank keeps to `threads` cores of its own, and the engine to as many threads. If false, nothing is
+    # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
+    hold_threads: bool
     allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
     # of a backend's private memory on the host, shared equally by its ranks; none if null
     memory_limit_gib: float | None = None
@@ -197,6 +200,11 @@ class Device:
         one_of("device.allocator", self.allocator, ALLOCATORS)
         at_least("device.world_size", self.world_size, 1)
         at_least("device.threads", self.threads, 1)
+        if not self.hold_threads and self.world_size > 1:
+            raise UserError(
+                "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
+                "cannot be told from others' work; set device.world_size=1."
+            )
         if self.memory_limit_gib is not None:
             above_zero("device.memory_limit_gib", self.memory_limit_gib)
             if self.type == "cuda":

@@ -33,7 +33,7 @@ from bench.telemetry.gpus import visible_gpus
 from bench.telemetry.sampler import Sampler
 
 
-def run(config: Config, stem: str) -> list[str]:
+def run(config: Config, stem: str, command: str) -> list[str]:
     """Measure the comparison and leave its CSV, table and figure.
 
     Args:
@@ -45,14 +45,17 @@ def run(config: Config, stem: str) -> list[str]:
     """
     console = Console(stderr=True)
     with alone(Path(config.results_dir) / "runs" / stem, stem):
-        comparison = Comparison(config, stem)
+        comparison = Comparison(config, stem, command=command)
         with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
             comparison.measure(bar)
         with keeping(comparison.ledger.csv):
-            made = report.render(comparison.ledger.csv, Path(config.reports_dir))
+            made, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
     rows = results.read(comparison.ledger.csv)
     Console(width=TERMINAL_WIDTH).print(terminal(rows))
-    for path in (comparison.ledger.csv, *made):
+    for sentence in refused:
+        print(sentence)
+    pages = [path for path in made if path.stem in (stem, "index")]
+    for path in (comparison.ledger.csv, *pages):
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return comparison.failures()
 
@@ -98,6 +101,7 @@ class Comparison:
         stem: the results file's name without its ending.
         start_group: starts a worker group; tests give their own.
         clock: seconds, for the cap of `measure.until`.
+        command: that makes this comparison again, for the record.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class Comparison:
         stem: str,
         start_group: Callable[..., Group] = Group,
         clock: Callable[[], float] = time.monotonic,
+        command: str = "",
     ) -> None:
         self.config = config
         self.start_group = start_group
@@ -115,9 +120,10 @@ class Comparison:
             sorted(os.sched_getaffinity(0)),
             world_size=config.device.world_size,
             threads=config.device.threads,
+            held=config.device.hold_threads,
         )
         self.sampler = Sampler([Device(gpu.uuid) for gpu in self.gpus[: config.device.world_size]])
-        self.ledger = Ledger(config, stem, self.gpus)
+        self.ledger = Ledger(config, stem, self.gpus, cores_per_rank=len(self.cores[0]), command=command)
         self.names = [
             name
             for name in sorted(config.backends, key=lambda name: name != config.reference)
@@ -426,7 +432,7 @@ class Comparison:
             record = self.ledger.records[number, name]
             blocks = (*record.blocks, block)
             self.ledger.update(name, number, blocks=blocks, absent=record.absent | self._absent(answers))
-            reason = validity.contamination(block, self.config.device.threads)
+            reason = validity.contamination(block, len(self.cores[0]))
             repeats = sum(one.attempt > 1 for one in blocks)
             if not reason or repeats >= self.config.measure.repeats:
                 return
@@ -544,6 +550,7 @@ class Comparison:
             device=config.device.type,
             device_uuids=tuple(gpu.uuid for gpu in self.gpus),
             threads=config.device.threads,
+            holds_threads=config.device.hold_threads,
             cores=tuple(self.cores),
             memory_limit_bytes=None if limit is None else int(limit * 2**30 / config.device.world_size),
             initial_state=str(self.initial_state),

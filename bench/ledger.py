@@ -53,7 +53,11 @@ class Ledger:
         UserError: the comparison is to be resumed and its results file does not fit, or is damaged.
     """
 
-    def __init__(self, config: Config, stem: str, gpus: list[Gpu]) -> None:
+    def __init__(
+        self, config: Config, stem: str, gpus: list[Gpu], *, cores_per_rank: int, command: str
+    ) -> None:
+        self.cores_per_rank = cores_per_rank
+        self.command = command
         self.config = config
         self.stem = stem
         self.device = short_name(gpus[0].name) if gpus else "cpu"
@@ -140,6 +144,7 @@ class Ledger:
         trajectory = self.trajectories.get(name)
         return Record(
             comparison=self.stem,
+            command=self.command,
             backend=name,
             reference=config.reference,
             engine=backend.engine,
@@ -153,6 +158,7 @@ class Ledger:
             stack=self.environment["stack"],
             device=self.device,
             threads_per_rank=config.device.threads,
+            cores_per_rank=self.cores_per_rank,
             allocator=config.device.allocator,
             seed=config.seed,
             margin=config.measure.margin,

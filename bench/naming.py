@@ -7,6 +7,8 @@ and, in values, `-` is percent-encoded: the separators (`-` before the overrides
 
 import hashlib
 import json
+import re
+import shlex
 from typing import Any
 from urllib.parse import quote
 
@@ -37,6 +39,20 @@ def stem(config: Config, device_short_name: str, overrides: list[str]) -> str:
         return named
     digest = hashlib.sha256(named.encode()).hexdigest()[:12]
     return f"{named[: LONGEST - 1 - len(digest)]}~{digest}"
+
+
+def command(overrides: list[str]) -> str:
+    """The command that makes a comparison again, wherever its files go and Hydra's own settings are."""
+    kept = [
+        override
+        for override in overrides
+        if not re.match(r"[+~]*(hydra\b|results_dir=|reports_dir=|resume=)", override)
+    ]
+    if not kept:
+        return "make bench"
+    if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):
+        return f'make bench ARGS="{" ".join(kept)}"'
+    return f"python -m bench {shlex.join(kept)}"
 
 
 def _suffix(config: Config, overrides: list[str]) -> str:

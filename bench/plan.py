@@ -36,14 +36,18 @@ def missing_launches(*, launches: int, rounds: int, done: int) -> int:
     return max(0, -(-(launches * rounds - done) // rounds))
 
 
-def core_shares(cores: Sequence[int], *, world_size: int, threads: int) -> list[tuple[int, ...]]:
-    """Each rank's own cores: `threads` neighbours each, in the order of the ranks.
+def core_shares(
+    cores: Sequence[int], *, world_size: int, threads: int, held: bool = True
+) -> list[tuple[int, ...]]:
+    """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
 
     Raises:
         ValueError: there are not enough (the configuration is checked before).
     """
     if len(cores) < world_size * threads:
         raise ValueError(f"{world_size} ranks of {threads} threads do not fit on {len(cores)} cores")
+    if not held:
+        return [tuple(cores)] * world_size
     return [tuple(cores[rank * threads : (rank + 1) * threads]) for rank in range(world_size)]
 
 

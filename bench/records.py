@@ -13,8 +13,9 @@ from typing import Any
 
 from bench.errors import STATUSES
 
-SCHEMA_VERSION = 2
-"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by."""
+SCHEMA_VERSION = 3
+"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
+3: command, cores_per_rank."""
 
 PARITY_LAUNCH = 0
 """The launch number of the parity check; timed launches count from 1."""
@@ -103,6 +104,7 @@ class Record:
     """One backend in one launch."""
 
     comparison: str  # the results file's stem
+    command: str = ""  # that makes it again
     backend: str
     reference: str  # the backend that speed-ups are measured against
     engine: str
@@ -118,6 +120,7 @@ class Record:
     stack: str
     device: str
     threads_per_rank: int
+    cores_per_rank: int  # more than threads_per_rank: the threads were not held
     allocator: str
     seed: int
     margin: float

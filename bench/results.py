@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bench import stats, validity
+from bench.cells import Cells
 from bench.errors import STATUSES, UserError
 from bench.records import SCHEMA_VERSION, Block, Phase, Record, Sample, write_atomically
 
@@ -23,6 +25,7 @@ TEXT, WHOLE, REAL = "object", "Int64", "float64"
 DTYPES = {
     "schema_version": WHOLE,
     "comparison": TEXT,
+    "command": TEXT,  # that makes it again
     "status": TEXT,
     "message": TEXT,
     "started_at": TEXT,  # of the launch; ISO 8601, UTC
@@ -47,6 +50,7 @@ DTYPES = {
     "seq_len": WHOLE,
     "padding_share": REAL,
     "threads_per_rank": WHOLE,
+    "cores_per_rank": WHOLE,  # more than threads_per_rank: the threads were not held
     "allocator": TEXT,
     "seed": WHOLE,
     "margin": REAL,  # a ratio within 1 ± margin is `same`
@@ -119,7 +123,7 @@ def rows(record: Record) -> list[dict[str, Any]]:
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
     seconds = stats.block_seconds(block.seconds)
-    message = validity.contamination(block, record.threads_per_rank)
+    message = validity.contamination(block, record.cores_per_rank)
     baseline = _baseline(record)
     return (
         launch
@@ -313,15 +317,6 @@ def read(path: Path) -> pd.DataFrame:
     return parse(content, str(path))
 
 
-def read_folder(folder: Path) -> dict[str, pd.DataFrame]:
-    """Every comparison right inside a folder, by the stem of its file.
-
-    Raises:
-        UserError: if there is no results file, or one that `read` refuses.
-    """
-    return {path.stem: read(path) for path in files(folder)}
-
-
 def files(folder: Path) -> list[Path]:
     """The results files right inside a folder, sorted by name.
 
@@ -397,39 +392,54 @@ def _check_schema(table: pd.DataFrame, name: str) -> None:
 
 
 def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
     for column, dtype in DTYPES.items():
-        if dtype == TEXT:
-            continue
-        number = int if dtype == WHOLE else float
+        cells = table[column].tolist()
         try:
-            values = [number(cell) if cell else None for cell in table[column]]
-            table[column] = pd.Series(values, dtype=dtype)
+            columns[column] = _array(cells, dtype)
         except (TypeError, ValueError, OverflowError):
             raise _damaged(name, f"{column} holds something that is not a number") from None
-    return table
+    return pd.DataFrame(columns, copy=False)
+
+
+def _array(cells: list[str], dtype: str) -> Any:
+    """A column's cells as what pandas calls `dtype`; blank is missing."""
+    if dtype == TEXT:
+        return np.array(cells, dtype=object)
+    if dtype == REAL:
+        return np.array([float(cell) if cell else math.nan for cell in cells])
+    blank = np.array([not cell for cell in cells], dtype=bool)
+    return pd.arrays.IntegerArray(np.array([int(cell or 0) for cell in cells], dtype=np.int64), blank)
 
 
 def _check(table: pd.DataFrame, name: str) -> None:
     """Refuse rows that would make a wrong figure without anybody noticing."""
     if table.empty:
         raise _damaged(name, "it has no rows")
-    measured = table[table["round"].notna()]
-    needed = measured[["launch", "steps", "seconds", "samples_per_s"]]
-    if not set(table["status"]) <= set(STATUSES):
+    cells = Cells(table)
+    if not set(cells["status"]) <= set(STATUSES):
         raise _damaged(name, "it holds a status that does not exist")
-    if table[["comparison", "reference"]].drop_duplicates().shape[0] > 1:
+    if len(set(zip(cells["comparison"], cells["reference"], strict=True))) > 1:
         raise _damaged(name, "it mixes comparisons")
-    if (table["round"].isna() & (table["status"] == "ok")).any():
+    is_block = ~np.isnan(cells["round"])
+    if (~is_block & (cells["status"] == "ok")).any():
         raise _damaged(name, "a row without a round is ok")
-    if needed.isna().to_numpy().any() or not (needed > 0).to_numpy().all():
+    blocks = cells.where(is_block)
+    needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
+    if not (needed > 0).all():  # NaN is not, either
         raise _damaged(name, "a measured row lacks its figures")
-    if measured.duplicated(["backend", "launch", "round", "attempt"]).any():
+    if _has_duplicates(blocks, ("backend", "launch", "round", "attempt")):
         raise _damaged(name, "an attempt of a backend in a round is there twice")
-    if measured[measured["status"] == "ok"].duplicated(["backend", "launch", "round"]).any():
+    if _has_duplicates(blocks.where(blocks["status"] == "ok"), ("backend", "launch", "round")):
         raise _damaged(name, "a backend has two valid blocks in one round")
-    derived = stats.samples_per_s(measured["steps"], measured["global_batch"], measured["seconds"])
-    if ((measured["samples_per_s"] - derived).abs() > 1e-9 * derived).any():
+    derived = stats.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
+    if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
         raise _damaged(name, "samples_per_s is not steps x global_batch / seconds")
+
+
+def _has_duplicates(cells: Cells, columns: tuple[str, ...]) -> bool:
+    keys = list(zip(*(cells[column].tolist() for column in columns), strict=True))
+    return len(set(keys)) < len(keys)
 
 
 def _damaged(name: str, what: str) -> UserError:

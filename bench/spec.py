@@ -32,6 +32,7 @@ class WorkerSpec:
     device: str
     device_uuids: tuple[str, ...]  # by local rank; empty on a CPU
     threads: int
+    holds_threads: bool  # the engine keeps to `threads`
     cores: tuple[tuple[int, ...], ...]  # by local rank
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads

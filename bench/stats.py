@@ -6,17 +6,20 @@ one results file, a DataFrame as `results.read` returns it.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
 
+from bench.cells import Cells
 from bench.environment import differences
 
 Floats = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, Floats)
 
 CONFIDENCE = 0.95
 
@@ -38,6 +41,7 @@ MUST_EQUAL = (
     "device",
     "world_size",
     "threads_per_rank",
+    "cores_per_rank",
     "allocator",
     "stack",
 )
@@ -58,8 +62,8 @@ def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
     return micro_batch * grad_accum * world_size
 
 
-def samples_per_s(steps: int, global_batch: int, seconds: float) -> float:
-    """Throughput of one block over all ranks; `seconds` are those of its slowest rank."""
+def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
+    """Throughput of a block over all ranks; `seconds` are those of its slowest rank."""
     return steps * global_batch / seconds
 
 
@@ -68,9 +72,19 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
+def step_milliseconds(seconds: Floats, steps: Floats) -> Floats:
+    """Milliseconds per optimizer step of each block."""
+    return 1000 * seconds / steps
+
+
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)
+
+
+def ratio(value: float, base: float) -> float:
+    """`value` over `base`."""
+    return value / base
 
 
 def slowed_speedup(slowed_by: float) -> float:
@@ -159,18 +173,34 @@ def across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Sp
     """
     if base.empty or new.empty:
         return None
-    sides = [_launch_means(base), _launch_means(new)]
-    centre = float(sides[1].mean() - sides[0].mean())
-    fewest, rounds = min(map(len, sides)), min(len(base), len(new))
+    sides = [launch_middles(base), launch_middles(new)]
+    found = combine([(-1.0, sides[0]), (1.0, sides[1])], stopped)
+    note = "" if found.low is not None else "single launch on one side: no interval across runs"
+    return replace(found, rounds=min(len(base), len(new)), note=note)
+
+
+def combine(samples: Sequence[tuple[float, Floats]], stopped: bool = False) -> Speedup:
+    """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
+
+    Welch and Satterthwaite's degrees of freedom, as in `across_runs`. A sample of one value has no variance
+    to offer, so there is no interval.
+    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+
+    Args:
+        samples: a weight and the values, an array of shape (launches,), for each.
+        stopped: as in `estimate`.
+    """
+    centre = sum(weight * float(values.mean()) for weight, values in samples)
+    fewest = min(len(values) for _, values in samples)
+    total_rounds = sum(len(values) for _, values in samples)
     if fewest < 2:
-        note = "single launch on one side: no interval across runs"
-        return _speedup(centre, None, fewest, rounds, note)
-    errors = [_squared_error(side) for side in sides]
+        return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
+    errors = [weight**2 * _squared_error(values) for weight, values in samples]
     total = sum(errors)
-    if total == 0:  # a fake clock; the degrees of freedom would be 0 / 0
-        return _speedup(centre, 0.0, fewest, rounds)
-    freedom = total**2 / sum(e**2 / (len(s) - 1) for e, s in zip(errors, sides, strict=True))
-    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, rounds)
+    if total == 0:
+        return _speedup(centre, 0.0, fewest, total_rounds)
+    freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
+    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
@@ -204,8 +234,8 @@ def _squared_error(sample: Floats) -> float:
     return float(sample.var(ddof=1)) / len(sample)
 
 
-def _launch_means(logs: pd.Series) -> Floats:
-    """Each launch's midmean."""
+def launch_middles(logs: pd.Series) -> Floats:
+    """The midmean of each launch of a series indexed by (launch, round), in the order of the launches."""
     return np.array([midmean(launch) for launch in _launches(logs)])
 
 
@@ -231,8 +261,10 @@ def half_width(speedup: Speedup) -> float:
 
 def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
     """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
-    blocks = _valid(rows, backend).set_index(["launch", "round"])
-    return np.log(blocks["samples_per_s"].astype(float))
+    mine = ((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy()
+    index = pd.MultiIndex.from_arrays([rows["launch"][mine], rows["round"][mine]], names=["launch", "round"])
+    values = np.log(rows["samples_per_s"].to_numpy(float)[mine])
+    return pd.Series(values, index=index, name="samples_per_s")
 
 
 def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
@@ -272,6 +304,7 @@ class BackendSummary:
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
+    log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
 
 
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
@@ -283,11 +316,12 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
     """
     if rows.empty:
         return []
-    reference = str(rows["reference"].iloc[0])
-    base = _measured(rows, reference) if reference in set(rows["backend"]) else None
-    others = [name for name in rows["backend"].unique() if name != reference]
-    compared = [_compared(_measured(rows, name), base, rows, reference) for name in others]
-    return compared if base is None else [base, *compared]
+    cells = Cells(rows)
+    reference = str(cells["reference"][0])
+    sides = {name: _Side(cells.where(cells["backend"] == name)) for name in dict.fromkeys(cells["backend"])}
+    base = sides.pop(reference, None)
+    compared = [_compared(mine, base, reference) for mine in sides.values()]
+    return compared if base is None else [base.summary, *compared]
 
 
 def widest(rows: pd.DataFrame) -> float | None:
@@ -295,27 +329,47 @@ def widest(rows: pd.DataFrame) -> float | None:
     return max((half_width(one.speedup) for one in summarise(rows) if one.speedup), default=None)
 
 
-def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
-    """The backend on its own, without its speed-up."""
-    mine = rows[rows["backend"] == backend]
+class _Side:
+    """One backend's rows, those of them that count, and what they say without any other backend."""
+
+    def __init__(self, mine: Cells) -> None:
+        self.valid = mine.where(mine["status"] == "ok")
+        self.logs = np.log(self.valid["samples_per_s"])
+        self.launch = self.valid["launch"]
+        self.summary = _measured(mine, self.valid, _by_launch(self.launch, self.logs))
+
+    @property
+    def stopped(self) -> bool:
+        return not np.isnan(self.valid["until"]).all()
+
+    def over(self, base: "_Side") -> dict[int, Floats]:
+        """Log ratios of the rounds in which both are valid, an array for each launch."""
+        mine, other = (side.launch * _ROUNDS + side.valid["round"] for side in (self, base))
+        _, ours, theirs = np.intersect1d(mine, other, assume_unique=True, return_indices=True)
+        launch = self.launch[ours]
+        logs = _by_launch(launch, self.logs[ours] - base.logs[theirs])
+        return dict(zip(np.unique(launch).astype(int).tolist(), logs, strict=True))
+
+
+_ROUNDS = 2.0**26
+"""More than a launch has rounds, and few enough that launch and round fit into one float."""
+
+
+def _by_launch(launch: Floats, values: Floats) -> list[Floats]:
+    return [values[launch == number] for number in np.unique(launch)]
+
+
+def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSummary:
     status, message = _outcome(mine)
-    valid = _valid(rows, backend)
-    first = (mine if valid.empty else valid).iloc[0]
-    names = {
-        "backend": backend,
-        "is_reference": backend == first["reference"],
-        "engine": first["engine"],
-        "optimizer": first["optimizer"],
-        "sharding": first["sharding"],
-        "status": status,
-        "message": message,
-    }
+    first = valid if len(valid) else mine
+    names = {column: first[column][0] for column in ("backend", "engine", "optimizer", "sharding")}
+    names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
     if status != "ok":
         return BackendSummary(**names)
     state = _highest(valid["optimizer_state_bytes"])
     return BackendSummary(
         **names,
-        samples_per_s=_geometric_mean(log_throughput(rows, backend)),
+        samples_per_s=math.exp(np.mean([midmean(launch) for launch in logs])),
         host_peak_mib=_highest(valid["host_peak_mib"]),
         device_peak_mib=_highest(valid["device_peak_mib"]),
         torch_peak_allocated_mib=_highest(valid["torch_peak_allocated_mib"]),
@@ -328,55 +382,56 @@ def _measured(rows: pd.DataFrame, backend: str) -> BackendSummary:
     )
 
 
-def _compared(
-    mine: BackendSummary, base: BackendSummary | None, rows: pd.DataFrame, reference: str
-) -> BackendSummary:
+def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary:
     """Add the speed-up over the reference, or the reason why there is none."""
-    if mine.status != "ok":
-        return mine
-    reason = _obstacle(rows, mine.backend, base, reference) or _unproven(mine)
-    ratio = None if reason else _paired(rows, mine.backend, reference)
-    if base is None or ratio is None:
+    summary = mine.summary
+    if summary.status != "ok":
+        return summary
+    reason = _obstacle(mine, base, reference) or _unproven(summary)
+    launches = mine.over(base) if base is not None and not reason else {}
+    if base is None or not launches:
         reason = reason or f"no round in which {reference} is valid too"
-        return replace(mine, message=_sentences(f"no speed-up: {reason}", mine.message))
-    slowed = float(_valid(rows, mine.backend)["slowed_by"].iloc[0])
+        return replace(summary, message=_sentences(f"no speed-up: {reason}", summary.message))
+    ratio = estimate(list(launches.values()), stopped=mine.stopped or base.stopped)
+    slowed = float(mine.valid["slowed_by"][0])
     on_purpose = f"slowed on purpose by {slowed:.0%}" if slowed else ""
-    word = verdict(ratio, float(rows["margin"].iloc[0]))
+    word = verdict(ratio, float(mine.valid["margin"][0]))
     return replace(
-        mine,
+        summary,
         speedup=ratio,
         verdict=word,
-        message=_sentences(on_purpose, mine.message, ratio.note),
-        break_even_steps=_break_even_steps(mine, base, ratio, rows) if word == "faster" else None,
+        log_ratios={number: tuple(logs.tolist()) for number, logs in launches.items()},
+        message=_sentences(on_purpose, summary.message, ratio.note),
+        break_even_steps=_break_even_steps(summary, base, ratio) if word == "faster" else None,
     )
 
 
-def _paired(rows: pd.DataFrame, backend: str, reference: str) -> Speedup | None:
-    return speedup(log_ratios(rows, backend, reference), stopped=stopped(rows))
-
-
-def _obstacle(rows: pd.DataFrame, backend: str, base: BackendSummary | None, reference: str) -> str:
+def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
     """Why this backend's blocks and the reference's give no speed-up; empty if they do."""
     if base is None:
         return f"the reference {reference} was not measured"
-    if base.status != "ok":
-        return f"the reference {reference} is {base.status}"
-    mine, theirs = _valid(rows, backend), _valid(rows, reference)
+    if base.summary.status != "ok":
+        return f"the reference {reference} is {base.summary.status}"
+    values = {column: (mine.valid.distinct(column), base.valid.distinct(column)) for column in MUST_EQUAL}
     unequal = [
-        f"{column} {_values(mine[column])} (reference {_values(theirs[column])})"
-        for column in MUST_EQUAL
-        if len(set(mine[column].dropna()) | set(theirs[column].dropna())) > 1
+        f"{column} {_values(ours)} (reference {_values(theirs)})"
+        for column, (ours, theirs) in values.items()
+        if len({*ours, *theirs}) > 1
     ]
-    return ", ".join([*unequal, *_environments(pd.concat([theirs, mine]))])
+    return ", ".join([*unequal, *_environments(base.valid, mine.valid)])
 
 
 def _unproven(mine: BackendSummary) -> str:
     return "its losses were never compared with the reference's" if mine.loss_difference is None else ""
 
 
-def _environments(blocks: pd.DataFrame) -> list[str]:
+def _environments(*tables: Cells) -> list[str]:
     """What differs between the environments of these blocks, if they have several; the first few entries."""
-    first, *others = blocks.drop_duplicates("environment_hash")["environment"]
+    found: dict[str, str] = {}
+    for blocks in tables:
+        for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
+            found.setdefault(key, text)
+    first, *others = found.values()
     if not others:
         return []
     differences = dict.fromkeys(line for other in others for line in environment_differences(first, other))
@@ -393,69 +448,67 @@ def environment_differences(one: str, other: str) -> list[str]:
         return []
 
 
-def _break_even_steps(
-    mine: BackendSummary, base: BackendSummary, ratio: Speedup, rows: pd.DataFrame
-) -> int | None:
+def _break_even_steps(mine: BackendSummary, side: _Side, ratio: Speedup) -> int | None:
     """Steps after which the extra set-up and first step are paid for; 0 if there is no extra."""
+    base = side.summary
     starts = (mine.setup_s, mine.first_step_s, base.setup_s, base.first_step_s)
     if None in starts or base.samples_per_s is None:
         return None
     setup, first_step, base_setup, base_first_step = starts
     extra = (setup + first_step) - (base_setup + base_first_step)  # type: ignore[operator]
-    step_seconds = float(_valid(rows, base.backend)["global_batch"].iloc[0]) / base.samples_per_s
+    step_seconds = float(side.valid["global_batch"][0]) / base.samples_per_s
     saved = step_seconds * (1 - 1 / ratio.ratio)
     return math.ceil(extra / saved) if extra > 0 else 0
 
 
-def _outcome(mine: pd.DataFrame) -> tuple[str, str]:
+def _outcome(mine: Cells) -> tuple[str, str]:
     """A backend's status and message.
 
     A failed launch voids the backend: the latest one speaks, but `skipped` only if nothing else
     does, since it follows from another failure. Contaminated blocks are merely left out, unless
     more than a third of the rounds have no other.
     """
-    contaminated = (mine["status"] == "invalid") & mine["round"].notna()
-    failed = mine[(mine["status"] != "ok") & ~contaminated]
-    if not failed.empty:
-        causes = failed[failed["status"] != "skipped"]
-        last = (failed if causes.empty else causes).sort_values("launch", kind="stable").iloc[-1]
-        return str(last["status"]), str(last["message"])
+    status = mine["status"]
+    contaminated = (status == "invalid") & ~np.isnan(mine["round"])
+    failed = mine.where((status != "ok") & ~contaminated)
+    if len(failed):
+        causes = failed.where(failed["status"] != "skipped")
+        told = causes if len(causes) else failed
+        last = np.argsort(told["launch"], kind="stable")[-1]
+        return str(told["status"][last]), str(told["message"][last])
     bad, blocks = int(contaminated.sum()), len(mine)
     if bad == 0:
         return "ok", ""
     left_out = f"{bad} of {blocks} blocks invalid and left out"
-    rounds = mine.assign(valid=mine["status"] == "ok").groupby(["launch", "round"])["valid"].any()
-    if 3 * int((~rounds).sum()) > len(rounds):
-        return "invalid", f"{left_out}; the last one: {mine[contaminated]['message'].iloc[-1]}"
+    rounds = set(zip(mine["launch"], mine["round"], strict=True))
+    valid = mine.where(status == "ok")
+    without = rounds - set(zip(valid["launch"], valid["round"], strict=True))
+    if 3 * len(without) > len(rounds):
+        return "invalid", f"{left_out}; the last one: {mine['message'][contaminated][-1]}"
     return "ok", left_out
 
 
-def _valid(rows: pd.DataFrame, backend: str) -> pd.DataFrame:
-    return rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
-
-
-def _geometric_mean(logs: pd.Series) -> float:
-    return math.exp(_launch_means(logs).mean())
-
-
-def _median_over_launches(valid: pd.DataFrame, column: str) -> float | None:
+def _median_over_launches(valid: Cells, column: str) -> float | None:
     """A launch's set-up figures stand in each of its rows, so one row per launch is taken."""
-    values = valid.drop_duplicates("launch")[column].dropna()
-    return None if values.empty else float(values.median())
+    _, first = np.unique(valid["launch"], return_index=True)
+    values = valid[column][first]
+    values = values[~np.isnan(values)]
+    return None if values.size == 0 else float(np.median(values))
 
 
-def _energy_per_sample_j(valid: pd.DataFrame) -> float | None:
-    if valid["energy_j"].isna().any():
+def _energy_per_sample_j(valid: Cells) -> float | None:
+    energy = valid["energy_j"]
+    if np.isnan(energy).any():
         return None
-    return float(valid["energy_j"].sum() / (valid["steps"] * valid["global_batch"]).sum())
+    return float(energy.sum() / (valid["steps"] * valid["global_batch"]).sum())
 
 
-def _highest(values: pd.Series) -> float | None:
-    return None if values.isna().all() else float(values.max())
+def _highest(values: Floats) -> float | None:
+    return None if np.isnan(values).all() else float(np.nanmax(values))
 
 
-def _values(values: pd.Series) -> str:
-    return "/".join(str(value) for value in values.dropna().unique())
+def _values(values: Iterable[Any]) -> str:
+    return "/".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 def _sentences(*parts: str) -> str:

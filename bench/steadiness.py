@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench import stats
+from bench.cells import Cells
 from bench.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
 
 Floats = npt.NDArray[np.float64]
@@ -68,12 +68,13 @@ class Warning:
 def warnings(rows: pd.DataFrame) -> list[Warning]:
     """Every warning of one comparison, backend by backend."""
     found: list[Warning] = []
-    for backend in rows["backend"].unique():
-        blocks = rows[(rows["backend"] == backend) & rows["round"].notna()]
-        valid = blocks[blocks["status"] == "ok"]
-        if valid.empty:
+    cells = Cells(rows)
+    for backend in dict.fromkeys(cells["backend"]):
+        blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
+        valid = blocks.where(blocks["status"] == "ok")
+        if not len(valid):
             continue
-        logs = stats.log_throughput(rows, backend)
+        logs = _by_round(valid)
         checks = (
             _unsettled(valid),
             _slow_first_round(logs),
@@ -96,9 +97,18 @@ def warnings(rows: pd.DataFrame) -> list[Warning]:
 Found = Iterator[tuple[str, str, str]]
 
 
-def _unsettled(valid: pd.DataFrame) -> Found:
-    launches = valid.drop_duplicates("launch")
-    unsettled = int((launches["warm_up_settled"] == 0).sum())
+def _by_round(valid: Cells) -> Floats:
+    """Log throughput, launches as rows, rounds as columns; NaN where a block is missing."""
+    launches, row = np.unique(valid["launch"], return_inverse=True)
+    column = valid["round"].astype(int) - 1
+    table = np.full((len(launches), int(column.max()) + 1), math.nan)
+    table[row, column] = np.log(valid["samples_per_s"])
+    return table
+
+
+def _unsettled(valid: Cells) -> Found:
+    launches, first = np.unique(valid["launch"], return_index=True)
+    unsettled = int((valid["warm_up_settled"][first] == 0).sum())
     if unsettled:
         yield (
             "unsettled",
@@ -107,12 +117,11 @@ def _unsettled(valid: pd.DataFrame) -> Found:
         )
 
 
-def _slow_first_round(logs: pd.Series) -> Found:
-    table = _by_round(logs)
-    table = table[np.isfinite(table[:, 0]) & np.isfinite(table[:, 1:]).any(axis=1)]
-    if len(table) == 0:
+def _slow_first_round(logs: Floats) -> Found:
+    logs = logs[np.isfinite(logs[:, 0]) & np.isfinite(logs[:, 1:]).any(axis=1)]
+    if len(logs) == 0:
         return
-    lag = np.nanmean(table[:, 1:], axis=1) - table[:, 0]
+    lag = np.nanmean(logs[:, 1:], axis=1) - logs[:, 0]
     if _stands_out(lag, SLOW_FIRST_ROUND):
         yield (
             "slow first round",
@@ -121,9 +130,9 @@ def _slow_first_round(logs: pd.Series) -> Found:
         )
 
 
-def _drift(logs: pd.Series) -> Found:
+def _drift(logs: Floats) -> Found:
     """A straight line through the rounds of each launch but the first, which has its own warning."""
-    changes = np.array([_change(launch) for launch in _by_round(logs)[:, 1:]])
+    changes = np.array([_change(launch) for launch in logs[:, 1:]])
     changes = changes[~np.isnan(changes)]
     if len(changes) == 0:
         return
@@ -142,18 +151,21 @@ def _change(launch: Floats) -> float:
     there = np.flatnonzero(~np.isnan(launch))
     if len(there) < 3:
         return math.nan
-    return float(np.polyfit(there, launch[there], 1)[0] * (len(launch) - 1))
+    places = there - there.mean()
+    return float(places @ launch[there] / (places @ places) * (len(launch) - 1))
 
 
-def _shape(logs: pd.Series) -> Found:
+def _shape(logs: Floats) -> Found:
     """Two kinds of blocks, or one kind that scatters; a launch's first round has its own warning."""
-    if (later := logs[logs.index.get_level_values("round") > 1]).size:
-        logs = later
-    centred = (logs - logs.groupby("launch").transform("mean")).to_numpy(float)
-    freedom = len(logs) - logs.index.get_level_values("launch").nunique()
+    if np.isfinite(logs[:, 1:]).any():
+        logs = logs[:, 1:]
+    logs = logs[np.isfinite(logs).any(axis=1)]
+    centred = (logs - np.nanmean(logs, axis=1, keepdims=True)).ravel()
+    centred = centred[~np.isnan(centred)]
+    freedom = len(centred) - len(logs)
     if freedom < 1:
         return
-    if len(logs) >= FEWEST_BLOCKS and (apart := cleft(centred)) is not None:
+    if len(centred) >= FEWEST_BLOCKS and (apart := cleft(centred)) is not None:
         yield (
             "bimodal",
             f"blocks are of two kinds, {_percent(apart)} apart",
@@ -167,8 +179,8 @@ def _shape(logs: pd.Series) -> Found:
         )
 
 
-def _launches(logs: pd.Series) -> Found:
-    means = logs.groupby("launch").mean()
+def _launches(logs: Floats) -> Found:
+    means = np.nanmean(logs, axis=1)
     if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
         yield (
             "launches differ",
@@ -177,10 +189,10 @@ def _launches(logs: pd.Series) -> Found:
         )
 
 
-def _contaminated(blocks: pd.DataFrame) -> Found:
-    bad = blocks[blocks["status"] == "invalid"]
-    if not bad.empty:
-        reason, *remedy = str(bad["message"].iloc[-1]).split("; ")
+def _contaminated(blocks: Cells) -> Found:
+    bad = blocks.where(blocks["status"] == "invalid")
+    if len(bad):
+        reason, *remedy = str(bad["message"][-1]).split("; ")
         yield (
             "contaminated",
             f"the last of {len(bad)} invalid blocks {reason}",
@@ -188,18 +200,18 @@ def _contaminated(blocks: pd.DataFrame) -> Found:
         )
 
 
-def _load(valid: pd.DataFrame) -> Found:
-    core_seconds = (valid["seconds"] * valid["world_size"] * valid["threads_per_rank"]).sum()
+def _load(valid: Cells) -> Found:
+    core_seconds = (valid["seconds"] * valid["world_size"] * valid["cores_per_rank"]).sum()
     for column, who, remedy in (
         ("other_cpu_seconds", "other processes", "end other work on this machine"),
         ("stolen_seconds", "the hypervisor", "use a machine whose cores are not shared"),
     ):
-        taken = valid[column].sum()  # blank counts as nothing
+        taken = float(np.nansum(valid[column]))  # blank counts as nothing
         if taken > LOAD_SHARE * core_seconds:
             yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
 
 
-def _cpu(valid: pd.DataFrame) -> Found:
+def _cpu(valid: Cells) -> Found:
     hot = int((valid["cpu_throttles"] > 0).sum())
     if hot:
         yield (
@@ -217,18 +229,18 @@ def _cpu(valid: pd.DataFrame) -> Found:
         )
 
 
-def _slow_clocks(clocks: pd.Series) -> int:
-    known = clocks.dropna()
-    return 0 if known.empty else int((known < (1 - CLOCK_DROP) * known.median()).sum())
+def _slow_clocks(clocks: Floats) -> int:
+    known = clocks[~np.isnan(clocks)]
+    return int((known < (1 - CLOCK_DROP) * np.median(known)).sum()) if known.size else 0
 
 
-def _gpu(valid: pd.DataFrame) -> Found:
+def _gpu(valid: Cells) -> Found:
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
     if reasons:
         yield (
             "throttled",
-            f"the GPU held back its clock in {int(cells.ne('').sum())} of {len(valid)} blocks "
+            f"the GPU held back its clock in {int((cells != '').sum())} of {len(valid)} blocks "
             f"({', '.join(reasons)})",
             "raise the power limit, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)"
             if reasons == ["power cap"]
@@ -241,16 +253,14 @@ def _gpu(valid: pd.DataFrame) -> Found:
             f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks",
             "lock the clocks (nvidia-smi --lock-gpu-clocks)",
         )
-    before, busy = valid["device_baseline_mib"].max(), valid["gpu_utilisation_before"].max()
+    before, busy = (_highest(valid[column]) for column in ("device_baseline_mib", "gpu_utilisation_before"))
     if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
         yield (
             "busy GPU",
             f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy",
             "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
         )
-    memory = valid.groupby("launch")[["device_peak_mib", "torch_peak_reserved_mib"]]
-    grown = memory.max() - memory.min()
-    strange = (grown["device_peak_mib"] - grown["torch_peak_reserved_mib"].fillna(0)).max()
+    strange = max(_strange_mib(valid.where(valid["launch"] == number)) for number in set(valid["launch"]))
     if strange > STRANGE_MIB:
         yield (
             "busy GPU",
@@ -259,21 +269,41 @@ def _gpu(valid: pd.DataFrame) -> Found:
         )
 
 
+def _strange_mib(launch: Cells) -> float:
+    """Change of device memory within a launch that is not torch's."""
+    ranges = [
+        float(np.nanmax(values) - np.nanmin(values)) if (~np.isnan(values)).any() else 0.0
+        for values in (launch["device_peak_mib"], launch["torch_peak_reserved_mib"])
+    ]
+    return ranges[0] - ranges[1]
+
+
+def _highest(values: Floats) -> float:
+    """0 where nothing is known."""
+    return 0.0 if np.isnan(values).all() else float(np.nanmax(values))
+
+
 def cleft(values: npt.ArrayLike) -> float | None:
     """The distance of two well-separated clusters, each at least a fifth of the values; None if one."""
     values = np.sort(np.asarray(values, float))
     least = max(2, len(values) // 5)
-    best: tuple[float, float] | None = None
-    for cut in range(least, len(values) - least + 1):
-        low, high = values[:cut], values[cut:]
-        width = float(low.var(ddof=1) + high.var(ddof=1))
-        apart = float(high.mean() - low.mean())
-        separation = np.sqrt(2) * apart / np.sqrt(width) if width > 0 else np.inf * apart
-        if best is None or separation > best[0]:
-            best = (float(separation), apart)
-    if best is None or best[0] <= CLEFT or best[1] <= CLEFT_DISTANCE:
+    below = np.arange(least, len(values) - least + 1)  # how many are in the lower cluster, for each cut
+    if below.size == 0:
         return None
-    return best[1]
+    low, high = _means_and_variances(values, below), _means_and_variances(values[::-1], len(values) - below)
+    apart, width = high[0] - low[0], low[1] + high[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        separation = np.where(apart > 0, math.sqrt(2) * apart / np.sqrt(width), 0.0)
+    best = int(np.argmax(separation))
+    return float(apart[best]) if separation[best] > CLEFT and apart[best] > CLEFT_DISTANCE else None
+
+
+def _means_and_variances(values: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Of the first `counts` of the values."""
+    centre = values.mean()
+    sums = np.cumsum(values - centre)[counts - 1]
+    squares = np.cumsum((values - centre) ** 2)[counts - 1]
+    return centre + sums / counts, np.maximum(0, squares - sums**2 / counts) / (counts - 1)
 
 
 def _stands_out(effects: Floats, least: float) -> bool:
@@ -284,11 +314,6 @@ def _stands_out(effects: Floats, least: float) -> bool:
         return True
     error = effects.std(ddof=1) / np.sqrt(len(effects))
     return bool(effects.mean() > STANDARD_ERRORS * error)
-
-
-def _by_round(logs: pd.Series) -> Floats:
-    """Launches as rows, rounds as columns; NaN where a block is missing."""
-    return logs.unstack("round").to_numpy(float)
 
 
 def _percent(share: float) -> str:

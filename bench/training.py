@@ -50,7 +50,7 @@ class Training:
         self._next = itertools.cycle(self.batches)
 
         self.engine = engines.make(spec.engine)
-        module = self.engine.wrap(model.to(self.device), threads=spec.threads)
+        module = self.engine.wrap(model.to(self.device), threads=spec.threads if spec.holds_threads else None)
         self.sharding = sharding.make(
             spec.sharding,
             module,

@@ -26,11 +26,11 @@ STEADY_SPEED = 0.05
 """A warm-up block that is faster than the one before by more than this share was not the last needed."""
 
 
-def contamination(block: Block, threads_per_rank: int) -> str:
+def contamination(block: Block, cores_per_rank: int) -> str:
     """Why the block does not count, in numbers; empty if it does."""
     ranks, seconds = len(block.seconds), max(block.seconds)
-    share = f"{seconds:.3f} s x {ranks} ranks x {threads_per_rank} threads"
-    core_seconds = seconds * ranks * threads_per_rank
+    share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
+    core_seconds = seconds * ranks * cores_per_rank
     used = sum(block.cpu_seconds)
     if used > CPU_ALLOWANCE * core_seconds:
         return (
@@ -41,7 +41,7 @@ def contamination(block: Block, threads_per_rank: int) -> str:
         (block.other_cpu_seconds, "other processes had", "end them"),
         (block.stolen_seconds, "the hypervisor took", "use a machine whose cores are not shared"),
     )
-    allowed = max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * ranks * threads_per_rank)
+    allowed = max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * ranks * cores_per_rank)
     for taken, who, remedy in takers:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:

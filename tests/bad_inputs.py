@@ -107,7 +107,8 @@ OTHERS = (
     "compare",
     "report nowhere --out reports",
     "report damaged --out reports",
-    "report results --out reports --only nothing",
+    "compare nothing good.csv",
+    "compare good.csv HEAD~1000",
 )
 
 

@@ -59,7 +59,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         precision=Precision(name="fp32"),
         adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
         measure=Measure(**figures | measure),
-        device=Device(type="cpu", world_size=2, threads=1, allocator="tuned"),
+        device=Device(type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned"),
         micro_batch=4,
         grad_accum=2,
         seq_len=16,

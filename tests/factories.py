@@ -23,6 +23,11 @@ _CHOICES = {
     "pytorch": ("eager", "adamw", "ddp"),
     "ortmodule": ("ortmodule", "adamw_fused", "ddp"),
     "ortmodule_zero1": ("ortmodule", "adamw_fused", "zero1"),
+    "pytorch_fused": ("eager", "adamw_fused", "ddp"),
+    "pytorch_zero1": ("eager", "adamw", "zero1"),
+    "pytorch_fused_zero1": ("eager", "adamw_fused", "zero1"),
+    "ortmodule_adamw": ("ortmodule", "adamw", "ddp"),
+    "ortmodule_adamw_zero1": ("ortmodule", "adamw", "zero1"),
 }
 
 
@@ -101,6 +106,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
     engine, optimizer, sharding = _CHOICES.get(backend, ("eager", "adamw", "ddp"))
     figures: dict[str, Any] = {
         "comparison": "bert-tiny-cpux2",
+        "command": "make bench",
         "backend": backend,
         "reference": "pytorch",
         "engine": engine,
@@ -113,6 +119,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "stack": "ort",
         "device": "cpu",
         "threads_per_rank": 1,
+        "cores_per_rank": 1,
         "allocator": "tuned",
         "seed": 7,
         "margin": 0.02,

@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -6,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories import ENVIRONMENT, comparison, failed, with_environment, workload
+from factories import ENVIRONMENT, MIB, comparison, failed, with_environment, workload
 
 from bench import compare, results
 from bench.records import Record
 
 ROOT = Path(__file__).parents[1]
+
+TOLERANCES = {"throughput": 0.02, "speedup": 0.02, "memory": 0.05}
 
 Compare = Callable[..., tuple[int, str, str]]
 
@@ -69,6 +72,7 @@ def test_a_planted_slowdown_of_ten_percent_is_a_regression_of_that_backend_only(
     assert status == 1
     assert "slower" in line(output, "ortmodule")
     assert output.count("REGRESSION") == 1
+    assert "REGRESSION: throughput" in output
     assert "same" in line(output, "pytorch")
 
 
@@ -78,9 +82,11 @@ def test_a_faster_backend_is_no_regression(pair: Compare) -> None:
     assert "faster" in line(output, "ortmodule")
 
 
-def test_a_slowdown_within_the_tolerance_is_fine(pair: Compare) -> None:
+def test_a_slowdown_within_the_tolerance_is_fine(pair: Compare, tmp_path: Path) -> None:
     base, new = measured(seed=1), measured(seed=2, ort=1.5 * 1.1)
-    assert pair(base, new, "--tolerance", "0.15")[0] == 0
+    mild = tmp_path / "mild.yaml"
+    mild.write_text("{throughput: 0.15, speedup: 0.15, memory: 0.05}")
+    assert pair(base, new, "--tolerances", str(mild))[0] == 0
 
 
 def test_a_slowdown_that_noise_could_explain_is_fine(pair: Compare) -> None:
@@ -97,7 +103,7 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
         results.frame(comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)}))
         for f in (1.0, drift)
     )
-    reference, mine = compare.compare(base, new, tolerance=0.02)
+    reference, mine = compare.compare(base, new, TOLERANCES)
     assert mine.ratio is not None
     assert mine.speedup_change is not None
     assert mine.ratio.ratio == pytest.approx(1 / drift, rel=1e-12)
@@ -108,7 +114,7 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
 def test_the_ratio_of_throughputs_is_new_over_base() -> None:
     base = results.frame(comparison({"pytorch": [[2.0], [2.0]]}))
     new = results.frame(comparison({"pytorch": [[1.6], [1.6]]}))
-    (change,) = compare.compare(base, new, tolerance=0.02)
+    (change,) = compare.compare(base, new, TOLERANCES)
     assert (change.base, change.new) == ("80.00", "100.0")
     assert change.ratio is not None
     assert change.ratio.ratio == pytest.approx(1.25, rel=1e-12)
@@ -122,7 +128,7 @@ def test_a_backend_that_no_longer_runs_is_shown_by_its_status_and_is_a_regressio
     status, output, _ = pair(measured(), new)
     assert status == 1
     assert "crashed" in line(output, "ortmodule")
-    assert "REGRESSION" in line(output, "ortmodule")
+    assert "REGRESSION: status" in output
 
 
 def test_a_backend_that_failed_in_the_base_is_shown_by_its_status_and_is_fine(
@@ -156,10 +162,13 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
     [
         ({"device": "cuda"}, "device (cpu, cuda)"),
         ({"threads_per_rank": 2}, "threads_per_rank (1, 2)"),
+        ({"cores_per_rank": 2}, "cores_per_rank (1, 2)"),
         ({"workload": workload(world_size=4)}, "world_size (2, 4)"),
         ({"workload": workload(model="gpt2")}, "model (bert-tiny, gpt2)"),
         ({"workload": workload(task="causal-lm")}, "task (masked-lm, causal-lm)"),
-        ({"workload": workload(micro_batch=8)}, "global_batch (16, 32)"),
+        ({"workload": workload(micro_batch=8)}, "micro_batch (4, 8); global_batch (16, 32)"),
+        ({"workload": workload(micro_batch=8, grad_accum=1)}, "micro_batch (4, 8); grad_accum (2, 1)"),
+        ({"workload": workload(padding_share=0.5)}, "padding_share (0.25, 0.5)"),
         ({"workload": workload(seq_len=64)}, "seq_len (128, 64)"),
         ({"workload": workload(precision="tf32")}, "precision (fp32, tf32)"),
         ({"workload": workload(attention="sdpa")}, "attention (eager, sdpa)"),
@@ -203,11 +212,106 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
         assert errors.count("\n") == 1
 
 
-def test_one_file_alone_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        compare.main([str(tmp_path / "a.csv")])
-    assert caught.value.code == 2
-    assert "name both files" in capsys.readouterr().err
+def test_a_name_of_nothing_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert compare.main(["nothing"]) == 2
+    assert capsys.readouterr().err == (
+        "nothing is no file, no folder and no git revision; check the path, or `git log`\n"
+    )
+
+
+def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:
+    fewer = [one for one in measured() if one.backend == "pytorch"]
+    status, output, _ = pair(measured(), fewer)
+    assert status == 1
+    assert "not measured" in line(output, "ortmodule")
+    assert pair(fewer, measured())[0] == 0
+
+
+def test_a_new_file_that_is_damaged_is_no_new_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("base", "new"):
+        results.write(tmp_path / name / "a.csv", measured())
+    (tmp_path / "new" / "b.csv").write_text("city,population\n")
+    assert compare.main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
+    output = capsys.readouterr()
+    assert "is new" not in output.out
+    assert "b.csv is not a results file" in output.err or "b.csv is damaged" in output.err
+
+
+def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
+    results.write(tmp_path / "a.csv", measured())
+    for options in ([], ["--markdown"]):
+        command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
+        with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.close()
+            assert running.wait(30) in (0, 2)
+
+
+def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
+    more = (500 * MIB, 600 * MIB)
+    records = [
+        dataclasses.replace(
+            one, blocks=tuple(dataclasses.replace(block, host_peak_bytes=more) for block in one.blocks)
+        )
+        for one in measured()
+    ]
+    status, output, _ = pair(measured(), records)
+    assert status == 1
+    assert "REGRESSION: memory" in output
+    assert "1.200×" in line(output, "pytorch")
+    assert pair(records, measured())[0] == 0
+
+
+def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:
+    status, output, _ = pair(measured(seed=1), measured(seed=2, ort=1.5 * 1.1), "--markdown")
+    assert status == 1
+    rows = [words for words in output.splitlines() if words.startswith("|")]
+    assert rows[0].startswith("| backend | base samples/s | new samples/s |")
+    assert rows[3].startswith("| ortmodule | 106.")
+    assert rows[3].endswith("| slower REGRESSION: throughput, speedup |")
+    assert "- nothing differs in the environment" in output
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{throughput: 0.02", "cannot be read as YAML"),
+        ("throughput: 0.02", "must hold throughput, speedup, memory, and nothing else"),
+        ("{throughput: 2, speedup: 0.02, memory: 0.05}", "throughput is a share from 0 to below 1, not 2"),
+        ("[]", "must hold"),
+    ],
+)
+def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "t.yaml").write_text(content)
+    status, _, errors = pair(measured(), measured(), "--tolerances", str(tmp_path / "t.yaml"))
+    assert status == 2
+    assert words in errors
+    assert errors.count("\n") == 1
+
+
+# Folders and revisions
+
+
+def test_folders_are_paired_by_name_and_what_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.write(tmp_path / "old" / "a.csv", measured(seed=1))
+    results.write(tmp_path / "old" / "b.csv", measured(seed=1))
+    results.write(tmp_path / "new" / "a.csv", measured(seed=2))
+    results.write(tmp_path / "new" / "c.csv", measured(seed=2))
+    folders = [str(tmp_path / name) for name in ("old", "new")]
+    assert compare.main(folders) == 2
+    output = capsys.readouterr()
+    assert "same" in line(output.out, "ortmodule")
+    assert "c is new" in output.out
+    assert output.err.startswith("b is in ")
+    (tmp_path / "old" / "b.csv").unlink()
+    assert compare.main(folders) == 0
 
 
 # The working tree against its last commit
@@ -236,10 +340,26 @@ def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_
     results.write(checkout / "results" / "a.csv", measured(seed=2))
     results.write(checkout / "results" / "b.csv", measured(seed=3))
     assert compare.main([]) == 0
-    assert "results/b.csv is new" in capsys.readouterr().out
+    assert "b is new" in capsys.readouterr().out
 
     results.write(checkout / "results" / "a.csv", measured(seed=2, torch=2.3))
     assert compare.main([]) == 1
+
+
+def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, ort in ((1, 1.5), (2, 1.8)):
+        results.write(checkout / "results" / "a.csv", measured(seed=seed, ort=ort))
+        git("add", ".")
+        git("commit", "-m", "measured")
+    assert compare.main(["HEAD~1", "HEAD"]) == 1
+    assert compare.main(["HEAD~1"]) == 1
+    capsys.readouterr()
+    assert compare.main(["HEAD", "HEAD~1"]) == 0
+    assert "faster" in line(capsys.readouterr().out, "ortmodule")
+    (checkout / "results" / "a.csv").unlink()
+    assert compare.main([]) == 2
 
 
 def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
@@ -269,7 +389,7 @@ def test_before_the_first_commit_everything_is_new_and_nothing_compared(
 ) -> None:
     results.write(checkout / "results" / "a.csv", measured())
     assert compare.main([]) == 2
-    assert "results/a.csv is new" in capsys.readouterr().out
+    assert "a is new" in capsys.readouterr().out
 
 
 def test_outside_a_checkout_the_sentence_names_the_way_out(

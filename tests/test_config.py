@@ -126,13 +126,17 @@ def test_the_parameters_are_what_transformers_counts(model: str) -> None:
 
 def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(type="cpu", world_size=2, threads=1, allocator="tuned")
+    assert config.device == configuration.Device(
+        type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned"
+    )
     assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 64)
 
 
 def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(type="cuda", world_size=4, threads=4, allocator="tuned")
+    assert config.device == configuration.Device(
+        type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned"
+    )
     assert config.model.name == "bert-large"
 
 

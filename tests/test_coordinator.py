@@ -351,9 +351,15 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
     monkeypatch.setattr(
         coordinator,
         "Comparison",
-        lambda config, stem: Comparison(config, stem, cast(Any, starter(scripts, []))),
+        lambda config, stem, command: Comparison(
+            config, stem, cast(Any, starter(scripts, [])), command=command
+        ),
     )
-    failures = coordinator.run(a_config(tmp_path), "m-cpux2")
+    failures = coordinator.run(a_config(tmp_path), "m-cpux2", "make bench")
     assert failures == ["m-cpux2: ortmodule, launch 2/2: timeout: too slow"]
     assert (tmp_path / "results" / "m-cpux2.csv").exists()
-    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [".md", ".svg"]
+    assert set((tmp_path / "results" / "m-cpux2.csv").read_text().splitlines()[1].split(",")) >= {
+        "make bench"
+    }
+    written = {path.name for path in (tmp_path / "reports").iterdir()}
+    assert written >= {"m-cpux2.md", "index.md", "index.html", "speedup.svg"}

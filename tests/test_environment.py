@@ -7,7 +7,6 @@ import pytest
 from configs import a_config
 
 from bench import environment
-from bench.config import Device
 from bench.launch.environment import ROOT
 
 
@@ -87,9 +86,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
 
 def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:
     tuned = a_config(tmp_path)
-    system = dataclasses.replace(
-        tuned, device=Device(type="cpu", world_size=2, threads=1, allocator="system")
-    )
+    system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
     one, other = environment.collect(tuned), environment.collect(system)
     assert environment.digest(one) != environment.digest(other)
     assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.differences(one, other)

@@ -27,10 +27,12 @@ class FakeCoordinator(types.ModuleType):
         super().__init__("bench.coordinator")
         self.behaviour = behaviour
         self.stems: list[str] = []
+        self.commands: list[str] = []
         self.configs: list[Config] = []
         self.full_error: list[str | None] = []
 
-    def run(self, config: Config, stem: str) -> list[str]:
+    def run(self, config: Config, stem: str, command: str) -> list[str]:
+        self.commands.append(command)
         self.configs.append(config)
         self.stems.append(stem)
         self.full_error.append(os.environ.get("HYDRA_FULL_ERROR"))
@@ -66,6 +68,9 @@ def test_a_run_without_trouble_ends_with_0_and_says_nothing(
 ) -> None:
     assert run("seed=3") == 0
     assert coordinator.stems == ["bert-tiny-cpux2-seed=3"]
+    (command,) = coordinator.commands
+    assert command.startswith('make bench ARGS="')
+    assert "seed=3" in command
     assert coordinator.configs[0].seed == 3
     assert capfd.readouterr() == ("", "")
 

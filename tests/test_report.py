@@ -13,7 +13,8 @@ from rich.console import Console
 from bench import report, results
 from bench.records import Record
 from bench.report import __main__ as command
-from bench.report import style, table, text
+from bench.report import chart, style, table, text
+from bench.report.collection import Comparison
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,8 +22,6 @@ SECONDS = {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
 
 GOLDEN = """\
 # bert-tiny-cpux2
-
-![Throughput of each backend relative to the reference](bert-tiny-cpux2.svg)
 
 | backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
 optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
@@ -40,9 +39,11 @@ length 128, padding share 0.25, fp32, eager attention
 - cpu: Example CPU (2 cores), 2 ranks × 1 thread, tuned allocator
 - deepspeed 0.16.9, onnxruntime-training-cpu 1.19.2, torch 2.6.0, transformers 4.49.0, stack ort, \
 commit 0123456789ab, 2026-11-20
+- made by: make bench
 - 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, midmean of the \
 logarithms over the rounds of a launch, then geometric mean over launches; 95 % confidence interval: \
 Student's t over the launches. Peak memory is that of the timed blocks.
+- figures, and every other comparison: [index.md](index.md)
 """
 
 
@@ -59,6 +60,17 @@ def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> 
     path = folder / "results" / f"{stem}.csv"
     results.write(path, records)
     return path
+
+
+def rendered(folder: Path, records: list[Record], figure: str = "speedup") -> Path:
+    """One figure of a report about these records alone."""
+    save(folder, records)
+    report.render(folder / "results", folder / "reports")
+    return folder / "reports" / f"{figure}.svg"
+
+
+def page_of(records: list[Record]) -> str:
+    return table.markdown(Comparison(stem="x", rows=results.frame(records)))
 
 
 def printed(records: list[Record]) -> str:
@@ -78,8 +90,9 @@ def svg_texts(path: Path) -> list[str]:
 
 
 def test_the_page_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
-    page, _ = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
-    assert page.read_text(encoding="utf-8") == GOLDEN
+    save(tmp_path, golden_records())
+    report.render(tmp_path / "results", tmp_path / "reports")
+    assert (tmp_path / "reports" / "bert-tiny-cpux2.md").read_text(encoding="utf-8") == GOLDEN
 
 
 def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
@@ -87,13 +100,13 @@ def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
         comparison(SECONDS, device="cuda"),
         gpus=[{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}],
     )
-    page = table.markdown(results.frame(records), "x.svg")
+    page = page_of(records)
     assert "| device peak MiB |" in page
     assert "cuda: 2 × NVIDIA H200, 2 ranks × 1 thread" in page
 
 
 def test_a_bare_environment_is_tolerated() -> None:
-    page = table.markdown(results.frame(comparison(SECONDS, environment={})), "x.svg")
+    page = page_of(comparison(SECONDS, environment={}))
     assert "- cpu: CPU, 2 ranks × 1 thread, tuned allocator" in page
     assert "- stack ort, commit 0123456789ab, 2026-11-20" in page
 
@@ -132,7 +145,7 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
         "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
         "raise measure.warmup_steps"
     )
-    assert f"- {text.escaped(warning)}" in table.markdown(rows, "x.svg").splitlines()
+    assert f"- {text.escaped(warning)}" in table.markdown(Comparison(stem="x", rows=rows)).splitlines()
     console = Console(width=100, file=io.StringIO())
     console.print(table.terminal(rows))
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
@@ -142,17 +155,15 @@ def test_energy_is_shown_where_there_is_a_gpu() -> None:
     on_gpu = comparison({"pytorch": [[2.0]]}, device="h100")
     (metered,) = (dataclasses.replace(one, energy_joules=(300.0, 340.0)) for one in on_gpu[0].blocks)
     on_gpu = [dataclasses.replace(on_gpu[0], blocks=(metered,))]
-    header, _, row = [
-        line for line in table.markdown(results.frame(on_gpu), "x.svg").splitlines() if line.startswith("|")
-    ]
+    header, _, row = [line for line in page_of(on_gpu).splitlines() if line.startswith("|")]
     cells = dict(zip(header.split(" | "), row.split(" | "), strict=True))
     assert cells["energy J/sample"] == "4.000"
-    assert "energy" not in table.markdown(results.frame(comparison({"pytorch": [[2.0]]})), "x.svg")
+    assert "energy" not in page_of(comparison({"pytorch": [[2.0]]}))
 
 
 def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:
     records = comparison({"pytorch": [[2.0]], "ort|module\n`x`": [[1.5]]})
-    lines = table.markdown(results.frame(records), "x.svg").splitlines()
+    lines = page_of(records).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 4
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {13}
@@ -201,50 +212,52 @@ def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> N
 
 
 def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path) -> None:
-    _, svg = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
+    svg = rendered(tmp_path, golden_records())
     texts = svg_texts(svg)
     for words in (
-        "bert-tiny, masked-lm, global batch 16 × length 128, fp32",
-        "pytorch",
-        "1.000×",
-        "reference",
+        "Throughput relative to pytorch",
+        "bert-tiny: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32",
         "ortmodule",
         "1.250×",
-        "faster",
-        "[1.250, 1.250]",
+        "faster [1.250, 1.250]",
         "ortmodule_zero1",
         "unsupported",
-        "throughput relative to pytorch (×)",
+        "speed-up over pytorch (×, higher is better)",
     ):
         assert words in texts
     assert any("Example CPU (2 cores), 2 ranks × 1 thread" in words for words in texts)
 
 
 def test_the_bars_start_at_zero(tmp_path: Path) -> None:
-    _, svg = report.render(save(tmp_path, golden_records()), tmp_path / "reports")
+    svg = rendered(tmp_path, golden_records())
     assert "0.0" in svg_texts(svg)
 
 
 def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path: Path) -> None:
     records = [failed("pytorch", "oom", "no memory"), *comparison({"ortmodule": [[1.5]]})]
-    _, svg = report.render(save(tmp_path, records), tmp_path / "reports")
+    svg = rendered(tmp_path, records)
     texts = svg_texts(svg)
-    assert "oom" in texts
     assert "no speed-up: the reference pytorch is oom" in " ".join(texts)
     assert not any(re.fullmatch(r"\d\.\d{3}×", words) for words in texts)
 
 
 def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
     records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
-    _, svg = report.render(save(tmp_path, records), tmp_path / "reports")
+    svg = rendered(tmp_path, records)
     assert "the variation between launches is not in the interval" in " ".join(svg_texts(svg))
 
 
 def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
-    path = save(tmp_path, golden_records())
-    first = [file.read_bytes() for file in report.render(path, tmp_path / "one")]
-    second = [file.read_bytes() for file in report.render(path, tmp_path / "two")]
-    assert first == second
+    save(tmp_path, golden_records())
+    first, second = (report.render(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert {path.name for path in first} >= {
+        "index.md",
+        "index.html",
+        "speedup.svg",
+        "rounds.svg",
+        "memory.svg",
+    }
 
 
 @pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "x" * 70, "\x1b[31mred\x00", "a\nb"])
@@ -252,17 +265,17 @@ def test_any_name_gives_a_wellformed_figure_without_a_warning(
     tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]})
-    _, svg = report.render(save(tmp_path, records), tmp_path / "reports")
+    svg = rendered(tmp_path, records)
     shown = text.one_line(name)
-    assert shown in "".join(svg_texts(svg)).replace("\n", "")
+    assert chart.shortened(shown) in "".join(svg_texts(svg))
     assert not recwarn.list
 
 
 def test_an_infinite_interval_and_a_single_round_are_drawn(tmp_path: Path) -> None:
     far = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]})
     lone = comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})
-    for records, shown in ((far, "[0.000, inf]"), (lone, "no interval")):
-        _, svg = report.render(save(tmp_path, records), tmp_path / "reports")
+    for records, shown in ((far, "inconclusive [0.000, inf]"), (lone, "inconclusive no interval")):
+        svg = rendered(tmp_path, records)
         assert shown in svg_texts(svg)
 
 
@@ -284,24 +297,11 @@ def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
     (tmp_path / "results" / "b.csv").write_text("half")
     out = tmp_path / "reports"
     assert command.main([str(tmp_path / "results"), "--out", str(out)]) == 2
-    assert sorted(path.name for path in out.iterdir()) == [
-        f"{stem}.{kind}" for stem in "ac" for kind in ("md", "svg")
-    ]
+    assert {path.name for path in out.iterdir()} >= {"a.md", "c.md", "index.html"}
+    assert "b.csv is damaged" in (out / "index.html").read_text(encoding="utf-8")
     error = capsys.readouterr().err
     assert "b.csv is damaged" in error
     assert error.count("\n") == 1
-
-
-def test_only_one_comparison_is_rendered_if_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    save(tmp_path, golden_records(), "a")
-    path = save(tmp_path, golden_records(), "b")
-    out = tmp_path / "reports"
-    assert command.main([str(path.parent), "--out", str(out), "--only", "b"]) == 0
-    assert {path.stem for path in out.iterdir()} == {"b"}
-    assert command.main([str(path.parent), "--out", str(out), "--only", "z"]) == 2
-    assert "--only z is not there; choose one of: a, b" in capsys.readouterr().err
 
 
 def test_a_folder_without_results_is_one_sentence_and_status_2(
@@ -335,5 +335,5 @@ def test_the_table_does_not_need_matplotlib() -> None:
 
 def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:
     blocks = tuple(block(n, cpu_seconds=(9.0 if n == 1 else 2.0, 2.0)) for n in range(1, 5))
-    page = table.markdown(results.frame([record(blocks=blocks)]), "x.svg")
+    page = page_of([record(blocks=blocks)])
     assert "- pytorch: 1 of 4 blocks invalid and left out" in page

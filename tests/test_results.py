@@ -8,6 +8,7 @@ from factories import MIB, block, comparison, failed, phase, record, sample, wor
 
 from bench import results
 from bench.errors import UserError
+from bench.records import SCHEMA_VERSION
 
 DESIGNED = [
     "schema_version",
@@ -173,19 +174,19 @@ def test_a_failed_launch_keeps_its_measured_blocks_and_adds_one_blank_row() -> N
 
 
 def test_a_block_that_used_more_cpu_than_its_share_is_invalid_and_says_why_in_numbers() -> None:
-    # 2 s x 2 ranks x 1 thread x 1.1 = 4.4 CPU seconds
+    # 2 s x 2 ranks x 1 core x 1.1 = 4.4 CPU seconds
     fair, unfair = block(1, 2.0, cpu_seconds=(2.2, 2.2)), block(2, 2.0, cpu_seconds=(2.2, 2.3))
     first, second = results.rows(record(blocks=(fair, unfair)))
     assert first["status"] == "ok"
     assert second["status"] == "invalid"
     assert second["message"] == (
-        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 threads"
+        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
     )
     assert second["samples_per_s"] == 80.0
 
 
-def test_more_threads_per_rank_raise_the_cpu_budget() -> None:
-    (row,) = results.rows(record(threads_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
+def test_more_cores_per_rank_raise_the_cpu_budget() -> None:
+    (row,) = results.rows(record(cores_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
     assert row["status"] == "ok"
 
 
@@ -290,11 +291,11 @@ def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_a_folder_is_read_by_the_stems_of_its_own_files_only(saved: Path) -> None:
+def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
     matrix = saved.parent / "matrix"
     matrix.mkdir()
     (matrix / "support.csv").write_text("model\n")
-    assert list(results.read_folder(saved.parent)) == ["bert-tiny-cpux2"]
+    assert [path.stem for path in results.files(saved.parent)] == ["bert-tiny-cpux2"]
 
 
 # What is refused
@@ -317,7 +318,7 @@ def test_a_missing_file_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 def test_a_folder_without_results_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no results file; measure with `make bench`"):
-        results.read_folder(tmp_path)
+        results.files(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [1, 10, 100, 400])
@@ -346,7 +347,7 @@ def test_foreign_columns_are_named(saved: Path) -> None:
 def test_another_schema_version_is_named(saved: Path) -> None:
     header, first, *rest = lines(saved)
     saved.write_text(header + "99" + first[1:] + "".join(rest))
-    assert "has schema version 99, this harness reads 2" in refused(saved)
+    assert f"has schema version 99, this harness reads {SCHEMA_VERSION}" in refused(saved)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from bench.records import WarmUp
 
 
 def test_a_block_that_kept_to_its_share_counts() -> None:
-    assert validity.contamination(block(seconds=2.0), threads_per_rank=1) == ""
+    assert validity.contamination(block(seconds=2.0), cores_per_rank=1) == ""
 
 
 def test_more_cpu_than_cores_is_unfair() -> None:
     unfair = block(seconds=2.0, cpu_seconds=(2.2, 2.3))
-    assert validity.contamination(unfair, threads_per_rank=1) == (
-        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 threads"
+    assert validity.contamination(unfair, cores_per_rank=1) == (
+        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
     )
-    assert validity.contamination(unfair, threads_per_rank=2) == ""
+    assert validity.contamination(unfair, cores_per_rank=2) == ""
 
 
 def _given(field: str, *seconds: float) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def a_spec() -> WorkerSpec:
         device="cpu",
         device_uuids=(),
         threads=1,
+        holds_threads=True,
         cores=((0,),),
         memory_limit_bytes=None,
         initial_state="state",

@@ -9,8 +9,8 @@ import torch
 class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did."""
 
-    def wrap(self, model: torch.nn.Module, *, threads: int) -> torch.nn.Module:
-        """The module to train; the engine keeps to `threads` CPU threads."""
+    def wrap(self, model: torch.nn.Module, *, threads: int | None) -> torch.nn.Module:
+        """The module to train; the engine keeps to `threads` CPU threads, or to its own idea if None."""
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """What ran, after the first step.

@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed
 class Engine:
     """Leaves the module as it is."""
 
-    def wrap(self, model: torch.nn.Module, *, threads: int) -> torch.nn.Module:  # noqa: ARG002
+    def wrap(self, model: torch.nn.Module, *, threads: int | None) -> torch.nn.Module:  # noqa: ARG002
         """Nothing to wrap: torch's own thread count was set when the process started."""
         return model
 

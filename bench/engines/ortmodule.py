@@ -22,9 +22,10 @@ LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 class Engine:
     """Wraps the module in ORTModule."""
 
-    def wrap(self, model: torch.nn.Module, *, threads: int) -> torch.nn.Module:
+    def wrap(self, model: torch.nn.Module, *, threads: int | None) -> torch.nn.Module:
         """The ORTModule; nothing is exported before its first forward."""
-        keep_to_threads(threads)
+        if threads is not None:
+            keep_to_threads(threads)
         self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
         return self.module
 

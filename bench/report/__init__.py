@@ -1,24 +1,52 @@
-"""Tables and figures of a comparison, made from its results file alone."""
+"""Tables, figures and a page, made from results files alone."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import results
 from bench.records import write_atomically
-from bench.report import table
+from bench.report import claims, overview, page, parallel, table
+from bench.report.collection import Collection, Comparison, collect
 
 
-def render(csv_path: Path, out_dir: Path) -> list[Path]:
-    """Write `<stem>.md` and `<stem>.svg` for one results file; returns their paths.
+def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write everything about the results files in a folder.
 
-    The same file gives the same bytes.
+    `index.md` and `index.html` over all comparisons with their figures, and `<stem>.md` for each. The same
+    files give the same bytes.
+
+    Returns:
+        The paths written, and a sentence for each file that could not be read.
 
     Raises:
-        UserError: if the results file is missing, damaged or of another schema.
+        UserError: there is no results file.
     """
-    rows = results.read(csv_path)
-    from bench.report import figure  # matplotlib: 1 s that tables and --help need not pay
+    collection = collect(results.files(results_dir))
+    written = _everything(collection, out_dir) if collection.comparisons else []
+    return written, collection.refused
 
-    page, picture = (out_dir / f"{csv_path.stem}.{kind}" for kind in ("md", "svg"))
-    figure.save(rows, picture)
-    write_atomically(page, table.markdown(rows, picture.name))
-    return [page, picture]
+
+def _everything(collection: Collection, out_dir: Path) -> list[Path]:
+    from bench.report import figures  # matplotlib: 1 s that tables and --help need not pay
+
+    pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
+    tables = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
+    written = [path for path, _ in tables]
+    warned = {path.stem: warnings for path, warnings in tables}
+    not_drawn = figures.not_drawn(collection)
+    findings = claims.check(collection)
+    for name, content in (
+        ("index.md", overview.markdown(collection, pictures, not_drawn, findings, warned)),
+        ("index.html", page.html(collection, pictures, not_drawn, findings, warned)),
+    ):
+        write_atomically(out_dir / name, content)
+        written.append(out_dir / name)
+    return [*written, *pictures]
+
+
+def _write_table(one: Comparison, out_dir: Path) -> tuple[Path, list[str]]:
+    """The path, and the harness's warnings about it."""
+    path = out_dir / f"{one.stem}.md"
+    write_atomically(path, table.markdown(one))
+    return path, [str(warning) for warning in one.warnings]

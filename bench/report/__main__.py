@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import report, results
+from bench import report
 from bench.errors import UserError
 from bench.records import write_atomically
 from bench.report import checks
@@ -18,42 +18,30 @@ def main(arguments: list[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        files = _chosen(results.files(options.results_dir), options.only)
+        written, refused = report.render(options.results_dir, options.out)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    status = 0
-    for file in files:
-        try:
-            print(*report.render(file, options.out), sep="\n")
-        except UserError as error:
-            print(error, file=sys.stderr)
-            status = 2
+    refused = list(refused)
     selftest = options.results_dir / "selftest"
-    if options.only is None and (selftest / "verdicts.csv").exists():
+    if (selftest / "verdicts.csv").exists():
         try:
             write_atomically(options.out / "selftest.md", checks.markdown(selftest))
-            print(options.out / "selftest.md")
+            written.append(options.out / "selftest.md")
         except UserError as error:
-            print(error, file=sys.stderr)
-            status = 2
-    return status
+            refused.append(str(error))
+    for path in written:
+        print(path)
+    for sentence in refused:
+        print(sentence, file=sys.stderr)
+    return 2 if refused else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.report", description=__doc__)
     parser.add_argument("results_dir", type=Path, metavar="RESULTS_DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="REPORTS_DIR")
-    parser.add_argument("--only", metavar="STEM", help="one comparison: its file name without .csv")
     return parser
-
-
-def _chosen(files: list[Path], stem: str | None) -> list[Path]:
-    chosen = [file for file in files if stem in (None, file.stem)]
-    if not chosen:
-        stems = ", ".join(file.stem for file in files)
-        raise UserError(f"--only {stem} is not there; choose one of: {stems}")
-    return chosen
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ _KNOWN = {
     "ortmodule": ("#E69F00", "..."),
     "ortmodule_adamw": ("#F0E442", "|||"),
     "ortmodule_zero1": ("#D55E00", "xxx"),
+    "pytorch_fused_zero1": ("#999999", "ooo"),
+    "ortmodule_adamw_zero1": ("#009E73", "OO"),
     "compile": ("#009E73", "+++"),
 }
 _OTHERS = [
@@ -24,6 +26,8 @@ WIDTH_INCHES = 6.0
 ROW_INCHES = 0.44
 INK = "#1A1A1A"
 FAINT = "#555555"
+GRID = "#DDDDDD"
+BAND = "#EEEEEE"
 ALARM = "#9B1C1C"
 
 RC = {
@@ -53,3 +57,10 @@ def look(backend: str) -> tuple[str, str]:
     if backend in _KNOWN:
         return _KNOWN[backend]
     return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]
+
+
+def step_look(*, whole: bool, grows: bool) -> tuple[str, str]:
+    """Colour and hatch of a waterfall's bar."""
+    if whole:
+        return "#BBBBBB", ""
+    return ("#009E73", "///") if grows else ("#D55E00", "\\\\\\")

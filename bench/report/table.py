@@ -4,7 +4,6 @@ from collections.abc import Callable
 from operator import attrgetter
 from textwrap import fill
 from typing import Literal
-from urllib.parse import quote
 
 import pandas as pd
 from rich import box
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.report import text
+from bench.report.collection import Comparison
 from bench.stats import BackendSummary, mib, summarise
 from bench.steadiness import warnings
 
@@ -20,14 +20,12 @@ Cell = Callable[[BackendSummary], str]
 TERMINAL_WIDTH = 100
 
 
-def markdown(rows: pd.DataFrame, picture: str) -> str:
-    """The page of a comparison: figure, table, what went wrong, and how it was measured."""
-    summaries = summarise(rows)
+def markdown(comparison: Comparison) -> str:
+    """The page of a comparison: table, what went wrong, and how it was measured."""
+    rows, summaries = comparison.rows, comparison.summaries
     columns = _columns(rows)
     lines = [
         f"# {text.escaped(text.distinct(rows, 'comparison'))}",
-        "",
-        f"![Throughput of each backend relative to the reference]({quote(picture)})",
         "",
         _line(list(columns)),
         _line(["---" if name in _TEXT_COLUMNS else "---:" for name in columns]),
@@ -35,8 +33,11 @@ def markdown(rows: pd.DataFrame, picture: str) -> str:
         "",
     ]
     notes = [f"- {text.escaped(one.backend)}: {text.escaped(_note(one))}" for one in _noted(summaries)]
-    notes += [f"- warning: {text.escaped(str(warning))}" for warning in warnings(rows)]
+    notes += [f"- warning: {text.escaped(str(warning))}" for warning in comparison.warnings]
+    if comparison.uncontrolled:
+        notes.append(f"- {text.LEFT_ALONE}")
     facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
+    facts.append("- figures, and every other comparison: [index.md](index.md)")
     return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])
 
 
@@ -140,6 +141,7 @@ def _facts(rows: pd.DataFrame) -> list[str]:
         text.workload(rows),
         text.hardware(rows),
         text.versions(rows),
+        *([f"made by: {command}"] if (command := text.distinct(rows, "command")) else []),
         f"{text.extent(rows)}. {text.METHOD}{text.stopped(rows)} Peak memory is that of the timed blocks.",
     ]
 

@@ -2,10 +2,14 @@
 
 import html
 import re
+from collections import Counter
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
 from bench import results
+from bench.cells import Cells
 from bench.stats import STOPPED_CONFIDENCE, Speedup
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -15,6 +19,10 @@ METHOD = (
     "Speed-up: the ratio of samples/s within each round, midmean of the logarithms over the rounds of a "
     "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
+
+
+LEFT_ALONE = "threads or allocator were left alone: its speed-ups are no results (README, Fairness)"
+"""Of a comparison that does not hold what a fair one holds."""
 
 
 def stopped(rows: pd.DataFrame) -> str:
@@ -73,7 +81,10 @@ def escaped(text: str) -> str:
 
 def distinct(rows: pd.DataFrame, column: str) -> str:
     """The column's value; all of them, in order, if there are several; empty if none."""
-    return "/".join(str(value) for value in rows[column].dropna().unique() if str(value))
+    values = Cells(rows).distinct(column)
+    if is_integer_dtype(rows[column]):
+        values = [int(value) for value in values]
+    return "/".join(str(value) for value in values if str(value))
 
 
 def workload(rows: pd.DataFrame) -> str:
@@ -108,6 +119,8 @@ def hardware(rows: pd.DataFrame) -> str:
         names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
     ranks = plural(distinct(rows, "world_size"), "rank")
     threads = plural(distinct(rows, "threads_per_rank"), "thread")
+    if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
+        threads += f" not held to its core but free to use {distinct(rows, 'cores_per_rank')}"
     return (
         f"{distinct(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
         f"{distinct(rows, 'allocator')} allocator"
@@ -116,11 +129,12 @@ def hardware(rows: pd.DataFrame) -> str:
 
 def extent(rows: pd.DataFrame) -> str:
     """How many launches and rounds were measured."""
-    measured = rows[rows["round"].notna()]
-    rounds = measured.groupby("launch")["round"].nunique()
-    if rounds.nunique() == 1:
-        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(rounds.iloc[0], 'round')}"
-    return f"{plural(len(rounds), 'launch', 'es')}, {plural(int(rounds.sum()), 'round')} in all"
+    cells = Cells(rows)
+    blocks = cells.where(~np.isnan(cells["round"]))
+    rounds = Counter(launch for launch, _ in set(zip(blocks["launch"], blocks["round"], strict=True)))
+    if len(set(rounds.values())) == 1:
+        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(max(rounds.values()), 'round')}"
+    return f"{plural(len(rounds), 'launch', 'es')}, {plural(rounds.total(), 'round')} in all"
 
 
 def versions(rows: pd.DataFrame) -> str:
@@ -131,3 +145,15 @@ def versions(rows: pd.DataFrame) -> str:
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))
     dates = sorted({moment[:10] for moment in rows["started_at"]})
     return ", ".join([*parts, f"stack {distinct(rows, 'stack')}", f"commit {commits}", "/".join(dates)])
+
+
+def short_workload(rows: pd.DataFrame) -> str:
+    """Task, batch, length and number format: what tells the comparisons of one model apart."""
+    accumulation = distinct(rows, "grad_accum")
+    layout = f"{distinct(rows, 'micro_batch')} {TIMES} {distinct(rows, 'world_size')}"
+    if accumulation != "1":
+        layout += f" {TIMES} {accumulation} accumulated"
+    attention = distinct(rows, "attention")
+    parts = [distinct(rows, "task"), f"batch {layout}", f"length {distinct(rows, 'seq_len')}"]
+    parts += [distinct(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
+    return ", ".join(parts)

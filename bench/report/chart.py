@@ -1,0 +1,259 @@
+"""Horizontal charts of any length: panels of groups of rows, laid out in inches so that nothing overlaps.
+
+A row is data. All rows of a panel are drawn together, kind by kind, since hundreds of rows have to take
+no longer than a moment.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bench.report import style, text
+
+ROW = 0.27
+"""Inches from one row to the next."""
+
+BAR = 0.2
+HEADING = 0.26
+LINE = 0.155
+GAP = 0.1
+AXIS = 0.36
+"""Inches below a panel for its ticks."""
+
+CHARACTER = 0.074
+"""Inches of a character at the size of names, on average."""
+
+LONGEST_NAME = 24
+MARGIN = 1.75
+"""Inches to the right of the bars, for words."""
+
+Floats = npt.NDArray[np.float64]
+
+DOTS: dict[str, dict[str, Any]] = {
+    "faint": {"marker": "o", "markersize": 2.4, "color": style.INK, "alpha": 0.3, "mew": 0, "zorder": 5},
+    "end": {"marker": "|", "markersize": 6, "color": style.INK, "zorder": 6},
+    "published": {"marker": "D", "markersize": 5, "color": "white", "mec": style.INK, "mew": 1, "zorder": 8},
+    "point": {"marker": "o", "markersize": 3.6, "mec": style.INK, "mew": 0.4, "zorder": 3},
+    "above": {"marker": "^", "markersize": 3.6, "mec": style.INK, "mew": 0.4, "zorder": 3},
+    "below": {"marker": "v", "markersize": 3.6, "mec": style.INK, "mew": 0.4, "zorder": 3},
+}
+"""Kinds of dots; those without a colour have the backend's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dots:
+    """Dots of one kind in a row.
+
+    Attributes:
+        kind: one of `DOTS`.
+        along: where on the axis, an array of shape (dots,).
+        down: inches below the row's middle, of the same shape.
+    """
+
+    kind: str
+    along: Floats
+    down: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One backend.
+
+    Attributes:
+        name: the backend's, which also fixes colour and hatch.
+        bar: where its bar ends, if it has one.
+        whisker: both ends of an interval.
+        dots: anything that is drawn as dots.
+        rules: where on the axis short vertical lines stand.
+        inside: words at the foot of the bar.
+        beside: words to the right of the panel.
+        absent: what stands in place of a bar: a status, or why there is no figure.
+    """
+
+    name: str
+    bar: float | None = None
+    whisker: tuple[float, float] | None = None
+    dots: Sequence[Dots] = ()
+    rules: Sequence[float] = ()
+    inside: str = ""
+    beside: str = ""
+    absent: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The rows of one comparison under its heading."""
+
+    heading: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """The comparisons on one machine, which share an axis."""
+
+    title: str
+    groups: Sequence[Group]
+    row: float = ROW  # inches from one row to the next
+
+    @property
+    def inches(self) -> float:
+        """Its height without title and ticks."""
+        return GAP + sum(HEADING * _lines(_heading(g)) + self.row * len(g.rows) + GAP for g in self.groups)
+
+
+def draw(
+    title: str,
+    panels: Sequence[Panel],
+    *,
+    label: str,
+    caption: str,
+    decorate: Callable[[Axes], None],
+) -> Figure:
+    """A figure of these panels, one below the other.
+
+    Args:
+        title: of the whole.
+        panels: at least one.
+        label: of the axis, with its unit.
+        caption: how to read it.
+        decorate: sets limits, scale and lines of one panel's axes, after its rows.
+    """
+    title = wrapped(title, 70)
+    caption = wrapped(caption, 100)
+    titles = [wrapped(panel.title, 84) for panel in panels]
+    names = [row.name for panel in panels for group in panel.groups for row in group.rows]
+    longest = max((min(len(name), LONGEST_NAME) for name in names), default=0)
+    left = 0.25 + CHARACTER * longest
+    top = 0.2 + 1.25 * LINE * _lines(title)
+    bottom = 0.34 + LINE * _lines(caption)
+    heights = [
+        LINE * _lines(words) + 0.12 + panel.inches + AXIS for words, panel in zip(titles, panels, strict=True)
+    ]
+    width, height = style.WIDTH_INCHES, top + sum(heights) + bottom
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    down = top
+    for words, panel, inches in zip(titles, panels, heights, strict=True):
+        figure.text(0.1 / width, 1 - down / height, words, va="top", color=style.FAINT, fontsize=8.5)
+        down += inches
+        inner = width - left - MARGIN
+        axes = figure.add_axes(
+            (left / width, 1 - (down - AXIS) / height, inner / width, panel.inches / height)
+        )
+        _fill(axes, panel, -left / inner)
+        decorate(axes)
+    axes.set_xlabel(label)
+    return figure
+
+
+def _fill(axes: Axes, panel: Panel, edge: float) -> None:
+    """Headings and rows from top to bottom; the axis of heights counts inches downwards."""
+    down: float = GAP
+    rows, places = [], []
+    for group in panel.groups:
+        heading = _heading(group)
+        _words(axes, edge + 0.02, down, heading, va="top", fontsize=8.5, fontweight="bold")
+        down += HEADING * _lines(heading)
+        for row in group.rows:
+            rows.append(row)
+            places.append(down + panel.row / 2)
+            down += panel.row
+        down += GAP
+    _bars(axes, rows, places)
+    _whiskers(axes, rows, places)
+    _dots(axes, rows, places)
+    _rules(axes, rows, places, 0.45 * panel.row)
+    for row, place in zip(rows, places, strict=True):
+        _words(axes, -0.02, place, shortened(row.name), ha="right", fontsize=8.5)
+        if row.inside:
+            _inside(axes, place, row.inside, fontweight="bold")
+        if row.absent:
+            _inside(axes, place, shortened(row.absent, 52), color=style.ALARM, style="italic")
+        if row.beside:
+            _words(axes, 1.02, place, row.beside)
+    axes.set_ylim(panel.inches, 0)
+    axes.set_yticks([])
+    axes.set_axisbelow(True)
+    axes.grid(axis="x", color=style.GRID, linewidth=0.6)
+
+
+def _bars(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
+    """In each backend's colour and hatch."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        if row.bar is not None:
+            found.setdefault(style.look(row.name), []).append((place, row.bar))
+    for (colour, hatch), bars in found.items():
+        down, lengths = zip(*bars, strict=True)
+        axes.barh(down, lengths, height=BAR, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6)
+
+
+def _whiskers(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
+    there = [(*row.whisker, place) for row, place in zip(rows, places, strict=True) if row.whisker]
+    if there:
+        low, high, down = zip(*there, strict=True)
+        axes.hlines(down, low, high, color=style.INK, linewidth=1.3, zorder=6)
+        axes.plot([*low, *high], [*down, *down], linestyle="none", **DOTS["end"])
+
+
+def _dots(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
+    found: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        for dots in row.dots:
+            found.setdefault((dots.kind, style.look(row.name)[0]), []).append((dots.along, place + dots.down))
+    for (kind, colour), all_dots in found.items():
+        along, down = (np.concatenate(one) for one in zip(*all_dots, strict=True))
+        axes.plot(along, down, **{"linestyle": "none", "color": colour} | DOTS[kind])
+
+
+def _rules(axes: Axes, rows: Sequence[Row], places: Sequence[float], half: float) -> None:
+    there = [(along, place) for row, place in zip(rows, places, strict=True) for along in row.rules]
+    if there:
+        along, down = (np.array(one) for one in zip(*there, strict=True))
+        axes.vlines(along, down - half, down + half, color=style.GRID, linewidth=0.8, zorder=1)
+
+
+def _inside(axes: Axes, place: float, words: str, **look: Any) -> None:
+    """Words at the foot of a bar, on white so that colour and hatch do not cut into them."""
+    box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    _words(axes, 0.02, place, words, bbox=box, zorder=7, **look)
+
+
+def _words(axes: Axes, along: float, down: float, words: str, **look: Any) -> None:
+    """Words at a share of the panel's width."""
+    defaults: dict[str, Any] = {"va": "center_baseline", "fontsize": 8}
+    axes.text(along, down, words, transform=axes.get_yaxis_transform(), **defaults | look)
+
+
+def shortened(words: str, most: int = LONGEST_NAME) -> str:
+    """One line of at most so many characters."""
+    words = text.one_line(words)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def wrapped(words: str, width: int) -> str:
+    """Broken at spaces, and behind the signs that names are made of; anywhere if need be."""
+    lines = [""]
+    for piece in re.findall(rf"[^\s_/-]{{0,{width}}}[\s_/-]*", text.one_line(words)):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _heading(group: Group) -> str:
+    return wrapped(group.heading, 84)
+
+
+def _lines(words: str) -> int:
+    return words.count("\n") + 1

@@ -1,0 +1,108 @@
+"""reports/index.html: everything in one file that works offline."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from bench import reference, results
+from bench.report import lines, overview, text
+from bench.report.claims import Finding
+from bench.report.collection import Collection, Comparison
+from bench.report.lines import Line
+
+TEMPLATE = "page.html.j2"
+
+
+def html(
+    collection: Collection,
+    figures: Sequence[Path],
+    not_drawn: Sequence[str],
+    findings: Sequence[Finding],
+    warned: Mapping[str, Sequence[str]],
+) -> str:
+    """The page; everything that comes from a file is escaped by the template."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found = lines.lines(collection.controlled)
+    columns = lines.shown_columns(found)
+    return environment.get_template(TEMPLATE).render(
+        figures=[_figure(path) for path in figures],
+        not_drawn=not_drawn,
+        columns=[{"name": one.name, "numeric": one.key is not None} for one in columns],
+        rows=[_row(line, columns) for line in found],
+        verdicts=_choices(found, lambda line: line.summary.verdict or ""),
+        statuses=_choices(found, lambda line: line.summary.status),
+        devices=list(collection.panels),
+        means=[(hardware, lines.means(shown)) for hardware, shown in collection.panels.items()],
+        comparisons=[_comparison(one, warned[one.stem]) for one in collection.comparisons],
+        left_alone=text.LEFT_ALONE,
+        claims_note=overview.CLAIMS,
+        findings=findings,
+        published=[
+            (one, reference.FLAGS.get(one.flag, one.flag), text.ratio(one.ratio))
+            for one in reference.speedups()
+        ],
+        definitions=overview.DEFINITIONS,
+        refused=collection.refused,
+        ratio=text.ratio,
+        missing=text.MISSING,
+    )
+
+
+def _figure(path: Path) -> dict[str, str]:
+    """A picture as a data URI: in an element of its own, nothing in it reaches the page."""
+    encoded = base64.b64encode(path.read_bytes()).decode()
+    return {
+        "name": path.stem,
+        "title": overview.caption(path.stem),
+        "uri": f"data:image/svg+xml;base64,{encoded}",
+    }
+
+
+def _row(line: Line, columns: Sequence[lines.Column]) -> dict[str, Any]:
+    return {
+        "stem": line.comparison.stem,
+        "device": line.comparison.hardware,
+        "verdict": line.summary.verdict or "",
+        "status": line.summary.status,
+        "message": line.summary.message,
+        "cells": [
+            {"text": one.cell(line), "key": _key(one.key(line)) if one.key else None} for one in columns
+        ],
+    }
+
+
+def _key(value: float | None) -> str:
+    """A figure's text for sorting; what has none goes last."""
+    return "" if value is None else repr(float(value))
+
+
+def _choices(found: Sequence[Line], value: Any) -> list[str]:
+    return sorted({value(line) for line in found} - {""})
+
+
+def _comparison(one: Comparison, warnings: Sequence[str]) -> dict[str, Any]:
+    rows = one.rows
+    return {
+        "stem": one.stem,
+        "model": one.model,
+        "workload": text.workload(rows),
+        "hardware": one.hardware,
+        "versions": text.versions(rows),
+        "extent": text.extent(rows),
+        "command": one.command,
+        "warnings": warnings,
+        "uncontrolled": one.uncontrolled,
+        "config_hash": text.distinct(rows, "config_hash"),
+        "environment_hash": text.distinct(rows, "environment_hash"),
+        "environment": json.dumps(results.environment(rows), indent=1, sort_keys=True, ensure_ascii=False),
+    }

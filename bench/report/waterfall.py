@@ -1,0 +1,170 @@
+"""Waterfalls: how the parts of a ratio multiply to the whole, on a logarithmic axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from bench.attribution import Fairness, Part
+from bench.report import chart, style, text
+from bench.report.collection import Comparison
+from bench.stats import Speedup
+
+STEP = 0.5
+"""Inches from one bar to the next."""
+
+BAR = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One bar from `start` to `end`, both ratios; `whole` bars begin at 1."""
+
+    name: str
+    start: float
+    end: float
+    effect: Speedup
+    below: str = ""  # a second line under the name
+    beside: str = ""
+    whole: bool = False
+
+
+def attribution(one: Comparison) -> Figure:
+    """From the reference to the backend that changes most: what each choice contributes.
+
+    Raises:
+        ValueError: the comparison cannot be divided.
+    """
+    divided = one.attribution
+    if divided is None:
+        raise ValueError(f"{one.stem} has no attribution")
+    bars, level = [], 1.0
+    for part in divided.parts:
+        bars.append(_part(part, level))
+        level *= part.effect.ratio
+    bars.append(Bar(name=divided.end, start=1, end=divided.total.ratio, effect=divided.total, whole=True))
+    return _draw(
+        f"From {divided.start} to {divided.end}: what made the difference",
+        f"{one.model}: {one.workload}; {one.hardware}",
+        bars,
+        label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
+        caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
+        "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % "
+        "interval.",
+    )
+
+
+def fairness(label: str, divided: Fairness) -> Figure:
+    """From what an uncontrolled harness prints down to the backend's own part."""
+    level = divided.naive.ratio
+    bars = [Bar(name="nothing held", start=1, end=level, effect=divided.naive, whole=True)]
+    for part in divided.parts:
+        after = level / part.effect.ratio
+        bars.append(
+            Bar(
+                name=f"of that: {part.factor}",
+                start=level,
+                end=after,
+                effect=part.effect,
+                beside=f"{text.ratio(part.effect.ratio)} {text.interval(part.effect)}",
+            )
+        )
+        level = after
+    bars.append(
+        Bar(name=f"{divided.backend}'s own", start=1, end=divided.own.ratio, effect=divided.own, whole=True)
+    )
+    return _draw(
+        f"{divided.backend} over {divided.reference}: what an uncontrolled harness would print",
+        label,
+        bars,
+        label=f"apparent speed-up over {divided.reference} ({text.TIMES}, logarithmic)",
+        caption="Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it. "
+        "Allocator left alone: glibc's defaults. Each part is its mean over both orders; whiskers: 95 % "
+        "interval.",
+    )
+
+
+def _part(part: Part, level: float) -> Bar:
+    return Bar(
+        name=part.factor,
+        below=part.change,
+        start=level,
+        end=level * part.effect.ratio,
+        effect=part.effect,
+        beside=f"{text.ratio(part.effect.ratio)} {text.interval(part.effect)}\n"
+        f"in single orders {part.lowest:.3f} to {part.highest:.3f}",
+    )
+
+
+def _draw(title: str, subtitle: str, bars: Sequence[Bar], *, label: str, caption: str) -> Figure:
+    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
+    caption = chart.wrapped(caption, 100)
+    longest = max(min(chart.LONGEST_NAME, len(words)) for one in bars for words in (one.name, one.below))
+    left, right = 0.3 + chart.CHARACTER * longest, 2.0
+    top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
+    bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
+    width, inches = style.WIDTH_INCHES, STEP * len(bars)
+    height = top + inches + bottom
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
+    figure.text(
+        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.FAINT, fontsize=8.5
+    )
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    axes = figure.add_axes((left / width, bottom / height, (width - left - right) / width, inches / height))
+    for number, one in enumerate(bars):
+        _bar(axes, (number + 0.5) * STEP, one, last=number == len(bars) - 1)
+    axes.axvline(1, color=style.INK, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
+    axes.set_ylim(inches, 0)
+    axes.set_yticks(
+        [(number + 0.5) * STEP for number in range(len(bars))],
+        ["\n".join(filter(None, map(chart.shortened, (one.name, one.below)))) for one in bars],
+        fontsize=8.5,
+    )
+    axes.set_xscale("log")
+    ends = [value for one in bars for value in (one.start, one.end, *_whisker(one)) if value > 0]
+    low, high = min([0.95, *ends]), max([1.05, *ends])
+    axes.set_xlim(low / 1.02, high * 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
+    axes.set_axisbelow(True)
+    axes.grid(axis="x", color=style.GRID, linewidth=0.6)
+    axes.set_xlabel(label)
+    return figure
+
+
+def _bar(axes: Axes, place: float, one: Bar, *, last: bool) -> None:
+    colour, hatch = style.step_look(whole=one.whole, grows=one.end >= one.start)
+    low, high = sorted((one.start, one.end))
+    axes.barh(
+        place, high - low, left=low, height=BAR, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6
+    )
+    if not last:  # a line leads to the bar that begins where this one ends
+        axes.plot(
+            [one.end, one.end],
+            [place + BAR / 2, place + STEP - BAR / 2],
+            color=style.FAINT,
+            linewidth=0.8,
+            zorder=3,
+        )
+    ends = _whisker(one)
+    if ends:
+        axes.plot(ends, [place, place], color=style.INK, linewidth=1.2, zorder=6)
+        axes.plot(ends, [place, place], "|", color=style.INK, markersize=6, zorder=6)
+    words = one.beside or f"{text.ratio(one.effect.ratio)} {text.interval(one.effect)}"
+    axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8)
+
+
+def _whisker(one: Bar) -> list[float]:
+    """The interval of the bar's end, given where it starts."""
+    low, high = one.effect.low, one.effect.high
+    if low is None or high is None:
+        return []
+    around = np.array([low, high]) / one.effect.ratio * one.end
+    return [float(max(around[0], 1e-3)), float(min(around[1], 1e3))]
