@@ -508,7 +508,8 @@ def _highest(values: Floats) -> float | None:
 
 
 def _values(values: Iterable[Any]) -> str:
-    return "/".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    """The columns of `MUST_EQUAL` hold text and whole numbers, which `Cells` has as floats."""
+    return "/".join(f"{value:.0f}" if isinstance(value, float) else str(value) for value in values)
 
 
 def _sentences(*parts: str) -> str:

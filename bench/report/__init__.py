@@ -33,12 +33,16 @@ def _everything(collection: Collection, out_dir: Path) -> list[Path]:
     pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
     tables = parallel.run([partial(_write_table, one, out_dir) for one in collection.comparisons])
     written = [path for path, _ in tables]
-    warned = {path.stem: warnings for path, warnings in tables}
-    not_drawn = figures.not_drawn(collection)
-    findings = claims.check(collection)
+    contents = overview.Contents(
+        collection=collection,
+        figures=pictures,
+        not_drawn=figures.not_drawn(collection),
+        findings=claims.check(collection),
+        warned={path.stem: warnings for path, warnings in tables},
+    )
     for name, content in (
-        ("index.md", overview.markdown(collection, pictures, not_drawn, findings, warned)),
-        ("index.html", page.html(collection, pictures, not_drawn, findings, warned)),
+        ("index.md", overview.markdown(contents)),
+        ("index.html", page.html(contents)),
     ):
         write_atomically(out_dir / name, content)
         written.append(out_dir / name)

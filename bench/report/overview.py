@@ -1,6 +1,7 @@
 """reports/index.md: every comparison in tables, with the figures, the claims and how numbers are defined."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -52,19 +53,32 @@ CLAIMS = (
 """How to read a verdict."""
 
 
-def markdown(
-    collection: Collection,
-    figures: Sequence[Path],
-    not_drawn: Sequence[str],
-    findings: Sequence[Finding],
-    warned: Mapping[str, Sequence[str]],
-) -> str:
-    """The page; `warned` holds the warnings about each comparison, by its file's stem."""
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What index.md and index.html show.
+
+    Attributes:
+        figures: the files, in the order in which they are shown.
+        not_drawn: what there was too much of for a figure, a sentence for each.
+        findings: what became of each claim.
+        warned: the harness's warnings about each comparison, by its file's stem.
+    """
+
+    collection: Collection
+    figures: Sequence[Path]
+    not_drawn: Sequence[str]
+    findings: Sequence[Finding]
+    warned: Mapping[str, Sequence[str]]
+
+
+def markdown(contents: Contents) -> str:
+    """The page."""
+    collection, warned = contents.collection, contents.warned
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
-    for figure in figures:
+    for figure in contents.figures:
         parts += [f"![{text.escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
-    parts += [f"- {text.escaped(sentence)}; the tables hold all" for sentence in not_drawn]
-    parts += [""] * bool(not_drawn)
+    parts += [f"- {text.escaped(sentence)}; the tables hold all" for sentence in contents.not_drawn]
+    parts += [""] * bool(contents.not_drawn)
     for hardware, comparisons in collection.panels.items():
         found = lines.lines(comparisons)
         columns = lines.shown_columns(found)
@@ -100,7 +114,7 @@ def markdown(
         parts += [f"{text.escaped(label)}: {text.escaped(_naive(fairness))}", ""]
         parts += _caution([one.stem for one in collection.of_fairness(label)], warned)
         parts += _parts(fairness.parts)
-    parts += ["## Claims", "", CLAIMS, "", *_claims(findings)]
+    parts += ["## Claims", "", CLAIMS, "", *_claims(contents.findings)]
     parts += ["## Every comparison", ""]
     for comparison in collection.comparisons:
         parts.append(

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench import reference, results
 from bench.report import lines, overview, text
-from bench.report.claims import Finding
-from bench.report.collection import Collection, Comparison
+from bench.report.collection import Comparison
 from bench.report.lines import Line
+from bench.report.overview import Contents
 
 TEMPLATE = "page.html.j2"
 
 
-def html(
-    collection: Collection,
-    figures: Sequence[Path],
-    not_drawn: Sequence[str],
-    findings: Sequence[Finding],
-    warned: Mapping[str, Sequence[str]],
-) -> str:
+def html(contents: Contents) -> str:
     """The page; everything that comes from a file is escaped by the template."""
+    collection = contents.collection
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -35,18 +30,18 @@ def html(
     found = lines.lines(collection.controlled)
     columns = lines.shown_columns(found)
     return environment.get_template(TEMPLATE).render(
-        figures=[_figure(path) for path in figures],
-        not_drawn=not_drawn,
+        figures=[_figure(path) for path in contents.figures],
+        not_drawn=contents.not_drawn,
         columns=[{"name": one.name, "numeric": one.key is not None} for one in columns],
         rows=[_row(line, columns) for line in found],
         verdicts=_choices(found, lambda line: line.summary.verdict or ""),
         statuses=_choices(found, lambda line: line.summary.status),
         devices=list(collection.panels),
         means=[(hardware, lines.means(shown)) for hardware, shown in collection.panels.items()],
-        comparisons=[_comparison(one, warned[one.stem]) for one in collection.comparisons],
+        comparisons=[_comparison(one, contents.warned[one.stem]) for one in collection.comparisons],
         left_alone=text.LEFT_ALONE,
         claims_note=overview.CLAIMS,
-        findings=findings,
+        findings=contents.findings,
         published=[
             (one, reference.FLAGS.get(one.flag, one.flag), text.ratio(one.ratio))
             for one in reference.speedups()
