@@ -36,8 +36,9 @@ TOLERANCES = Path(__file__).resolve().parents[1] / "conf" / "tolerances.yaml"
 METRICS = ("throughput", "speedup", "memory")
 
 WORKLOAD = (
-    *("model", "parameters", "task", "micro_batch", "grad_accum", "global_batch", "seq_len"),
-    *("padding_share", "precision", "attention"),
+    *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths", "padding_share"),
+    *("batch_rule", "micro_batch", "grad_accum", "global_batch", "seq_len"),
+    *("precision", "attention", "checkpointing", "memory_limit_gib"),
 )
 HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
 NAMED = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")

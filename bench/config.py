@@ -8,7 +8,7 @@ makes a `Config` out of a command line.
 import dataclasses
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench.errors import UserError
@@ -16,9 +16,30 @@ from bench.errors import UserError
 ENGINES = ("eager", "ortmodule")
 OPTIMIZERS = ("adamw", "adamw_fused", "ort_fused_adam")
 SHARDINGS = ("ddp", "zero1")
-TASKS = ("masked-lm", "causal-lm")
-ATTENTIONS = ("eager", "sdpa")
-PRECISIONS = ("fp32", "tf32")
+TASKS = (
+    "masked-lm",
+    "causal-lm",
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "translation",
+    "image-classification",
+    "speech-recognition",
+)
+"""Each has its module in bench/workload/tasks."""
+
+WITHOUT_LENGTH = ("image-classification",)
+"""Tasks whose samples have no sequence length."""
+
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+AUTOCAST = ("bf16", "fp16")
+"""Precisions in which the matrix products run in 16 bits and the weights stay in 32."""
+
+SIZES = ("published", "mini")
+SOURCES = ("synthetic", "hf")
+LENGTHS = ("full", "uniform", "sst2", "squad")
+BATCHES = ("equal", "max")
 DEVICES = ("cpu", "cuda")
 ALLOCATORS = ("tuned", "system")
 RESIDENTS = ("all", "one")
@@ -61,6 +82,24 @@ def above_zero(key: str, value: float) -> None:
 
 
 @dataclass(kw_only=True)
+class Lora:
+    """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), the rest of the model frozen."""
+
+    rank: int
+    alpha: float
+    dropout: float
+    modules: list[str]  # names of the linear layers that get one
+
+    def __post_init__(self) -> None:
+        at_least("model.lora.rank", self.rank, 1)
+        above_zero("model.lora.alpha", self.alpha)
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"model.lora.dropout must be at least 0 and below 1, not {self.dropout}.")
+        if not self.modules:
+            raise UserError("model.lora.modules names no layer; name at least one, such as q_proj.")
+
+
+@dataclass(kw_only=True)
 class Model:
     """A published architecture, built from its configuration without a download."""
 
@@ -71,12 +110,20 @@ class Model:
     parameters: int  # the published count, with tied weights counted once
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
-    seq_len: int
+    seq_len: int | None  # null where a sample has none: images
+    size: str = "published"  # mini: shrunk by the rule of bench.workload.mini, for small machines
+    lora: Lora | None = None  # train adapters only
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
 
     def __post_init__(self) -> None:
         one_of("model.task", self.task, TASKS)
+        one_of("model.size", self.size, SIZES)
         at_least("model.parameters", self.parameters, 1)
+        if self.pretrained is not None and self.size == "mini":
+            raise UserError(
+                "model.size=mini shrinks a model that is built from its configuration, and "
+                f"model.pretrained={self.pretrained} has the size of its weights; leave one of them out."
+            )
 
     def positions(self) -> int | None:
         """The longest sequence that the position embeddings allow, where `config` tells."""
@@ -104,19 +151,37 @@ class Backend:
 
 @dataclass(kw_only=True)
 class Data:
-    """Synthetic batches of a fixed length, padded like real text."""
+    """Where the batches come from: made from a seed, or a dataset through the model's own preprocessing.
+
+    Samples are padded to `seq_len` alike for all backends, since ORTModule wants one shape.
+    """
 
     name: str
-    batches: int  # distinct micro-batches per rank, cycled through
-    min_length_share: float  # lengths are uniform between this share of seq_len and all of it
+    # synthetic
+    batches: int = 8  # distinct micro-batches per rank, cycled through
+    lengths: str = "uniform"  # how long samples are without their padding: bench.workload.lengths
+    min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
+    # hf
+    path: str | None = None  # a local folder or a hub id
+    subset: str | None = None  # of a hub id that has several
+    split: str = "train"
+    columns: dict[str, str] = field(default_factory=dict)  # the task's name of a column: the dataset's
+    processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
+    workers: int = 0  # processes per rank that prepare batches; 0: the rank does it itself
+    pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
 
     def __post_init__(self) -> None:
-        one_of("data.name", self.name, ("synthetic",))
+        one_of("data.name", self.name, SOURCES)
+        one_of("data.lengths", self.lengths, LENGTHS)
         at_least("data.batches", self.batches, 2)
+        at_least("data.workers", self.workers, 0)
+        at_most("data.workers", self.workers, 64, "each is a process per rank")
         if not 0 < self.min_length_share <= 1:
             raise UserError(
                 f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."
             )
+        if self.name == "hf" and self.path is None:
+            raise UserError("data=hf needs a dataset; set data.path=… to a folder or a hub id.")
 
 
 @dataclass(kw_only=True)
@@ -155,8 +220,12 @@ class Measure:
     most_launches: int  # the caps of `until`
     most_seconds: float  # of all launches, not counting parity
     timeout_s: float  # the longest that one backend may take in one launch, everything together
+    batch: str = "equal"  # max: each backend at the largest micro-batch that fits
+    most_trials: int = 12  # launches that the search for it may take, of each backend
 
     def __post_init__(self) -> None:
+        one_of("measure.batch", self.batch, BATCHES)
+        at_least("measure.most_trials", self.most_trials, 2)
         one_of("measure.resident", self.resident, RESIDENTS)
         at_least("measure.launches", self.launches, 1)
         at_least("measure.rounds", self.rounds, 1)
@@ -216,12 +285,26 @@ class Device:
 
 @dataclass(kw_only=True)
 class Precision:
-    """Number formats of the matrix products."""
+    """Number formats of the matrix products; weights, gradients and optimizer states are fp32."""
 
     name: str
+    # fp16: the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped)
+    # and doubles after `growth_steps` steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2)
+    initial_scale: float | None = None
+    growth_steps: int | None = None
 
     def __post_init__(self) -> None:
         one_of("precision.name", self.name, PRECISIONS)
+        scaled = self.name == "fp16"
+        for key in ("initial_scale", "growth_steps"):
+            value = getattr(self, key)
+            if (value is not None) != scaled:
+                raise UserError(
+                    f"precision.{key} scales the loss of fp16 alone; "
+                    + (f"set precision.{key}=…." if scaled else f"set precision.{key}=null.")
+                )
+            if value is not None:
+                at_least(f"precision.{key}", value, 1)
 
 
 @dataclass(kw_only=True)
@@ -238,8 +321,9 @@ class Config:
     device: Device
     micro_batch: int
     grad_accum: int
-    seq_len: int
+    seq_len: int | None
     attention: str
+    checkpointing: bool
     seed: int
     results_dir: str
     reports_dir: str
@@ -258,7 +342,7 @@ class Config:
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
         at_least("grad_accum", self.grad_accum, 1)
-        at_least("seq_len", self.seq_len, 8)
+        self._check_length()
         at_least("seed", self.seed, 0)
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
         if self.reference not in self.backends:
@@ -272,13 +356,43 @@ class Config:
                 "measure.resident=all works on a CPU only: groups that share a GPU disturb each other; "
                 "choose measure.resident=one."
             )
-        if self.precision.name == "tf32" and self.device.type == "cpu":
-            raise UserError("precision=tf32 exists on CUDA devices only; choose precision=fp32.")
+        self._check_precision()
+
+    def _check_length(self) -> None:
+        without = self.model.task in WITHOUT_LENGTH
+        if self.seq_len is None:
+            if not without:
+                raise UserError(f"seq_len must have a value, since model.task={self.model.task} has lengths.")
+            return
+        if without:
+            raise UserError(
+                f"seq_len={self.seq_len} has no meaning for model.task={self.model.task}; set seq_len=null."
+            )
+        at_least("seq_len", self.seq_len, 8)
         positions = self.model.positions()
         if positions is not None and self.seq_len > positions:
             raise UserError(
                 f"seq_len={self.seq_len} is longer than the {positions} positions of "
                 f"model.name={self.model.name}; choose a shorter one."
+            )
+
+    def _check_precision(self) -> None:
+        """Refuse what no kernel can do; each is shown to be so by tests/test_precision.py."""
+        precision = self.precision.name
+        if precision == "tf32" and self.device.type == "cpu":
+            raise UserError("precision=tf32 exists on CUDA devices only; choose precision=fp32.")
+        if precision == "bf16" and self.device.type == "cpu":
+            for name, backend in self.backends.items():
+                if backend.engine == "ortmodule":
+                    raise UserError(
+                        f"backends.{name} cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has "
+                        "no such matrix product there; choose precision=fp16, or backends without ONNX "
+                        "Runtime: backend=[pytorch,pytorch_zero1]."
+                    )
+        if self.attention == "flash_attention_2" and (self.device.type == "cpu" or precision not in AUTOCAST):
+            raise UserError(
+                "attention=flash_attention_2 exists on CUDA devices in 16 bits only; "
+                "choose attention=sdpa, or device=cuda with precision=bf16."
             )
 
 

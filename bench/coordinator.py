@@ -24,6 +24,7 @@ from bench.launch.environment import worker_environment
 from bench.launch.group import Group
 from bench.ledger import Ledger, keeping
 from bench.parity import Trajectory, check_parity
+from bench.prediction import predict
 from bench.progress import Bar
 from bench.records import PARITY_LAUNCH, Block, Phase, WarmUp
 from bench.report.table import TERMINAL_WIDTH, terminal
@@ -374,7 +375,15 @@ class Comparison:
             workload=dataclasses.replace(
                 self.ledger.workload(),
                 parameters=built[0]["parameters"],
+                trainable_parameters=built[0]["trainable_parameters"],
                 padding_share=stats.mean(per_rank(built, "padding_share")),
+            ),
+            host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
+            predicted=predict(
+                parameters=built[0]["parameters"],
+                trainable=built[0]["trainable_parameters"],
+                sharding=self.config.backends[name].sharding,
+                world_size=self.config.device.world_size,
             ),
         )
         first = self._watched(group, "first_step")
@@ -427,6 +436,9 @@ class Comparison:
                 attempt=attempt,
                 steps=self.steps,
                 last_loss=tuple(rank[-1] for rank in losses),
+                loader_seconds=per_rank(answers, "loader_seconds"),
+                loss_scale=answers[0]["loss_scale"],
+                skipped_steps=answers[0]["skipped_steps"],
                 **self._figures(answers),
             )
             record = self.ledger.records[number, name]
@@ -540,8 +552,9 @@ class Comparison:
             model=config.model,
             data=config.data,
             adam=config.adam,
-            precision=config.precision.name,
+            precision=config.precision,
             attention=config.attention,
+            checkpointing=config.checkpointing,
             micro_batch=config.micro_batch,
             grad_accum=config.grad_accum,
             seq_len=config.seq_len,

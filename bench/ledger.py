@@ -137,6 +137,12 @@ class Ledger:
             micro_batch=config.micro_batch,
             grad_accum=config.grad_accum,
             seq_len=config.seq_len,
+            size=config.model.size,
+            data=config.data.name if config.data.path is None else f"{config.data.name}:{config.data.path}",
+            lengths=config.data.lengths if config.data.name == "synthetic" else "",
+            checkpointing=config.checkpointing,
+            batch_rule=config.measure.batch,
+            memory_limit_gib=config.device.memory_limit_gib,
         )
 
     def _opened(self, name: str, number: int) -> Record:

@@ -69,7 +69,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     Raises:
         UserError: with the keys to lower.
     """
-    tokens = config.micro_batch * config.seq_len
+    tokens = config.micro_batch * (config.seq_len or 1)
     batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
     needed = batches * tokens * TOKEN_BYTES
     words = config.model.config.get("vocab_size")

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import STATUSES
+from bench.prediction import Predicted
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
-3: command, cores_per_rank."""
+3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
+memory."""
 
 PARITY_LAUNCH = 0
 """The launch number of the parity check; timed launches count from 1."""
@@ -76,6 +78,9 @@ class Block(Phase):
     attempt: int  # from 1; above it, the one before was contaminated
     steps: int
     last_loss: tuple[float, ...]  # of the block's last step
+    loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
+    loss_scale: float | None = None  # at the end; None: the loss is not scaled
+    skipped_steps: int | None = None  # since gradients overflowed, which is less work; None likewise
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,9 +99,25 @@ class Workload:
     world_size: int
     micro_batch: int
     grad_accum: int
-    seq_len: int
+    seq_len: int | None
+    size: str  # published, or mini
+    data: str  # synthetic, or hf:<path>
+    lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
+    checkpointing: bool
+    batch_rule: str  # equal, or max: each backend at its own largest micro-batch
+    memory_limit_gib: float | None = None
     parameters: int | None = None  # known once a worker has built the model
+    trainable_parameters: int | None = None  # fewer with LoRA
     padding_share: float | None = None  # padded positions / all positions of the batches used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One fresh start in the search for the largest micro-batch."""
+
+    micro_batch: int
+    fits: bool
+    message: str = ""  # why not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +152,10 @@ class Record:
     warm_up: tuple[WarmUp, ...] = ()
     warm_up_settled: bool | None = None  # None: it has not ended
     blocks: tuple[Block, ...] = ()
+    host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
+    predicted: Predicted | None = None  # from the parameters alone
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
+    trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's

@@ -33,8 +33,12 @@ DTYPES = {
     "stack": TEXT,
     "device": TEXT,
     "model": TEXT,
+    "size": TEXT,  # published, or mini
     "parameters": WHOLE,
+    "trainable_parameters": WHOLE,  # fewer with LoRA
     "task": TEXT,
+    "data": TEXT,  # synthetic, or hf:<path>
+    "lengths": TEXT,  # the distribution of synthetic samples' lengths; blank otherwise
     "backend": TEXT,
     "reference": TEXT,  # the backend that speed-ups are measured against
     "engine": TEXT,
@@ -43,6 +47,9 @@ DTYPES = {
     "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
     "precision": TEXT,
     "attention": TEXT,
+    "checkpointing": WHOLE,  # 1 or 0: activations are recomputed in the backward pass
+    "batch_rule": TEXT,  # equal; max: each backend at its own largest micro-batch
+    "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: none
     "world_size": WHOLE,
     "micro_batch": WHOLE,
     "grad_accum": WHOLE,
@@ -68,6 +75,9 @@ DTYPES = {
     "cpu_clock_mhz": REAL,  # at the block's end, of a rank's fastest core; slowest rank
     "cpu_throttles": WHOLE,  # times that a core slowed down for heat, sum of all ranks
     "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
+    "loader_s": REAL,  # of the block, that the ranks waited for batches; slowest rank; blank: they were there
+    "loss_scale": REAL,  # at the block's end; blank: the loss is not scaled
+    "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank likewise
     "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
     "first_step_s": REAL,
     "warm_up_s": REAL,
@@ -86,7 +96,11 @@ DTYPES = {
     "first_step_torch_peak_allocated_mib": REAL,
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
-    "optimizer_state_bytes": WHOLE,  # highest rank
+    "host_runtime_mib": REAL,  # before there was a model: interpreter and libraries; highest rank
+    "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
+    "predicted_gradients_bytes": WHOLE,
+    "predicted_optimizer_bytes": WHOLE,
+    "optimizer_state_bytes": WHOLE,  # as measured, highest rank
     "energy_j": REAL,  # sum of all devices
     "gpu_utilisation": REAL,  # from here to gpu_throttled_by: of the samples in the block; mean, percent
     "gpu_utilisation_before": REAL,  # just before the group started; highest device
@@ -154,6 +168,9 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
             "energy_j": _sum(block.energy_joules),
             "last_loss": _mean(block.last_loss),
+            "loader_s": max(_all_known(block.loader_seconds), default=None),
+            "loss_scale": block.loss_scale,
+            "skipped_steps": block.skipped_steps,
             "loss_difference": record.loss_difference,
         }
     )
@@ -223,7 +240,13 @@ def _launch_cells(record: Record) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(COLUMNS)
     for source in (record, work):
         row |= {column: getattr(source, column) for column in COLUMNS if hasattr(source, column)}
+    predicted = record.predicted
     return row | {
+        "checkpointing": int(work.checkpointing),
+        "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
+        "predicted_weights_bytes": predicted and predicted.weights,
+        "predicted_gradients_bytes": predicted and predicted.gradients,
+        "predicted_optimizer_bytes": predicted and predicted.optimizer,
         "global_batch": stats.global_batch(work.micro_batch, work.grad_accum, work.world_size),
         "optimizer_state_bytes": None,
         "loss_difference": None,

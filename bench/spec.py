@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.config import Adam, Data, Model
+from bench.config import Adam, Data, Lora, Model, Precision
 from bench.records import write_atomically
 
 
@@ -22,11 +22,12 @@ class WorkerSpec:
     model: Model
     data: Data
     adam: Adam
-    precision: str
+    precision: Precision
     attention: str
+    checkpointing: bool
     micro_batch: int
     grad_accum: int
-    seq_len: int
+    seq_len: int | None
     seed: int
     dropout: bool
     device: str
@@ -46,7 +47,10 @@ class WorkerSpec:
     def load(cls, path: Path) -> "WorkerSpec":
         """Read what `save` wrote."""
         plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if plain["model"]["lora"] is not None:
+            plain["model"]["lora"] = Lora(**plain["model"]["lora"])
         plain["model"] = Model(**plain["model"])
+        plain["precision"] = Precision(**plain["precision"])
         plain["data"] = Data(**plain["data"])
         plain["adam"] = Adam(**plain["adam"])
         plain["device_uuids"] = tuple(plain["device_uuids"])

@@ -32,12 +32,19 @@ SINGLE_ROUND = "one round: no interval"
 
 MUST_EQUAL = (
     "model",
+    "size",
     "parameters",
+    "trainable_parameters",
     "task",
+    "data",
+    "lengths",
+    "batch_rule",
     "global_batch",
     "seq_len",
     "precision",
     "attention",
+    "checkpointing",
+    "memory_limit_gib",
     "device",
     "world_size",
     "threads_per_rank",
@@ -412,7 +419,9 @@ def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
         return f"the reference {reference} was not measured"
     if base.summary.status != "ok":
         return f"the reference {reference} is {base.summary.status}"
-    values = {column: (mine.valid.distinct(column), base.valid.distinct(column)) for column in MUST_EQUAL}
+    own_batch = mine.valid.distinct("batch_rule") == ["max"]
+    columns = [column for column in MUST_EQUAL if not (own_batch and column == "global_batch")]
+    values = {column: (mine.valid.distinct(column), base.valid.distinct(column)) for column in columns}
     unequal = [
         f"{column} {_values(ours)} (reference {_values(theirs)})"
         for column, (ours, theirs) in values.items()

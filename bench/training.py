@@ -1,9 +1,7 @@
 """One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
 
-import dataclasses
-import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,9 @@ from safetensors.torch import load_model, save_model
 
 from bench import engines, optimizers, sharding
 from bench.spec import WorkerSpec
+from bench.telemetry.memory import host_bytes
+from bench.workload import feeds
 from bench.workload import model as models
-from bench.workload.batches import padding_share, synthetic
 
 
 class Training:
@@ -30,25 +29,14 @@ class Training:
         self.spec = spec
         self.device = _device(spec, local_rank)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
+        self.host_runtime_bytes = host_bytes()
         model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
         _same_start(model, spec, rank)
         self.parameters = models.parameter_count(model)
-        # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
-        count = max(spec.data.batches, 2 * spec.grad_accum)
-        host = synthetic(
-            dataclasses.replace(spec.data, batches=count),
-            task=spec.model.task,
-            vocabulary=model.config.vocab_size,
-            micro_batch=spec.micro_batch,
-            seq_len=spec.seq_len,
-            seed=spec.seed,
-            rank=rank,
+        self.trainable_parameters = models.parameter_count(model, trainable=True)
+        self.feed = feeds.make(
+            spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
-        self.padding_share = padding_share(host)
-        names = models.accepted(model, list(host[0]))
-        self.batches = [_tensors(batch, names, pinned=self._on_cuda) for batch in host]
-        self._next = itertools.cycle(self.batches)
-
         self.engine = engines.make(spec.engine)
         module = self.engine.wrap(model.to(self.device), threads=spec.threads if spec.holds_threads else None)
         self.sharding = sharding.make(
@@ -60,10 +48,9 @@ class Training:
             grad_accum=spec.grad_accum,
         )
 
-    def steps(self, count: int) -> Iterator[list[dict[str, torch.Tensor]]]:
-        """The host micro-batches of the next `count` steps."""
-        for _ in range(count):
-            yield [next(self._next) for _ in range(self.spec.grad_accum)]
+    def steps(self, count: int) -> Iterable[list[feeds.Batch]]:
+        """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
+        return self.feed.steps(count)
 
     def step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
@@ -99,7 +86,7 @@ class Training:
 
     def use_first_batches(self, count: int) -> None:
         """From now on cycle through the first `count` micro-batches only."""
-        self._next = itertools.cycle(self.batches[:count])
+        self.feed.repeat_first(count)
 
     def synchronize(self) -> None:
         """Wait until the device has done everything it was given."""
@@ -112,6 +99,10 @@ class Training:
             torch.distributed.barrier(device_ids=[self.device.index])
         else:
             torch.distributed.barrier()
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss scale, and how many steps of the last block were skipped; None where nothing is scaled."""
+        return {"loss_scale": None, "skipped_steps": None}
 
     def reset_peaks(self) -> None:
         """Start torch's peak counters anew."""
@@ -168,8 +159,8 @@ def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
     torch.cuda.set_device(device)
     # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
     # holds both to fp32; for tf32 both get it.
-    torch.backends.cuda.matmul.allow_tf32 = spec.precision == "tf32"
-    torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
+    torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
     return device
 
 
@@ -181,8 +172,3 @@ def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
             save_model(model, str(path))
         torch.distributed.barrier()
     load_model(model, path)
-
-
-def _tensors(batch: dict[str, Any], names: list[str], *, pinned: bool) -> dict[str, torch.Tensor]:
-    tensors = {name: torch.from_numpy(batch[name]) for name in names}
-    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in tensors.items()}

@@ -59,7 +59,9 @@ class Rank:
         return {
             **self._figures(seconds),
             "parameters": self.training.parameters,
-            "padding_share": self.training.padding_share,
+            "trainable_parameters": self.training.trainable_parameters,
+            "padding_share": self.training.feed.padding_share,
+            "host_runtime_bytes": self.training.host_runtime_bytes,
         }
 
     def first_step(self) -> dict[str, Any]:
@@ -75,9 +77,12 @@ class Rank:
         }
 
     def block(self, steps: int) -> dict[str, Any]:
-        """Time `steps` optimizer steps between two synchronisations; nothing else is inside."""
+        """Time `steps` optimizer steps between two synchronisations.
+
+        Nothing else is inside, but for what a dataset's loader does at every step.
+        """
         training = self.training
-        batches = list(training.steps(steps))
+        batches = training.steps(steps)
         losses = training.room_for_losses(steps)
         gc.collect()
         self.meter.prepare()
@@ -90,7 +95,12 @@ class Rank:
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
-        return {**self._figures(seconds), "losses": losses.tolist()}
+        return {
+            **self._figures(seconds),
+            "losses": losses.tolist(),
+            "loader_seconds": training.feed.waited(),
+            **training.loss_scaling(),
+        }
 
     def _figures(self, seconds: float) -> dict[str, Any]:
         figures = self.meter.stop()

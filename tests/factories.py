@@ -42,7 +42,13 @@ def workload(**changes: Any) -> Workload:
         "micro_batch": 4,
         "grad_accum": 2,
         "seq_len": 128,
+        "size": "published",
+        "data": "synthetic",
+        "lengths": "uniform",
+        "checkpointing": False,
+        "batch_rule": "equal",
         "parameters": 4_416_698,
+        "trainable_parameters": 4_416_698,
         "padding_share": 0.25,
     }
     return Workload(**figures | changes)

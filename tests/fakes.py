@@ -1,6 +1,6 @@
 """A clock, a training and a worker group that take no time, so that tests can expect exact numbers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,9 @@ class FakeTraining:
     """Takes exactly `step_seconds` a step and `sync_seconds` a synchronisation, and logs what was called."""
 
     parameters = 1000
-    padding_share = 0.25
+    trainable_parameters = 1000
+    padding_share = 0.25  # of the feed, which this is, too
+    host_runtime_bytes = 50 << 20
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
     def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
@@ -42,12 +44,18 @@ class FakeTraining:
         self.step_seconds = step_seconds
         self.sync_seconds = sync_seconds
         self.log: list[str] = []
+        self.feed = self
 
-    def steps(self, count: int) -> Iterator[list[Any]]:
-        for _ in range(count):
-            self.log.append("make batch")
-            self.clock.now += 1000  # were batches made inside the block, everybody would notice
-            yield []
+    def steps(self, count: int) -> list[list[Any]]:
+        self.log += ["make batch"] * count
+        self.clock.now += 1000 * count  # were batches made inside the block, everybody would notice
+        return [[]] * count
+
+    def waited(self) -> None:
+        pass
+
+    def loss_scaling(self) -> dict[str, None]:
+        return {"loss_scale": None, "skipped_steps": None}
 
     def room_for_losses(self, steps: int) -> FakeLosses:
         return FakeLosses(steps, self.log)
@@ -147,7 +155,9 @@ class FakeGroup:
             **self._figures(5.0 + rank, rank),
             "host_peak_bytes": 100 << 20,
             "parameters": 1000,
+            "trainable_parameters": 1000,
             "padding_share": 0.25,
+            "host_runtime_bytes": 50 << 20,
         }
 
     def _use_first_batches(self, _: int) -> dict[str, Any]:
@@ -173,6 +183,7 @@ class FakeGroup:
         slower = self.script.get("launches", {}).get(self.launch, 1.0)
         seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
         figures = self._figures(seconds, rank) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
+        figures |= {"loader_seconds": None, "loss_scale": None, "skipped_steps": None}
         disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
         return figures | {"other_cpu_seconds": seconds * disturbed}
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from fakes import FakeClock, FakeTraining
 
-from bench.config import Adam, Data, Model
+from bench.config import Adam, Data, Model, Precision
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.spec import WorkerSpec
@@ -45,8 +45,9 @@ def a_spec() -> WorkerSpec:
         ),
         data=Data(name="synthetic", batches=2, min_length_share=0.5),
         adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
-        precision="fp32",
+        precision=Precision(name="fp32"),
         attention="eager",
+        checkpointing=False,
         micro_batch=1,
         grad_accum=1,
         seq_len=8,

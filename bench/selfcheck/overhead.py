@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ from bench.launch.environment import worker_environment
 from bench.launch.lifeline import Terminated
 from bench.machine import available_cores, available_gpus, check_machine, check_packages
 from bench.progress import Bar
-from bench.workload.batches import synthetic
-from bench.workload.tasks import HEADS
+from bench.workload import tasks
+from bench.workload.synthetic import synthetic
 
 LOOP = Path(__file__).with_name("bare_loop.py")
 ALLOWED = (0.98, 1.02)
@@ -249,7 +250,7 @@ def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
         **{key: getattr(config, key) for key in ("attention", "seed")},
         **{key: getattr(config.model, key) for key in ("architecture", "config")},
         **{key: getattr(config.adam, key) for key in ("lr", "weight_decay")},
-        "head": HEADS[config.model.task],
+        "head": tasks.make(config.model.task).head,
         "device": config.device.type,
         "threads": config.device.threads,
         "cores": [list(share) for share in cores],
@@ -261,7 +262,8 @@ def _batches(config: Config, rank: int) -> dict[str, Any]:
     made = synthetic(
         config.data,
         task=config.model.task,
-        vocabulary=config.model.config["vocab_size"],
+        settings=SimpleNamespace(**config.model.config),
+        count=config.data.batches,
         micro_batch=config.micro_batch,
         seq_len=config.seq_len,
         seed=config.seed,

@@ -20,11 +20,20 @@ def reset_host_peak() -> bool:
 
 def host_peak_bytes() -> int | None:
     """Largest resident set since the last reset (VmHWM), None where /proc does not tell."""
+    return _status("VmHWM")
+
+
+def host_bytes() -> int | None:
+    """The present resident set (VmRSS), None where /proc does not tell."""
+    return _status("VmRSS")
+
+
+def _status(key: str) -> int | None:
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
         return None
     for line in lines:
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{key}:"):
             return int(line.split()[1]) * 1024
     return None

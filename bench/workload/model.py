@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from bench.config import Model
 from bench.errors import LaunchFailed
-from bench.workload.tasks import HEADS
+from bench.workload import tasks
 
 
 def build(model: Model, *, attention: str, dropout: bool) -> torch.nn.Module:
@@ -26,7 +26,7 @@ def build(model: Model, *, attention: str, dropout: bool) -> torch.nn.Module:
     Raises:
         LaunchFailed: the pretrained weights cannot be had.
     """
-    head = getattr(transformers, HEADS[model.task])
+    head = getattr(transformers, tasks.make(model.task).head)
     with _naming_what_cannot_be_read(model.pretrained):
         settings = configuration(model)
         if not dropout:
@@ -60,9 +60,9 @@ def switch_off_dropout(settings: Any) -> None:
             setattr(settings, key, 0.0)
 
 
-def parameter_count(model: torch.nn.Module) -> int:
-    """Trainable parameters, tied weights counted once."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
+    """Parameters, tied weights counted once; with `trainable` those that are trained."""
+    return sum(one.numel() for one in model.parameters() if one.requires_grad or not trainable)
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:

@@ -1,18 +1,27 @@
 """The synthetic batches: seeded, padded, alike for every backend."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.config import Data
-from bench.workload.batches import padding_share, synthetic
+from bench.workload.synthetic import padding_share, synthetic
 from bench.workload.tasks import IGNORED, Arrays
 
 
 def made(task: str = "masked-lm", seed: int = 0, rank: int = 0, share: float = 0.25) -> list[Arrays]:
-    data = Data(name="synthetic", batches=4, min_length_share=share)
-    return synthetic(data, task=task, vocabulary=1000, micro_batch=8, seq_len=64, seed=seed, rank=rank)
+    return synthetic(
+        Data(name="synthetic", min_length_share=share),
+        task=task,
+        settings=SimpleNamespace(vocab_size=1000),
+        count=4,
+        micro_batch=8,
+        seq_len=64,
+        seed=seed,
+        rank=rank,
+    )
 
 
 def equal(ours: list[Arrays], theirs: list[Arrays]) -> bool:
