@@ -285,6 +285,22 @@ def stopped(*tables: pd.DataFrame) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryParts:
+    """A peak, divided; MiB of the rank or device that has most.
+
+    The peak and `runtime` are measured, the next three are predicted (bench.prediction), and `rest` is what
+    remains: activations, buffers, fragments, and the libraries where `runtime` is None. On a host some of
+    the libraries' pages may be paged out again, so `rest` is a difference, no measurement.
+    """
+
+    runtime: float | None
+    weights: float
+    gradients: float
+    optimizer: float
+    rest: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class BackendSummary:
     """One line of a table. A figure is None where it cannot be had or must not be printed.
 
@@ -303,6 +319,7 @@ class BackendSummary:
     verdict: str | None = None
     host_peak_mib: float | None = None  # highest rank and block
     device_peak_mib: float | None = None  # highest device and block
+    memory_parts: MemoryParts | None = None  # of the peak: the device's where there is one
     torch_peak_allocated_mib: float | None = None
     torch_peak_reserved_mib: float | None = None
     setup_s: float | None = None
@@ -379,6 +396,7 @@ def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSumma
         samples_per_s=math.exp(np.mean([midmean(launch) for launch in logs])),
         host_peak_mib=_highest(valid["host_peak_mib"]),
         device_peak_mib=_highest(valid["device_peak_mib"]),
+        memory_parts=_memory_parts(valid),
         torch_peak_allocated_mib=_highest(valid["torch_peak_allocated_mib"]),
         torch_peak_reserved_mib=_highest(valid["torch_peak_reserved_mib"]),
         setup_s=_median_over_launches(valid, "setup_s"),
@@ -495,6 +513,22 @@ def _outcome(mine: Cells) -> tuple[str, str]:
     if 3 * len(without) > len(rounds):
         return "invalid", f"{left_out}; the last one: {mine['message'][contaminated][-1]}"
     return "ok", left_out
+
+
+def _memory_parts(valid: Cells) -> MemoryParts | None:
+    """The highest peak in parts; None if it or the parameters are unknown, or if it is below their sum."""
+    on_cpu = valid["device"][0] == "cpu"
+    peak = _highest(valid["host_peak_mib" if on_cpu else "device_peak_mib"])
+    predicted = [_highest(valid[f"predicted_{part}_bytes"]) for part in ("weights", "gradients", "optimizer")]
+    known = [mib(size) for size in predicted if size is not None]
+    if peak is None or len(known) < len(predicted):
+        return None
+    runtime = _highest(valid["host_runtime_mib"]) if on_cpu else None
+    rest = peak - sum(known) - (runtime or 0.0)
+    if rest < 0:
+        return None
+    weights, gradients, optimizer = known
+    return MemoryParts(runtime=runtime, weights=weights, gradients=gradients, optimizer=optimizer, rest=rest)
 
 
 def _median_over_launches(valid: Cells, column: str) -> float | None:

@@ -5,7 +5,7 @@ no longer than a moment.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from bench.report import style, text
 
@@ -33,6 +34,9 @@ CHARACTER = 0.074
 LONGEST_NAME = 24
 MARGIN = 1.75
 """Inches to the right of the bars, for words."""
+
+LEGEND = 0.2
+"""Inches of a line of swatches."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -69,6 +73,7 @@ class Row:
     Attributes:
         name: the backend's, which also fixes colour and hatch.
         bar: where its bar ends, if it has one.
+        stack: kinds of `style.PARTS` and how long each is, from the foot on; in place of `bar`.
         whisker: both ends of an interval.
         dots: anything that is drawn as dots.
         rules: where on the axis short vertical lines stand.
@@ -79,6 +84,7 @@ class Row:
 
     name: str
     bar: float | None = None
+    stack: Sequence[tuple[str, float]] = ()
     whisker: tuple[float, float] | None = None
     dots: Sequence[Dots] = ()
     rules: Sequence[float] = ()
@@ -116,6 +122,7 @@ def draw(
     label: str,
     caption: str,
     decorate: Callable[[Axes], None],
+    legend: Mapping[str, tuple[str, str]] | None = None,
 ) -> Figure:
     """A figure of these panels, one below the other.
 
@@ -125,6 +132,7 @@ def draw(
         label: of the axis, with its unit.
         caption: how to read it.
         decorate: sets limits, scale and lines of one panel's axes, after its rows.
+        legend: words, and the colour and hatch they explain.
     """
     title = wrapped(title, 70)
     caption = wrapped(caption, 100)
@@ -132,7 +140,7 @@ def draw(
     names = [row.name for panel in panels for group in panel.groups for row in group.rows]
     longest = max((min(len(name), LONGEST_NAME) for name in names), default=0)
     left = 0.25 + CHARACTER * longest
-    top = 0.2 + 1.25 * LINE * _lines(title)
+    top = 0.2 + 1.25 * LINE * _lines(title) + (LEGEND if legend else 0)
     bottom = 0.34 + LINE * _lines(caption)
     heights = [
         LINE * _lines(words) + 0.12 + panel.inches + AXIS for words, panel in zip(titles, panels, strict=True)
@@ -142,6 +150,8 @@ def draw(
     FigureCanvasAgg(figure)
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
     figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    if legend:
+        _legend(figure, legend, (0.1 / width, 1 - (top - LEGEND) / height))
     down = top
     for words, panel, inches in zip(titles, panels, heights, strict=True):
         figure.text(0.1 / width, 1 - down / height, words, va="top", color=style.FAINT, fontsize=8.5)
@@ -170,6 +180,7 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
             down += panel.row
         down += GAP
     _bars(axes, rows, places)
+    _stacks(axes, rows, places)
     _whiskers(axes, rows, places)
     _dots(axes, rows, places)
     _rules(axes, rows, places, 0.45 * panel.row)
@@ -196,6 +207,50 @@ def _bars(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
     for (colour, hatch), bars in found.items():
         down, lengths = zip(*bars, strict=True)
         axes.barh(down, lengths, height=BAR, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6)
+
+
+def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
+    """Parts of bars, one behind the other."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        start = 0.0
+        for kind, length in row.stack:
+            found.setdefault(kind, []).append((place, start, length))
+            start += length
+    for kind, parts in found.items():
+        down, starts, lengths = zip(*parts, strict=True)
+        colour, hatch = style.PARTS[kind]
+        axes.barh(
+            down,
+            lengths,
+            left=starts,
+            height=BAR,
+            color=colour,
+            hatch=hatch,
+            edgecolor=style.INK,
+            linewidth=0.6,
+        )
+
+
+def _legend(figure: Figure, legend: Mapping[str, tuple[str, str]], corner: tuple[float, float]) -> None:
+    """Swatches in one line, their upper left corner at `corner` (shares of the figure)."""
+    swatches = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6, label=words)
+        for words, (colour, hatch) in legend.items()
+    ]
+    figure.legend(
+        handles=swatches,
+        loc="upper left",
+        bbox_to_anchor=corner,
+        ncols=len(swatches),
+        frameon=False,
+        fontsize=8,
+        borderpad=0,
+        borderaxespad=0,
+        handlelength=1.6,
+        handletextpad=0.4,
+        columnspacing=1.2,
+    )
 
 
 def _whiskers(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:

@@ -19,7 +19,7 @@ from bench.records import write_atomically
 from bench.report import chart, style, text, waterfall
 from bench.report.chart import Dots, Group, Panel, Row
 from bench.report.collection import Collection, Comparison
-from bench.stats import BackendSummary, mib, step_milliseconds
+from bench.stats import BackendSummary, step_milliseconds
 
 ROWS_PER_PAGE = 48
 """A figure with more is continued on another."""
@@ -226,15 +226,20 @@ def _baseline(axes: Axes, *, limit: float) -> None:
 
 
 def memory(page: Page) -> Figure:
-    """The peaks of the timed blocks."""
-    peaks = [one.peak_mib(other) or 0.0 for one in _everything(page) for other in one.summaries]
+    """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
+    everything = _everything(page)
+    peaks = [one.peak_mib(other) or 0.0 for one in everything for other in one.summaries]
+    kinds = {kind for one in everything for other in one.summaries for kind, _ in _stack(other)}
     return chart.draw(
         "Peak memory",
         _panels(page, _memory_row, with_reference=True),
         label="peak of the timed blocks (MiB, lower is better)",
-        caption="On a CPU of the rank that has most, libraries included; on a GPU of the device. In brackets "
-        "the optimizer state on each rank.",
+        caption="The whole bar is measured: on a CPU the rank that has most, on a GPU the device. "
+        "Weights, gradients and optimizer states are predicted from the number of parameters (under ZeRO-1 a "
+        "rank's share of the states, and a copy of its share of the weights); libraries are measured before "
+        "there is a model, and belong to the rest where they were not.",
         decorate=partial(_from_zero, most=1.04 * max([1.0, *peaks])),
+        legend={kind: look for kind, look in style.PARTS.items() if kind in kinds},
     )
 
 
@@ -242,13 +247,21 @@ def _memory_row(one: Comparison, summary: BackendSummary) -> Row:
     peak = one.peak_mib(summary)
     if peak is None:
         return Row(name=summary.backend, absent=summary.status if summary.status != "ok" else "no figure")
-    state = summary.optimizer_state_bytes
+    stack = _stack(summary)
     return Row(
         name=summary.backend,
-        bar=peak,
-        inside=text.number(peak),
-        beside="" if state is None else f"({text.number(mib(state))} MiB of state)",
+        bar=None if stack else peak,
+        stack=stack,
+        beside=f"{text.number(peak)} MiB",
     )
+
+
+def _stack(summary: BackendSummary) -> list[tuple[str, float]]:
+    parts = summary.memory_parts
+    if parts is None:
+        return []
+    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, parts.rest)
+    return [(kind, size) for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None]
 
 
 # Break-even

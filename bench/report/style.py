@@ -22,6 +22,15 @@ _OTHERS = [
     for hatch in ("ooo", "OO", "++", "--", "||")
 ]
 
+PARTS = {
+    "libraries": ("#BBBBBB", ""),
+    "weights": ("#0072B2", "///"),
+    "gradients": ("#56B4E9", "..."),
+    "optimizer states": ("#E69F00", "xxx"),
+    "activations and the rest": ("#FFFFFF", ""),
+}
+"""Colours and hatches of a peak's parts, from the foot of the bar."""
+
 WIDTH_INCHES = 6.0
 ROW_INCHES = 0.44
 INK = "#1A1A1A"
