@@ -23,7 +23,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report selftest coverage overhead test lint lock clean # most are folders, too
+.PHONY: help setup bench sweep compare report matrix selftest coverage overhead test lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -46,6 +46,9 @@ compare: setup ## working tree against the committed results, or BASE=â€¦ NEW=â€
 
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
+
+matrix: setup ## which backend trains which model on this machine, about 25 minutes; ARGS=resume=true goes on
+	$(VENV)/bin/python -m bench.matrix $(ARGS)
 
 selftest: setup ## A/A and A/B comparisons whose outcome is known, about 90 minutes; goes on where it was
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)

@@ -32,6 +32,7 @@ def register() -> None:
         "threads": lambda ranks: max(1, min(8, machine.available_cores() // max(1, int(ranks)))),
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
+        "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: PARITY_TOLERANCE.get(precision, 1e-4),
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
     }

@@ -45,12 +45,9 @@ def run(config: Config, stem: str, command: str) -> list[str]:
         One line for each launch that was not ok.
     """
     console = Console(stderr=True)
-    with alone(Path(config.results_dir) / "runs" / stem, stem):
-        comparison = Comparison(config, stem, command=command)
-        with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
-            comparison.measure(bar)
-        with keeping(comparison.ledger.csv):
-            made, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
+    comparison = measured(config, stem, command)
+    with keeping(comparison.ledger.csv):
+        made, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
     rows = results.read(comparison.ledger.csv)
     Console(width=TERMINAL_WIDTH).print(terminal(rows))
     for sentence in refused:
@@ -59,6 +56,18 @@ def run(config: Config, stem: str, command: str) -> list[str]:
     for path in (comparison.ledger.csv, *pages):
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     return comparison.failures()
+
+
+def measured(config: Config, stem: str, command: str) -> "Comparison":
+    """Measure the comparison and leave its CSV; arguments as for `run`."""
+    with alone(Path(config.results_dir) / "runs" / stem, stem):
+        comparison = Comparison(config, stem, command=command)
+        with (
+            stepped_aside(comparison.cores),
+            Bar(comparison.planned(), Console(stderr=True)) as bar,
+        ):
+            comparison.measure(bar)
+    return comparison
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from bench import config as configuration
 from bench import machine as this_machine
 from bench.compose import compose
-from bench.config import Config, measured
+from bench.config import TASKS, Config, measured
 from bench.errors import UserError
 from bench.machine import check_machine, check_packages
 from bench.refusals import CONF
@@ -351,7 +351,7 @@ REFUSED = [
     (["model=3"], f"model=3 does not exist; choose from: {', '.join(MODELS)}."),
     (["backend=[pytorch,jax]"], f"backend=jax does not exist; choose from: {KNOWN_BACKENDS}."),
     (["backend="], f"backend= does not exist; choose from: {KNOWN_BACKENDS}."),
-    (["precision=bf16"], "precision=bf16 does not exist; choose from: fp32, tf32."),
+    (["precision=fp8"], "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
     (
         ["experiment=none"],
         f"experiment=none does not exist; choose from: {', '.join(shipped('experiment'))}.",
@@ -380,7 +380,25 @@ REFUSED = [
         ["backend=[pytorch,pytorch_slowed]", "backends.pytorch_slowed.slowed_by=-0.1"],
         "backends.pytorch_slowed.slowed_by must be at least 0, not -0.1.",
     ),
-    (["attention=flash"], "attention=flash is not known; choose one of: eager, sdpa."),
+    (
+        ["attention=flash"],
+        "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2.",
+    ),
+    (
+        ["attention=flash_attention_2"],
+        "attention=flash_attention_2 exists on CUDA devices in 16 bits only; choose attention=sdpa, or "
+        "device=cuda with precision=bf16.",
+    ),
+    (
+        ["precision=bf16"],
+        "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
+        "product there; choose precision=fp16, or backends without ONNX Runtime: "
+        "backend=[pytorch,pytorch_zero1].",
+    ),
+    (
+        ["+precision.initial_scale=2"],
+        "precision.initial_scale scales the loss of fp16 alone; set precision.initial_scale=null.",
+    ),
     (
         ["backends.pytorch.sharding=fsdp"],
         "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, zero1.",
@@ -476,7 +494,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
         ),
         (
             OWN_MODEL.replace("causal-lm", "poetry"),
-            "model.task=poetry is not known; choose one of: masked-lm, causal-lm.",
+            f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
         ),
         (OWN_MODEL + "  - :", "A configuration file is no YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),

@@ -130,7 +130,7 @@ def test_a_sweep_with_a_mistake_starts_nothing(
         ),
         ("~backend", "~backend would leave no backend; choose one with backend=…."),
         ("=3", "=3 has no key; write key=value."),
-        ("precision=bf16", "precision=bf16 does not exist; choose from: fp32, tf32."),
+        ("precision=fp8", "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
         ("micro_batch=0", "micro_batch must be at least 1, not 0."),
         (
             "device.threads=2",
@@ -248,7 +248,7 @@ def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
         choices = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
         assert f"\n{group}: {choices}\n" in done.stdout
     assert "python -m bench --multirun" in done.stdout
-    assert "micro_batch: ${model.micro_batch}" in done.stdout
+    assert "micro_batch: ${bench.at_most:${model.micro_batch},${model.size},4}" in done.stdout
 
 
 def test_help_takes_less_than_a_second_and_a_half() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench import report
 from bench.errors import UserError
 from bench.records import write_atomically
-from bench.report import checks
+from bench.report import checks, support
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,6 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             write_atomically(options.out / "selftest.md", checks.markdown(selftest))
             written.append(options.out / "selftest.md")
+        except UserError as error:
+            refused.append(str(error))
+    matrix = options.results_dir / "matrix"
+    if matrix.is_dir():
+        try:
+            write_atomically(
+                options.out / "support.md", support.markdown(support.read(matrix, support.models()))
+            )
+            written.append(options.out / "support.md")
         except UserError as error:
             refused.append(str(error))
     for path in written:

@@ -1,0 +1,73 @@
+"""`make matrix`: which backend can train which model on this machine, how alike and how fast.
+
+`python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, one
+comparison each, and keeps `support.csv` and its table up to date after each. Exit status 0 if every comparison
+was made, whatever its cells say: not to be supported is a result. 2 if a command line is wrong, 130 after Ctrl-C.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import machine
+from bench.compose import compose
+from bench.config import Config
+from bench.errors import UserError
+from bench.launch.lifeline import Terminated
+from bench.ledger import keeping
+from bench.naming import command, stem
+from bench.records import write_atomically
+from bench.report import support
+from bench.report.support import models
+from bench.telemetry.gpus import short_name, visible_gpus
+
+EXPERIMENT = "experiment=matrix"
+
+
+def main(overrides: Sequence[str] | None = None) -> int:
+    """Measure the models one after the other; the exit status."""
+    overrides = sys.argv[1:] if overrides is None else overrides
+    Terminated.catch()
+    try:
+        # All of them are composed first, so that a mistake is known before any work.
+        planned = [(model, [EXPERIMENT, f"model={model}", *overrides]) for model in models()]
+        configs = [compose(line) for _, line in planned]
+        console = Console(stderr=True)
+        for number, ((model, line), config) in enumerate(zip(planned, configs, strict=True), 1):
+            console.rule(f"{model}, {number} of {len(planned)}")
+            measure(config, line)
+            write(Path(config.results_dir), Path(config.reports_dir))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as interruption:
+        print("interrupted; ARGS=resume=true goes on with what is missing.", file=sys.stderr)
+        return 143 if isinstance(interruption, Terminated) else 130
+    return 0
+
+
+def write(folder: Path, reports_dir: Path) -> None:
+    """Bring `support.csv` and its table up to date with the comparisons in `folder`."""
+    found = support.read(folder, models())
+    with keeping(folder / support.TABLE):
+        write_atomically(folder / support.TABLE, support.table(found))
+        write_atomically(reports_dir / "support.md", support.markdown(found))
+
+
+def measure(config: Config, overrides: Sequence[str]) -> None:
+    """One model's comparison; what fails has its row in the results file."""
+    gpus = visible_gpus() if config.device.type == "cuda" else []
+    machine.check_machine(config, cores=machine.available_cores(), gpus=len(gpus))
+    machine.check_packages(config)
+    machine.check_folders(config)
+    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", list(overrides[2:]))
+
+    from bench.coordinator import measured  # not for --help
+
+    measured(config, name, command(list(overrides)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

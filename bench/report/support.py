@@ -1,0 +1,167 @@
+"""The support matrix: which backend trains which model, from the comparisons of `make matrix` alone."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+
+from bench import results
+from bench.report import text
+from bench.report.collection import Comparison
+from bench.stats import BackendSummary
+
+TABLE = "support.csv"
+
+MODELS = Path(__file__).resolve().parents[2] / "conf" / "matrix.yaml"
+
+COLUMNS = (
+    "model",
+    "task",
+    "backend",
+    "engine",
+    "optimizer",
+    "sharding",
+    "status",
+    "message",  # why not ok
+    "loss_difference",  # the largest relative one from the reference's, over the parity steps
+    "speedup",  # over the reference; blank for the reference itself
+    "stack",
+    "hardware",
+    "git_commit",
+    "command",
+)
+"""Of support.csv; one row for each model and backend."""
+
+
+def models() -> list[str]:
+    """The matrix' models, in the order of its table."""
+    return [str(name) for name in yaml.safe_load(MODELS.read_text(encoding="utf-8"))["models"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One backend on one model."""
+
+    comparison: Comparison
+    summary: BackendSummary
+
+    @property
+    def row(self) -> dict[str, str]:
+        """As in `COLUMNS`; what is missing is blank."""
+        one, rows = self.summary, self.comparison.rows
+        return {
+            "model": self.comparison.model,
+            "task": text.distinct(rows, "task"),
+            "backend": one.backend,
+            "engine": one.engine,
+            "optimizer": one.optimizer,
+            "sharding": one.sharding,
+            "status": one.status,
+            "message": one.message if one.status != "ok" else "",
+            "loss_difference": "" if one.loss_difference is None else repr(one.loss_difference),
+            "speedup": "" if one.speedup is None else repr(one.speedup.ratio),
+            "stack": text.distinct(rows, "stack"),
+            "hardware": self.comparison.hardware,
+            "git_commit": text.distinct(rows, "git_commit"),
+            "command": self.comparison.command,
+        }
+
+
+def read(folder: Path, order: Sequence[str] = ()) -> list[Comparison]:
+    """The matrix' comparisons.
+
+    Args:
+        folder: their results files, one for each model.
+        order: of the models; those that are not in it follow by name.
+    """
+    found = [
+        Comparison(stem=path.stem, rows=results.read(path))
+        for path in sorted(folder.glob("*.csv"))
+        if path.name != TABLE
+    ]
+    place = {model: number for number, model in enumerate(order)}
+    return sorted(found, key=lambda one: (place.get(one.model, len(place)), one.model))
+
+
+def table(found: Sequence[Comparison]) -> str:
+    """The content of support.csv."""
+    cells = [Cell(comparison=one, summary=mine) for one in found for mine in one.summaries]
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writeheader()
+    writer.writerows({key: text.one_line(value) for key, value in cell.row.items()} for cell in cells)
+    return lines.getvalue()
+
+
+def markdown(found: Sequence[Comparison]) -> str:
+    """The matrix at a glance, then every reason."""
+    backends = list(dict.fromkeys(mine.backend for one in found for mine in one.summaries))
+    reasons: dict[str, int] = {}
+    lines = [
+        "# What trains under which backend",
+        "",
+        *_at_a_glance(found),
+        "",
+        _line(["model", "task", *map(text.escaped, backends)]),
+        _line(["---"] * (2 + len(backends))),
+    ]
+    for one in found:
+        cells = [_cell(one.of(backend), reasons) for backend in backends]
+        task = text.distinct(one.rows, "task")
+        lines.append(_line([text.escaped(one.model), text.escaped(task), *cells]))
+    lines += [
+        "",
+        "A cell: speed-up over the reference (one short launch, so no more than a first look), and the "
+        "largest relative difference of a step's loss from the reference's, with dropout off.",
+        "",
+    ]
+    if reasons:
+        lines += ["## Why not", ""]
+        lines += [f"{number}. {text.escaped(reason)}" for reason, number in reasons.items()]
+        lines.append("")
+    lines += ["## How it was measured", ""]
+    sizes = sorted({text.distinct(one.rows, "size") for one in found})
+    lines += [
+        f"- models: {', '.join(sizes)} (bench/workload/mini.py shrinks layers, width and vocabulary by one "
+        "rule and keeps the architecture); nothing here says what the published size would gain",
+        *(f"- {text.escaped(words)}" for words in dict.fromkeys(one.hardware for one in found)),
+        *(f"- {text.escaped(words)}" for words in dict.fromkeys(text.versions(one.rows) for one in found)),
+        "- made by `make matrix`; a single cell again by "
+        f"`{text.distinct(found[0].rows, 'command')}` and so on; support.csv holds all of them",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _at_a_glance(found: Sequence[Comparison]) -> list[str]:
+    """For each engine how many models it trains, and which it does not."""
+    lines = []
+    engines = dict.fromkeys(mine.engine for one in found for mine in one.summaries)
+    for engine in engines:
+        tried = {
+            one.model: [mine.status == "ok" for mine in one.summaries if mine.engine == engine]
+            for one in found
+        }
+        trained = [model for model, passed in tried.items() if any(passed)]
+        others = [model for model, passed in tried.items() if passed and not any(passed)]
+        words = f"**{engine}** trains {len(trained)} of {len(trained) + len(others)} models"
+        lines.append(f"- {words}" + (f"; not: {', '.join(map(text.escaped, others))}" if others else ""))
+    return lines
+
+
+def _cell(one: BackendSummary | None, reasons: dict[str, int]) -> str:
+    if one is None:
+        return text.MISSING
+    if one.status != "ok":
+        number = reasons.setdefault(one.message, len(reasons) + 1)
+        return f"**{one.status}** ({number})"
+    if one.is_reference:
+        return "ok"
+    speedup = "ok" if one.speedup is None else f"ok {one.speedup.ratio:.2f}{text.TIMES}"
+    return f"{speedup}, {text.small(one.loss_difference)}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
