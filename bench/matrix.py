@@ -1,8 +1,9 @@
 """`make matrix`: which backend can train which model on this machine, how alike and how fast.
 
 `python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, one
-comparison each, and keeps `support.csv` and its table up to date after each. Exit status 0 if every comparison
-was made, whatever its cells say: not to be supported is a result. 2 if a command line is wrong, 130 after Ctrl-C.
+comparison each, and keeps `support.csv` and its table up to date after each. Exit status 0 if every
+comparison was made, whatever its cells say: not to be supported is a result. 2 if a command line is wrong,
+130 after Ctrl-C.
 """
 
 import sys
