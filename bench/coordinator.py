@@ -21,9 +21,9 @@ from rich.console import Console
 from bench import largest, plan, report, results, stats, validity
 from bench.config import Config
 from bench.errors import LaunchFailed, UserError
+from bench.largest import SEARCH
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
-from bench.largest import SEARCH
 from bench.launch.group import Group
 from bench.ledger import Ledger, keeping
 from bench.parity import Trajectory, check_parity

@@ -127,7 +127,10 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     place = names.index("speed-up [95 %]")
     button = browser.find_elements(By.CSS_SELECTOR, "table.results th button")[place]
     button.send_keys(Keys.ENTER)  # by keyboard
-    keys = "return [...document.querySelectorAll('table.results tbody tr')].map(row => row.cells[%d].dataset.key)"
+    keys = (
+        "return [...document.querySelectorAll('table.results tbody tr')]"
+        ".map(row => row.cells[%d].dataset.key)"
+    )
     up = [float(key) for key in browser.execute_script(keys % place) if key]
     assert up == sorted(up)
     assert len(up) == 5

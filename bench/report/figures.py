@@ -163,14 +163,11 @@ def speedup(page: Page) -> Figure:
     notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
     caption += " Points: single rounds." if with_points else ""
-    caption += (
-        ""
-        if at_largest
-        else (
-            " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
-            "130 % more."
+    if not at_largest:
+        caption += (
+            " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % "
+            "to 130 % more."
         )
-    )
     if published:
         where = "; ".join(dict.fromkeys(f"{mark.hardware}, {mark.precision}" for mark in published))
         caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
