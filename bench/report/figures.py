@@ -169,7 +169,11 @@ def speedup(page: Page) -> Figure:
             "to 130 % more."
         )
     if published:
-        where = "; ".join(dict.fromkeys(f"{mark.hardware}, {mark.precision}" for mark in published))
+        where = "; ".join(
+            dict.fromkeys(
+                f"{mark.hardware}, {mark.precision or 'precision not stated'}" for mark in published
+            )
+        )
         caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
     flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
     caption += "".join(f" Flagged: {reference.FLAGS[flag]}." for flag in flags)
