@@ -1,6 +1,5 @@
 """The search for the largest micro-batch: by itself, inside a comparison of fakes, and once for real."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -263,12 +262,12 @@ def test_limits_that_are_more_than_the_machine_are_refused(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own")
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:
     measure = {"launches": 1, "rounds": 2, "block_seconds": 0.1, "timeout_s": 200.0, "most_trials": 3}
-    made = limited(tmp_path, 3, **measure)
+    made = limited(tmp_path, 1.5, **measure)
+    made.device.world_size = 1  # half the processes to start; test_failures.py has an oom of two
     made.backends = {name: made.backends[name] for name in ("pytorch", "ortmodule")}
-    made.micro_batch, made.grad_accum = 4000, 1
+    made.micro_batch, made.grad_accum = 1500, 1
     outcome = Outcome(made)
     assert outcome.failed() == []
     for name in made.backends:
