@@ -44,6 +44,9 @@ HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
 NAMED = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
 
+OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
+"""Of `WORKLOAD` what is a result where each backend is measured at its largest batch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -74,7 +77,9 @@ def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, floa
     Raises:
         UserError: if they differ in workload or hardware, so that no ratio would mean anything.
     """
-    if obstacles := [*_unequal(base, new, WORKLOAD + HARDWARE), *_unequal_hardware(base, new)]:
+    both_largest = text.at_largest(base) and text.at_largest(new)
+    workload = [name for name in WORKLOAD if not (both_largest and name in OF_OWN_BATCH)]
+    if obstacles := [*_unequal(base, new, (*workload, *HARDWARE)), *_unequal_hardware(base, new)]:
         raise UserError(
             f"these files cannot be compared, since {'; '.join(obstacles)} differ between base and "
             "new; measure both with the same workload on the same hardware"
@@ -211,7 +216,22 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         if set(base[column]) != set(new[column])
     ]
     entries = environment.differences(results.environment(base), results.environment(new))
-    return [text.one_line(line) for line in columns + entries]
+    return [text.one_line(line) for line in _largest_batches(base, new) + columns + entries]
+
+
+def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """Whose largest micro-batch has changed; nothing if batches are equal by rule."""
+    if not (text.at_largest(base) and text.at_largest(new)):
+        return []
+    before, after = (
+        {one.backend: one.micro_batch for one in stats.summarise(rows) if one.micro_batch}
+        for rows in (base, new)
+    )
+    return [
+        f"largest micro-batch of {name}: {before[name]}, now {after[name]}"
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
 
 
 # What is printed

@@ -356,6 +356,11 @@ class Config:
                 "measure.resident=all works on a CPU only: groups that share a GPU disturb each other; "
                 "choose measure.resident=one."
             )
+        if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
+            raise UserError(
+                "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
+                "gets slow before its memory ends; set it."
+            )
         self._check_precision()
 
     def _check_length(self) -> None:

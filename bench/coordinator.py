@@ -1,5 +1,7 @@
 """One comparison from configuration to CSV, table and figure: parity first, then the launches.
 
+With measure.batch=max the largest micro-batch of each backend is searched for between the two.
+
 Imports no torch; the worker groups do the work, one block at a time.
 """
 
@@ -16,9 +18,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import plan, report, results, stats, validity
+from bench import largest, plan, report, results, stats, validity
 from bench.config import Config
 from bench.errors import LaunchFailed, UserError
+from bench.largest import SEARCH
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
@@ -26,7 +29,7 @@ from bench.ledger import Ledger, keeping
 from bench.parity import Trajectory, check_parity
 from bench.prediction import predict
 from bench.progress import Bar
-from bench.records import PARITY_LAUNCH, Block, Phase, WarmUp
+from bench.records import PARITY_LAUNCH, Block, Phase, Trial, WarmUp
 from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
@@ -143,6 +146,7 @@ class Comparison:
         self.started = clock()
         self.initial_state = self.ledger.folder / "initial.safetensors"
         self.steps = self.ledger.kept.steps  # of a timed block, once found
+        self.steps_down: dict[str, int] = {}  # of each backend whose micro-batch did not last a launch
 
     # --- the whole of it ------------------------------------------------------------------------------
 
@@ -150,7 +154,9 @@ class Comparison:
         """How many things of each kind will be done at least, for the progress bar."""
         launches = self._missing(self.names)
         parity = {"parity": (1 if self._together else len(self.names)) if launches else 0}
-        return parity | {kind: count * launches for kind, count in self._in_a_launch().items()}
+        trials = USUAL_TRIALS * len(self._searched(self.names)) if launches else 0
+        launched = {kind: count * launches for kind, count in self._in_a_launch().items()}
+        return parity | {"trial": trials} | launched
 
     def measure(self, bar: Bar) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
@@ -164,7 +170,7 @@ class Comparison:
         for left in self.ledger.folder.parent.glob(f"*/{self.initial_state.name}"):
             left.unlink(missing_ok=True)  # by a run that was killed
         try:
-            if names := self.check_parity(bar):
+            if names := self.find_largest(bar, self.check_parity(bar)):
                 self._run_launches(bar, names)
         finally:
             self.initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
@@ -205,6 +211,7 @@ class Comparison:
                     return
                 bar.expect(self._in_a_launch())
             number, rounds = before + made + 1, self.config.measure.rounds
+            stepped_down = sum(self.steps_down.values())
             if self._together:
                 orders = plan.round_orders(names, launch=number, rounds=rounds)
                 self.run_launch(bar, number, names, orders)
@@ -212,6 +219,10 @@ class Comparison:
                 order = plan.group_order(names, launch=number)
                 for name in order:
                     self.run_launch(bar, number, [name], [order] * rounds)
+            if sum(self.steps_down.values()) > stepped_down:  # that backend starts over with the next launch
+                needed = made + 1 + self.config.measure.launches
+                bar.expect({k: n * max(0, needed - missing) for k, n in self._in_a_launch().items()})
+                missing = max(missing, needed)
 
     def _wants_another(self, bar: Bar, made: int) -> bool:
         """Whether, after `made` launches, an interval is still too wide and the caps allow one more."""
@@ -260,7 +271,7 @@ class Comparison:
         rows = self.ledger.rows()
         failed = rows[rows["round"].isna()]
         lines = [
-            f"{self.ledger.stem}: {row.backend}, {self._launch_name(int(row.launch))}: "
+            f"{self.ledger.stem}: {row.backend}, {self._launch_name(int(row.launch), row.message)}: "
             f"{row.status}: {row.message}{self._where_to_look(row.backend, int(row.launch))}"
             for row in failed.itertuples()
         ]
@@ -340,6 +351,89 @@ class Comparison:
             "skipped", f"the reference backend {self.config.reference} failed the parity launch"
         )
 
+    # --- the largest micro-batch ----------------------------------------------------------------------
+
+    def _searched(self, names: Sequence[str]) -> list[str]:
+        """Those of these backends whose largest micro-batch is wanted and not known from an earlier run."""
+        if self.config.measure.batch != "max":
+            return []
+        return [name for name in names if name not in self.ledger.micro_batches]
+
+    def find_largest(self, bar: Bar, names: Sequence[str]) -> list[str]:
+        """Search for each backend's own micro-batch, if that is wanted; the names that may be timed."""
+        searched = self._searched(names)
+        bar.expect({"trial": USUAL_TRIALS * (len(searched) - len(self._searched(self.names)))})
+        for name in searched:  # the reference first
+            groups: dict[str, Group] = {}
+            with self._failing_into_row(name, PARITY_LAUNCH, groups):
+                if name != self.config.reference and self.config.reference not in self.ledger.micro_batches:
+                    raise LaunchFailed(
+                        "skipped", f"{SEARCH}the reference backend {self.config.reference} failed"
+                    )
+                self._search(bar, name, groups)
+        self.ledger.write()
+        return [name for name in names if name not in searched or name in self.ledger.micro_batches]
+
+    def _search(self, bar: Bar, name: str, groups: dict[str, Group]) -> None:
+        """Find one backend's micro-batch: it goes on record with all trials."""
+        found = largest.search(
+            lambda micro_batch: self._try(bar, name, micro_batch, groups),
+            start=self.config.micro_batch,
+            most_trials=self.config.measure.most_trials,
+        )
+        bar.expect({"trial": min(0, len(found.trials) - USUAL_TRIALS)})
+        self.ledger.micro_batches[name] = found.micro_batch
+        self.ledger.trials[name] = tuple(found.trials)
+        bar.say(f"{name}: {found}")
+
+    def _try(self, bar: Bar, name: str, micro_batch: int, groups: dict[str, Group]) -> Trial:
+        """Does this micro-batch fit? A fresh group of this backend alone does all that comes before blocks.
+
+        Raises:
+            LaunchFailed: for any other reason than memory, which is no answer.
+        """
+        message = ""
+        with bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"), ExitStack() as stack:
+            folder = self.ledger.folder_of_trial(name, micro_batch)
+            try:
+                spec = dataclasses.replace(self._spec(name, TRIAL), micro_batch=micro_batch)
+                groups[name] = stack.enter_context(self._group(spec, folder))
+                groups[name].connect()
+                self._watched(groups[name], "build")
+                self._watched(groups[name], "first_step")
+                self._warm_up_blocks(groups[name])
+                groups[name].end()
+            except OSError as error:
+                raise LaunchFailed("crashed", f"{SEARCH}{type(error).__name__}: {error}") from error
+            except LaunchFailed as failure:
+                if failure.status != "oom":
+                    where = f"{SEARCH}micro-batch {micro_batch}: {failure.message}"
+                    raise LaunchFailed(failure.status, where, failure.details) from failure
+                message = failure.message
+        return Trial(micro_batch=micro_batch, fits=not message, message=message)
+
+    def _step_down(self, name: str, number: int, failure: LaunchFailed) -> bool:
+        """Whether a backend whose launch ran out of memory goes on with a smaller micro-batch.
+
+        All that was measured of it goes, since a number counts only for a size at which whole launches ran.
+        """
+        found = self.ledger.micro_batches.get(name)
+        if failure.status != "oom" or number == PARITY_LAUNCH or found is None:
+            return False
+        smaller = largest.step_down(found)
+        if not smaller or self.steps_down.get(name, 0) >= largest.MOST_STEPS_DOWN:
+            return False
+        self.steps_down[name] = self.steps_down.get(name, 0) + 1
+        self.ledger.forget(name)
+        self.ledger.micro_batches[name] = smaller
+        gone = Trial(micro_batch=found, fits=False, message=f"launch {number}: {failure.message}")
+        self.ledger.trials[name] = (*self.ledger.trials.get(name, ()), gone)
+        self.say(
+            f"{name}, {self._launch_name(number)}: micro-batch {found} did not last a whole launch "
+            f"({failure.message}); measured anew with {smaller}"
+        )
+        return True
+
     # --- timed launches -------------------------------------------------------------------------------
 
     def run_launch(self, bar: Bar, number: int, names: Sequence[str], rounds: Sequence[plan.Order]) -> None:
@@ -382,7 +476,7 @@ class Comparison:
             number,
             setup=Phase(**self._figures(built)),
             workload=dataclasses.replace(
-                self.ledger.workload(),
+                self.ledger.workload(name, number),
                 parameters=built[0]["parameters"],
                 trainable_parameters=built[0]["trainable_parameters"],
                 padding_share=stats.mean(per_rank(built, "padding_share")),
@@ -407,13 +501,18 @@ class Comparison:
         self._warm_up(group, name, number)
 
     def _warm_up(self, group: Group, name: str, number: int) -> None:
+        """Warm up, on record."""
+        blocks = self._warm_up_blocks(group)
+        self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.settled(blocks))
+
+    def _warm_up_blocks(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever."""
         steps = self.config.measure.warmup_steps
         blocks: list[WarmUp] = []
         while not validity.settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
             answers = self._watched(group, "block", steps=steps)
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
-        self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.settled(blocks))
+        return blocks
 
     def _wake(self, bar: Bar, number: int, order: plan.Order, groups: dict[str, Group]) -> None:
         """One more untimed block of every group that has waited for the others' set-up.
@@ -511,9 +610,13 @@ class Comparison:
             group = groups.pop(name, None) if groups is not None else None
             if group is not None:
                 group.close()
+            if self._step_down(name, number, failure):
+                self.ledger.write()
+                return
             tail = group.log_tail() if group is not None else ""
             self.ledger.fail(name, number, failure, log_tail=tail)
-            self.say(f"{name}, {self._launch_name(number)}: {failure.status}: {failure.message}")
+            where = self._launch_name(number, failure.message)
+            self.say(f"{name}, {where}: {failure.status}: {failure.message}")
             for line in last_lines(failure.details or tail):
                 self.say(f"    | {line}")
             self.ledger.write()
@@ -534,11 +637,14 @@ class Comparison:
 
     def start(self, name: str, number: int) -> Group:
         """Start one backend's group; its ranks may not have connected yet."""
+        return self._group(self._spec(name, number), self.ledger.folder_of(name, number))
+
+    def _group(self, spec: WorkerSpec, folder: Path) -> Group:
         device = self.config.device
         return self.start_group(
-            self._spec(name, number),
+            spec,
             world_size=device.world_size,
-            folder=self.ledger.folder_of(name, number),
+            folder=folder,
             variables=worker_environment(
                 os.environ,
                 device=device.type,
@@ -564,7 +670,7 @@ class Comparison:
             precision=config.precision,
             attention=config.attention,
             checkpointing=config.checkpointing,
-            micro_batch=config.micro_batch,
+            micro_batch=self.ledger.micro_batch(name, number),
             grad_accum=config.grad_accum,
             seq_len=config.seq_len,
             seed=config.seed,
@@ -579,11 +685,17 @@ class Comparison:
             saves_initial_state=parity and name == config.reference,
         )
 
-    def _launch_name(self, number: int) -> str:
+    def _launch_name(self, number: int, message: str = "") -> str:
         if number == PARITY_LAUNCH:
-            return "parity launch"
+            return "before the launches" if message.startswith(SEARCH) else "parity launch"
         return f"launch {number}/{max(number, self.config.measure.launches)}"
 
+
+USUAL_TRIALS = 8
+"""Of a search, for the estimate of the time that is left."""
+
+TRIAL = 1
+"""A trial is set up like the first timed launch, with dropout as published."""
 
 MOST_WARMUP_BLOCKS = 6
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""

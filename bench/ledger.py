@@ -13,7 +13,7 @@ from bench import environment, results
 from bench.config import Config, measured
 from bench.errors import CannotKeep, LaunchFailed
 from bench.parity import Trajectory
-from bench.records import PARITY_LAUNCH, Record, Workload
+from bench.records import PARITY_LAUNCH, Record, Trial, Workload
 from bench.resume import Kept, kept
 from bench.telemetry.gpus import Gpu, short_name
 
@@ -48,6 +48,8 @@ class Ledger:
         csv: the results file.
         kept: what an earlier run has left there and this one goes on from.
         records: of this run, by launch and backend.
+        micro_batches: of the timed launches, by backend; where it is missing, the configured one.
+        trials: of the search for it, by backend.
 
     Raises:
         UserError: the comparison is to be resumed and its results file does not fit, or is damaged.
@@ -79,6 +81,10 @@ class Ledger:
                 self._unwritten.parent.mkdir(parents=True, exist_ok=True)
                 self._unwritten.touch()
         self.kept = Kept() if self._unwritten.exists() or not self.csv.exists() else self._kept()
+        self.micro_batches: dict[str, int] = {}
+        if config.measure.batch == "max":
+            self.micro_batches |= self.kept.micro_batches
+        self.trials: dict[str, tuple[Trial, ...]] = {}
 
     def update(self, name: str, number: int, **changes: Any) -> None:
         """Replace this backend's record of this launch, and keep it on disk."""
@@ -94,6 +100,11 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
         self.update(name, number, status=failure.status, message=failure.message, log_tail=log_tail)
+
+    def forget(self, name: str) -> None:
+        """Leave out all that was measured of this backend; its raw records stay on disk."""
+        self.records = {key: record for key, record in self.records.items() if key[1] != name}
+        self.kept = self.kept.without(name)
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
@@ -125,8 +136,17 @@ class Ledger:
         """Where one group's spec, log and record lie."""
         return self.folder / ("parity" if number == PARITY_LAUNCH else f"launch-{number}") / name
 
-    def workload(self) -> Workload:
-        """What is trained, as far as the configuration tells."""
+    def folder_of_trial(self, name: str, micro_batch: int) -> Path:
+        """The same of one trial in the search for the largest micro-batch."""
+        return self.folder / "trials" / str(micro_batch) / name
+
+    def micro_batch(self, name: str, number: int) -> int:
+        """Samples per rank of a backend in a launch; parity is checked at the configured one."""
+        configured = self.config.micro_batch
+        return configured if number == PARITY_LAUNCH else self.micro_batches.get(name, configured)
+
+    def workload(self, name: str, number: int) -> Workload:
+        """What this backend trains in this launch, as far as is known without a worker."""
         config = self.config
         return Workload(
             model=config.model.name,
@@ -134,7 +154,7 @@ class Ledger:
             precision=config.precision.name,
             attention=config.attention,
             world_size=config.device.world_size,
-            micro_batch=config.micro_batch,
+            micro_batch=self.micro_batch(name, number),
             grad_accum=config.grad_accum,
             seq_len=config.seq_len,
             size=config.model.size,
@@ -169,7 +189,8 @@ class Ledger:
             seed=config.seed,
             margin=config.measure.margin,
             until=config.measure.until,
-            workload=self.workload(),
+            workload=self.workload(name, number),
+            trials=self.trials.get(name, ()),
             parity_losses=trajectory.losses if trajectory else (),
             parity_gradient_norms=trajectory.gradient_norms if trajectory else (),
             loss_difference=self.loss_differences.get(name),

@@ -69,6 +69,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     Raises:
         UserError: with the keys to lower.
     """
+    _check_limits(config, host_bytes)
     tokens = config.micro_batch * (config.seq_len or 1)
     batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
     needed = batches * tokens * TOKEN_BYTES
@@ -88,6 +89,19 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
             f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
             f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
             f"{host_bytes / 2**30:,.0f}; choose a smaller {largest} than {keys[largest]}."
+        )
+
+
+def _check_limits(config: Config, host_bytes: int) -> None:
+    """Backends at their largest batches use all that each of them may, side by side."""
+    limit, backends = config.device.memory_limit_gib, len(config.backends)
+    together = backends if config.measure.resident == "all" else 1
+    if config.measure.batch == "max" and limit is not None and limit * together * 2**30 > host_bytes:
+        alone = "" if together == 1 else ", or measure.resident=one"
+        raise UserError(
+            f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
+            f"than the {host_bytes / 2**30:.0f} GiB of this machine; "
+            f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}."
         )
 
 

@@ -20,7 +20,8 @@ LONGEST = 100
 """Characters; a longer name is cut, and a hash of the whole takes the place of the rest."""
 
 UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir", "resume")
-"""Overrides of what is not measured or stands in the name already; all of `measure` is so, too."""
+"""Overrides of what is not measured or stands in the name already; all of `measure` is so, too, but for
+measure.batch=max, which the configuration knows."""
 
 _DELETED = object()
 
@@ -65,13 +66,12 @@ def _suffix(config: Config, overrides: list[str]) -> str:
             settings[key] = None  # the configuration knows which, in which order
         else:
             _set(settings, key, override.value())
-    return ",".join(
-        sorted(
-            _setting(key, value, config)
-            for key, value in settings.items()
-            if _is_measured(key, value, config)
-        )
-    )
+    named = [
+        _setting(key, value, config) for key, value in settings.items() if _is_measured(key, value, config)
+    ]
+    if config.measure.batch == "max":
+        named.append(_setting("measure.batch", "max", config))
+    return ",".join(sorted(named))
 
 
 def _set(settings: dict[str, Any], key: str, value: Any) -> None:

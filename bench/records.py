@@ -20,7 +20,8 @@ SCHEMA_VERSION = 4
 memory."""
 
 PARITY_LAUNCH = 0
-"""The launch number of the parity check; timed launches count from 1."""
+"""The launch number of what comes before: the parity check, and a search that fails; timed launches count
+from 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ class Block(Phase):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is trained; equal for all backends of a comparison."""
+    """What is trained; equal for all backends of a comparison, but for the batch if `batch_rule` is max."""
 
     model: str
     task: str

@@ -62,7 +62,7 @@ DTYPES = {
     "seed": WHOLE,
     "margin": REAL,  # a ratio within 1 ± margin is `same`
     "until": REAL,  # half-width at which launches ended; blank: their number was fixed
-    "launch": WHOLE,  # from 1; 0 is the parity check
+    "launch": WHOLE,  # from 1; 0 is what comes before: parity, and the search for the largest batch
     "round": WHOLE,  # from 1; blank: the launch failed
     "position": WHOLE,  # the backend's place in the round, from 1
     "attempt": WHOLE,  # from 1; above it, the one before was contaminated

@@ -6,7 +6,7 @@ A block counts if the reference was measured in the same round; what is missing 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -29,6 +29,7 @@ class Kept:
         launches: the launches they belong to.
         last_launch: the highest launch number so far; new ones count on from it.
         steps: of a timed block; 0 if there is none yet.
+        micro_batches: of each backend that has rounds, as they were measured.
         failed: the backends whose failure is final.
         dropped: how many blocks are left out, since the reference has none in their round.
     """
@@ -39,12 +40,23 @@ class Kept:
     launches: int = 0
     last_launch: int = 0
     steps: int = 0
+    micro_batches: Mapping[str, int] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
     dropped: int = 0
 
     def fewest(self, backends: Iterable[str]) -> int:
         """The rounds of the one of `backends` that has fewest."""
         return min((self.rounds.get(name, 0) for name in backends), default=0)
+
+    def without(self, backend: str) -> "Kept":
+        """The same without what was measured of a backend."""
+        return replace(
+            self,
+            rows=[row for row in self.rows if row["backend"] != backend],
+            retried=[row for row in self.retried if row["backend"] != backend],
+            rounds={name: count for name, count in self.rounds.items() if name != backend},
+            micro_batches={name: size for name, size in self.micro_batches.items() if name != backend},
+        )
 
 
 def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, fingerprint: str) -> Kept:
@@ -86,6 +98,9 @@ def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, 
         launches=blocks["launch"].nunique(),
         last_launch=int(table["launch"].max()),
         steps=0 if blocks.empty else int(blocks["steps"].iloc[0]),
+        micro_batches={
+            str(name): int(size) for name, size in blocks.groupby("backend")["micro_batch"].first().items()
+        },
         failed=failed,
         dropped=int((measured & ~paired).sum()),
     )

@@ -314,6 +314,7 @@ class BackendSummary:
     sharding: str
     status: str
     message: str = ""
+    micro_batch: int | None = None  # of the valid blocks
     samples_per_s: float | None = None
     speedup: Speedup | None = None  # None for the reference itself
     verdict: str | None = None
@@ -393,6 +394,7 @@ def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSumma
     state = _highest(valid["optimizer_state_bytes"])
     return BackendSummary(
         **names,
+        micro_batch=int(valid["micro_batch"][0]),
         samples_per_s=math.exp(np.mean([midmean(launch) for launch in logs])),
         host_peak_mib=_highest(valid["host_peak_mib"]),
         device_peak_mib=_highest(valid["device_peak_mib"]),

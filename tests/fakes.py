@@ -83,7 +83,8 @@ class FakeTraining:
 Script = dict[str, Any]
 """How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
 slower}, `disturbed`: {(launch, nth block): share that others take}, and `fails`:
-{(action, launch, nth such request): LaunchFailed}."""
+{(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
+not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks."""
 
 
 class FakeGroup:
@@ -102,7 +103,9 @@ class FakeGroup:
         self.awake = False
         self.spec = spec
         self.world_size = world_size
-        self.launch = 0 if folder.parent.name == "parity" else int(folder.parent.name.split("-")[1])
+        self.trial = folder.parent.parent.name == "trials"
+        timed = not self.trial and folder.parent.name != "parity"
+        self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.closed = False
         if spec.saves_initial_state:
@@ -129,6 +132,11 @@ class FakeGroup:
         failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
         if failure is not None:
             raise LaunchFailed(*failure)
+        if action == "block" and self.spec.micro_batch > self.script.get("fits", self.spec.micro_batch):
+            raise LaunchFailed("oom", "can't allocate memory")
+        broken = self.script.get("breaks", {}).get((self.launch, self.spec.micro_batch))
+        if action == "block" and broken is not None and self.counts["block"] > 4:
+            raise LaunchFailed(*broken)
         return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
 
     def request(self, action: str, watch: object = None, **arguments: Any) -> list[dict[str, Any]]:

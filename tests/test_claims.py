@@ -96,6 +96,46 @@ def test_two_files_that_differ_in_one_thing_are_set_against_each_other() -> None
     assert verdicts(eager, sdpa)["sdpa"] == "contradicted"
 
 
+def at_largest(torchs: int, orts: int) -> list[Record]:
+    """Each at its own micro-batch, equally fast per sample."""
+    sizes = {"pytorch": torchs, "ortmodule": orts}
+    return [
+        one
+        for name, size in sizes.items()
+        for one in comparison(
+            {name: [[2.0], [2.01]]},
+            workload=workload(micro_batch=size, batch_rule="max", memory_limit_gib=4.0),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("torchs", "orts", "verdict"),
+    [
+        (18, 34, "reproduced"),
+        (34, 18, "contradicted"),
+        (18, 18, "contradicted"),
+        (18, 19, "not testable"),  # no further apart than the search tells
+        (640, 660, "not testable"),
+        (640, 661, "reproduced"),
+    ],
+)
+def test_a_larger_batch_is_one_beyond_the_search_s_resolution(torchs: int, orts: int, verdict: str) -> None:
+    assert verdicts(at_largest(torchs, orts))["ort-max-batch"] == verdict
+
+
+def test_at_their_largest_batches_backends_test_no_claim_about_equal_ones() -> None:
+    found = verdicts(at_largest(18, 34))
+    assert found["ort-standalone"] == found["ort-1.5x"] == "not testable"
+    assert verdicts(ort(1.6))["ort-max-batch"] == "not testable"
+    (claim,) = [one for one in claims.check(of(at_largest(18, 34))) if one.claim.id == "ort-max-batch"]
+    assert claim.where == "on a CPU"
+    assert claim.evidence[0].startswith(
+        "c0: the largest micro-batch is 34 with ortmodule and 18 with pytorch"
+    )
+    assert "memory limit 4 GiB per backend" in claim.evidence[0]
+
+
 def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
     (found,) = [one for one in claims.check(of(ort(1.3))) if one.claim.id == "ort-standalone"]
     assert found.evidence[0].startswith("c0: ortmodule (ortmodule + adamw_fused + ddp) 1.300× [1.29")

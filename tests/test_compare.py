@@ -411,3 +411,38 @@ def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "Traceback" not in done.stderr
+
+
+def at_largest(torchs: int = 18, orts: int = 34, **changes: Any) -> list[Record]:
+    """Three launches of two backends, each at its own micro-batch."""
+    return [
+        dataclasses.replace(
+            one,
+            workload=workload(
+                micro_batch=torchs if one.backend == "pytorch" else orts,
+                padding_share=0.25 + orts / 1000,  # of other batches
+                **{"batch_rule": "max", "memory_limit_gib": 4.0} | changes,
+            ),
+        )
+        for one in measured()
+    ]
+
+
+def test_another_largest_batch_is_a_result_and_is_shown(pair: Compare) -> None:
+    status, output, errors = pair(at_largest(), at_largest(orts=40))
+    assert (status, errors) == (0, "")
+    assert "largest micro-batch of ortmodule: 34, now 40" in output
+    assert "largest micro-batch of pytorch" not in output
+    assert "largest micro-batch" not in pair(at_largest(), at_largest())[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"batch_rule": "equal"}, "batch_rule (max, equal)"), ({"memory_limit_gib": 8.0}, "memory_limit_gib")],
+)
+def test_another_rule_or_limit_is_another_workload(
+    pair: Compare, changes: dict[str, Any], named: str
+) -> None:
+    status, _, errors = pair(at_largest(), at_largest(**changes))
+    assert status == 2
+    assert named in errors

@@ -35,6 +35,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
         "device.world_size=2",
         "measure=quick",
         "measure.rounds=20",
+        "measure.batch=equal",
         "measure={rounds: 20, launches: 1}",
         "++measure.margin=0.1",
         "results_dir=elsewhere",
@@ -73,6 +74,12 @@ def test_what_changes_the_measurement_is_in_the_suffix(
     overrides: list[str], suffix: str, config: Config
 ) -> None:
     assert stem(config, "cpu", overrides) == f"bert-tiny-cpux2-{suffix}"
+
+
+@pytest.mark.parametrize("override", ["measure.batch=max", "++measure.batch=max", "measure={batch: max}"])
+def test_the_rule_of_batches_is_measured_where_it_is_not_the_default(override: str) -> None:
+    made = named(override, "device.memory_limit_gib=4")
+    assert made == "bert-tiny-cpux2-device.memory_limit_gib=4,measure.batch=max"
 
 
 def test_the_backends_keep_the_users_order() -> None:

@@ -105,7 +105,7 @@ def browser() -> Iterator[Any]:
 def column(browser: Any, number: int) -> list[str]:
     """The cells of the rows that are shown."""
     script = (
-        "return [...document.querySelectorAll('#table tbody tr')].filter(row => !row.hidden)"
+        "return [...document.querySelectorAll('table.results tbody tr')].filter(row => !row.hidden)"
         f".map(row => row.cells[{number}].textContent)"
     )
     found: list[str] = browser.execute_script(script)
@@ -113,7 +113,7 @@ def column(browser: Any, number: int) -> list[str]:
 
 
 def headers(browser: Any) -> list[str]:
-    script = "return [...document.querySelectorAll('#table th')].map(cell => cell.textContent.trim())"
+    script = "return [...document.querySelectorAll('table.results th')].map(cell => cell.textContent.trim())"
     found: list[str] = browser.execute_script(script)
     return found
 
@@ -125,9 +125,12 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     browser.get((reports / "index.html").as_uri())
     names = headers(browser)
     place = names.index("speed-up [95 %]")
-    button = browser.find_elements(By.CSS_SELECTOR, "#table th button")[place]
+    button = browser.find_elements(By.CSS_SELECTOR, "table.results th button")[place]
     button.send_keys(Keys.ENTER)  # by keyboard
-    keys = "return [...document.querySelectorAll('#table tbody tr')].map(row => row.cells[%d].dataset.key)"
+    keys = (
+        "return [...document.querySelectorAll('table.results tbody tr')]"
+        ".map(row => row.cells[%d].dataset.key)"
+    )
     up = [float(key) for key in browser.execute_script(keys % place) if key]
     assert up == sorted(up)
     assert len(up) == 5

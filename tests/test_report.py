@@ -215,7 +215,7 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
     svg = rendered(tmp_path, golden_records())
     texts = svg_texts(svg)
     for words in (
-        "Throughput relative to pytorch",
+        "Throughput relative to pytorch, all backends at the same batch",
         "bert-tiny: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32",
         "ortmodule",
         "1.250×",
@@ -337,3 +337,87 @@ def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:
     blocks = tuple(block(n, cpu_seconds=(9.0 if n == 1 else 2.0, 2.0)) for n in range(1, 5))
     page = page_of([record(blocks=blocks)])
     assert "- pytorch: 1 of 4 blocks invalid and left out" in page
+
+
+def at_largest(**sizes: int) -> list[Record]:
+    """Each backend at its own micro-batch, with one speed-up that no other comparison has."""
+    return [
+        one
+        for (name, size), seconds in zip(sizes.items(), (2.0, 1.0), strict=True)
+        for one in comparison(
+            {name: [[seconds], [seconds]]},
+            workload=workload(model="vit-base", micro_batch=size, batch_rule="max", memory_limit_gib=4.0),
+        )
+    ]
+
+
+@pytest.fixture
+def both_rules(tmp_path: Path) -> Path:
+    """The reports on a comparison at equal batch and one at the largest."""
+    equal = comparison(
+        {"pytorch": [[2.0], [2.0]], "ortmodule_zero1": [[1.6], [1.6]]}, workload=workload(model="vit-base")
+    )
+    save(tmp_path, equal, "equal")
+    save(tmp_path, at_largest(pytorch=18, ortmodule_zero1=34), "largest")
+    report.render(tmp_path / "results", tmp_path / "reports")
+    return tmp_path / "reports"
+
+
+HEADING = "; each backend at its largest batch, memory limit 4 GiB per backend"
+
+
+def test_results_at_equal_and_at_the_largest_batch_never_share_a_table_or_a_mean(both_rules: Path) -> None:
+    index = (both_rules / "index.md").read_text(encoding="utf-8")
+    equal, largest = (part.split("\n## ")[0] for part in index.split("\n## cpu: ")[1:])
+    assert HEADING not in equal
+    assert HEADING in largest.splitlines()[0]
+    assert "micro-batch" not in equal
+    assert "| model | workload | backend | micro-batch |" in largest
+    assert "| pytorch | 18 |" in largest
+    assert "| ortmodule_zero1 | 34 |" in largest
+    assert "1.250×" in equal
+    assert "1.250×" not in largest
+    # 34 x 4 samples in half the time of 18 x 4
+    assert f"{2 * 34 / 18:.3f}×" in largest
+    assert f"{2 * 34 / 18:.3f}×" not in equal
+    assert index.count("| 1 of 1 |") == 2
+    assert "batch 18/34" not in index
+    page = (both_rules / "index.html").read_text(encoding="utf-8")
+    assert page.count('<table class="results">') == 2
+    assert page.index("All at the same batch") < page.index("Each backend at its largest batch</h3>")
+
+
+def test_nor_do_they_share_a_figure_and_published_marks_stand_with_their_own(both_rules: Path) -> None:
+    equal, largest = (svg_texts(both_rules / name) for name in ("speedup.svg", "speedup-2.svg"))
+    assert "Throughput relative to pytorch, all backends at the same batch" in equal
+    assert "Throughput relative to pytorch, each backend at its largest batch" in largest
+    assert "vit-base: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32" in equal
+    sizes = "fp32 (pytorch 18, ortmodule_zero1 34)"
+    assert sizes in " ".join(largest)
+    # vit-base was published with each side at its own largest batch.
+    assert "Diamonds" in " ".join(largest)
+    assert "Diamonds" not in " ".join(equal)
+    assert "Grey band" in " ".join(equal)
+    assert "Grey band" not in " ".join(largest)
+
+
+def test_the_page_of_a_comparison_at_the_largest_batch_shows_each_and_the_limit(both_rules: Path) -> None:
+    page = (both_rules / "largest.md").read_text(encoding="utf-8")
+    assert "| backend | what runs | micro-batch | samples/s |" in page
+    assert "| eager + adamw + ddp | 18 |" in page
+    assert (
+        "each backend at its largest micro-batch (pytorch 18, ortmodule_zero1 34) × accumulation 2 × 2 "
+        "ranks, memory limit 4 GiB per backend, length 128" in page
+    )
+    shown = printed(at_largest(pytorch=18, ortmodule=34))
+    assert all(len(line) <= 100 for line in shown.splitlines())
+    assert re.search(r"ortmodule +34 ", shown)
+
+
+def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
+    limited, free = (
+        results.frame(comparison(SECONDS, workload=workload(memory_limit_gib=limit))) for limit in (4.5, None)
+    )
+    assert text.short_workload(limited) == f"{text.short_workload(free)}, memory limit 4.5 GiB per backend"
+    assert "memory limit 4.5 GiB per backend" in text.workload(limited)
+    assert "memory" not in text.workload(free)

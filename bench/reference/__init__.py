@@ -11,10 +11,13 @@ from bench import stats
 
 FOLDER = Path(__file__).parent
 
+AT_LARGEST = "max-batch"
+"""The flag of what was published with each side at its own largest batch."""
+
 FLAGS = {
     "typo-suspected": "its page contradicts itself",
     "zero2-both-sides": "ZeRO-2 on both sides",
-    "max-batch": "each side at its own largest batch",
+    AT_LARGEST: "each side at its own largest batch",
     "percent-only": "only a percentage was published",
     "range": "a range over several models",
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from bench import reference, stats
+from bench import largest, reference, stats
 from bench.reference import BLOG_BAND, Claim
 from bench.report import text
 from bench.report.collection import Collection, Comparison
@@ -97,7 +97,7 @@ def _verdict(points: Sequence[Point]) -> str:
 def _speedups(collection: Collection, backend: str, against: str, wanted: float) -> list[Point]:
     """Is `backend` at least `wanted` times as fast as `against`, where that is the reference?"""
     points = []
-    for one in collection.controlled:
+    for one in collection.at_equal:
         summary = one.of(backend)
         if one.reference == against and summary and summary.speedup:
             holds = _at_least(summary.speedup, wanted)
@@ -134,7 +134,7 @@ def _beyond(backend: str, wanted: float) -> Test:
 def _not_for_small(collection: Collection) -> list[Point]:
     """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
     points = []
-    for one in collection.controlled:
+    for one in collection.at_equal:
         summary = one.of("pytorch_zero1")
         alone = set(one.rows["world_size"].dropna()) == {1}
         if alone and one.reference == "pytorch" and summary and summary.speedup:
@@ -146,7 +146,10 @@ def _not_for_small(collection: Collection) -> list[Point]:
 # Across files
 
 
-SAME = ("model", "task", "global_batch", "seq_len", "precision", "attention", "grad_accum", "device")
+SAME = (
+    *("model", "task", "global_batch", "seq_len", "precision", "attention", "grad_accum", "device"),
+    "memory_limit_gib",
+)
 """What two comparisons must have in common, but for the one thing that a claim is about."""
 
 
@@ -159,7 +162,7 @@ def _across_files(collection: Collection, column: str, slower: Callable[[str, st
         slower: whether the claim is that the first value is the slower of two.
     """
     groups: dict[tuple[str, ...], list[tuple[str, Comparison]]] = {}
-    for one in collection.controlled:
+    for one in collection.at_equal:
         values = {same: text.distinct(one.rows, same) for same in SAME}
         mine = values.pop(column)
         groups.setdefault((*values.values(), one.hardware, one.reference), []).append((mine, one))
@@ -193,6 +196,26 @@ def _accumulation(collection: Collection) -> list[Point]:
 def _attention(collection: Collection) -> list[Point]:
     """Eager attention is slower than torch's own."""
     return _across_files(collection, "attention", lambda one, other: (one, other) == ("eager", "sdpa"))
+
+
+# The largest batch
+
+
+def _larger_batch(collection: Collection) -> list[Point]:
+    """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
+    points = []
+    for one in collection.at_largest:
+        sizes = [side and side.micro_batch for side in (one.of("pytorch"), one.of("ortmodule"))]
+        torchs, orts = sizes
+        if not torchs or not orts:
+            continue
+        close = 0 < orts - torchs <= largest.resolution(torchs)
+        words = (
+            f"{one.stem}: the largest micro-batch is {orts} with ortmodule and {torchs} with pytorch"
+            f"{', no further apart than the search tells' if close else ''}, on {one.panel}"
+        )
+        points.append(Point(holds=None if close else orts > torchs, words=words, comparison=one))
+    return points
 
 
 # Optimizer state
@@ -234,7 +257,7 @@ def _state_is_shared(collection: Collection) -> list[Point]:
             )
             points.append(Point(holds=close, words=words, comparison=one))
             before, after = (one.peak_mib(side) for side in (whole, shared))
-            if before is not None and after is not None:
+            if before is not None and after is not None and not one.at_largest:  # each fills what it may
                 words = (
                     f"{one.stem}: its peak memory goes from {text.number(before)} to {text.number(after)} MiB"
                 )
@@ -262,7 +285,7 @@ TESTS: dict[str, Test] = {
     "ort-standalone": _faster("ortmodule"),
     "ort-zero1": _beyond("ortmodule_zero1", BLOG_BAND[0]),
     "ort-1.5x": _beyond("ortmodule", 1.5),
-    "ort-max-batch": _never("the largest batch that fits is not searched for yet"),
+    "ort-max-batch": _larger_batch,
     "fused-adam": _faster("pytorch_fused"),
     "zero1-memory": _state_is_shared,
     "zero1-not-for-small": _not_for_small,

@@ -46,8 +46,19 @@ class Comparison:
 
     @cached_property
     def hardware(self) -> str:
-        """Device, ranks and threads in words; comparisons with the same share a panel."""
+        """Device, ranks and threads in words."""
         return text.hardware(self.rows)
+
+    @cached_property
+    def at_largest(self) -> bool:
+        """Whether each backend was measured at its own largest batch: a result of another kind."""
+        return text.at_largest(self.rows)
+
+    @cached_property
+    def panel(self) -> str:
+        """The heading of those that this one may be shown with: hardware, and the rule of batches."""
+        rule = f"; {text.largest_batch(self.rows)}" if self.at_largest else ""
+        return f"{self.hardware}{rule}"
 
     @cached_property
     def workload(self) -> str:
@@ -121,11 +132,21 @@ class Collection:
         return [one for one in self.comparisons if not one.uncontrolled]
 
     @cached_property
+    def at_equal(self) -> list[Comparison]:
+        """Those of them in which all backends have the same batch."""
+        return [one for one in self.controlled if not one.at_largest]
+
+    @cached_property
+    def at_largest(self) -> list[Comparison]:
+        """Those in which each backend has its own largest one."""
+        return [one for one in self.controlled if one.at_largest]
+
+    @cached_property
     def panels(self) -> dict[str, list[Comparison]]:
-        """The controlled comparisons by hardware."""
+        """The controlled comparisons by hardware; those at the largest batches apart, and last."""
         found: dict[str, list[Comparison]] = {}
-        for one in self.controlled:
-            found.setdefault(one.hardware, []).append(one)
+        for one in [*self.at_equal, *self.at_largest]:
+            found.setdefault(one.panel, []).append(one)
         return found
 
     def of_fairness(self, label: str) -> list[Comparison]:

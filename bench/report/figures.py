@@ -33,7 +33,7 @@ MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
 MOST_WATERFALLS = 6
 
 Page = list[tuple[str, list[Comparison]]]
-"""Panels: hardware, and the comparisons on it."""
+"""Panels: a heading, and its comparisons; none at equal batch beside any at the largest."""
 
 Job = tuple[str, Callable[[], Figure]]
 """A figure's name, and what draws it."""
@@ -95,15 +95,15 @@ def paged(panels: dict[str, list[Comparison]]) -> list[Page]:
     """Cut the panels into pages of at most `ROWS_PER_PAGE` rows; a comparison is never cut."""
     pages: list[Page] = []
     used = ROWS_PER_PAGE
-    for hardware, comparisons in panels.items():
+    for heading, comparisons in panels.items():
         for one in comparisons:
             rows = len(one.summaries)
-            if used + rows > ROWS_PER_PAGE:
+            if used + rows > ROWS_PER_PAGE or _everything(pages[-1])[-1].at_largest != one.at_largest:
                 pages.append([])
                 used = 0
             used += rows
-            if not pages[-1] or pages[-1][-1][0] != hardware:
-                pages[-1].append((hardware, []))
+            if not pages[-1] or pages[-1][-1][0] != heading:
+                pages[-1].append((heading, []))
             pages[-1][-1][1].append(one)
     return pages
 
@@ -119,7 +119,7 @@ def _panels(
     named = Counter(_heading(one, several) for one in _everything(page))
     return [
         Panel(
-            title=hardware,
+            title=title,
             row=inches,
             groups=[
                 Group(
@@ -129,13 +129,15 @@ def _panels(
                 for one in comparisons
             ],
         )
-        for hardware, comparisons in page
+        for title, comparisons in page
     ]
 
 
 def _heading(one: Comparison, several: bool, *, alone: bool = True) -> str:
     """Model and workload; the reference if there are several; the file if another has the same workload."""
     heading = f"{one.model}: {one.workload}" + (f", over {one.reference}" if several else "")
+    if one.at_largest:
+        heading += f" ({text.largest_batches(one.rows)})"
     return heading if alone else f"{heading} ({one.stem})"
 
 
@@ -156,30 +158,46 @@ def speedup(page: Page) -> Figure:
     references = ", ".join(dict.fromkeys(one.reference for one in everything))
     with_points = sum(len(one.summaries) for one in everything) <= ROWS_WITH_POINTS
     others = [(one, other) for one in everything for other in one.others]
+    at_largest = everything[0].at_largest
     published = [mark for one, other in others if (mark := _published(one, other))]
     notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
     caption += " Points: single rounds." if with_points else ""
-    caption += (
-        " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
-        "130 % more."
-    )
+    if not at_largest:
+        caption += (
+            " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % "
+            "to 130 % more."
+        )
     if published:
-        where = "; ".join(dict.fromkeys(f"{mark.hardware}, {mark.precision}" for mark in published))
+        where = "; ".join(
+            dict.fromkeys(
+                f"{mark.hardware}, {mark.precision or 'precision not stated'}" for mark in published
+            )
+        )
         caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
     flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
     caption += "".join(f" Flagged: {reference.FLAGS[flag]}." for flag in flags)
     return chart.draw(
-        f"Throughput relative to {references}",
+        f"Throughput relative to {references}, "
+        + ("each backend at its largest batch" if at_largest else "all backends at the same batch"),
         _panels(page, partial(_speedup_row, with_points=with_points), with_reference=False),
         label=f"speed-up over {references} ({text.TIMES}, higher is better)",
         caption=caption,
-        decorate=partial(_baseline, limit=_limit(everything)),
+        decorate=partial(_baseline, limit=_limit(everything), band=not at_largest),
     )
 
 
 def _published(one: Comparison, summary: BackendSummary) -> reference.Published | None:
-    return next((mark for mark in reference.of_model(one.model) if mark.backend == summary.backend), None)
+    """Of a figure at equal batch one at equal batch, of one at the largest one at the largest."""
+    return next((mark for mark in _of_model(one) if mark.backend == summary.backend), None)
+
+
+def _of_model(one: Comparison) -> list[reference.Published]:
+    return [
+        mark
+        for mark in reference.of_model(one.model)
+        if (mark.flag == reference.AT_LARGEST) == one.at_largest
+    ]
 
 
 def _speedup_row(one: Comparison, summary: BackendSummary, *, with_points: bool) -> Row:
@@ -211,14 +229,15 @@ def _limit(comparisons: Sequence[Comparison]) -> float:
     """Right end of the axis: the band and all bars, and intervals unless they dwarf them."""
     found = [other.speedup for one in comparisons for other in one.others if other.speedup]
     ratios = [reference.BLOG_BAND[1], *(one.ratio for one in found)]
-    ratios += [mark.ratio for one in comparisons for mark in reference.of_model(one.model)]
+    ratios += [mark.ratio for one in comparisons for mark in _of_model(one)]
     ends = [one.high for one in found if one.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), 1.5 * max(ratios)))
 
 
-def _baseline(axes: Axes, *, limit: float) -> None:
+def _baseline(axes: Axes, *, limit: float, band: bool) -> None:
     axes.axvline(1, color=style.INK, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
-    axes.axvspan(*reference.BLOG_BAND, color=style.BAND, zorder=0, linewidth=0)
+    if band:
+        axes.axvspan(*reference.BLOG_BAND, color=style.BAND, zorder=0, linewidth=0)
     axes.set_xlim(0, limit)
 
 

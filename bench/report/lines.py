@@ -65,6 +65,16 @@ def _verdict(line: Line) -> str:
     return "reference" if one.is_reference and one.status == "ok" else one.verdict or text.MISSING
 
 
+def _own_batch(line: Line) -> int | None:
+    """A figure only where each backend has its own."""
+    return line.summary.micro_batch if line.comparison.at_largest else None
+
+
+def _micro_batch(line: Line) -> str:
+    size = _own_batch(line)
+    return text.MISSING if size is None else f"{size:,}"
+
+
 def _state(line: Line) -> float | None:
     size = line.summary.optimizer_state_bytes
     return None if size is None else stats.mib(size)
@@ -79,6 +89,7 @@ COLUMNS = (
     Column(name="model", cell=lambda line: line.comparison.model),
     Column(name="workload", cell=lambda line: line.comparison.workload),
     Column(name="backend", cell=lambda line: text.one_line(line.summary.backend)),
+    Column(name="micro-batch", cell=_micro_batch, key=_own_batch),
     _figure("samples/s", lambda line: line.summary.samples_per_s),
     _figure("tokens/s", tokens_per_s),
     Column(name="speed-up [95 %]", cell=_speedup, key=_ratio),

@@ -28,6 +28,14 @@ DEFINITIONS = (
         "peak MiB",
         "highest of the timed blocks: the device's where there is one, else of the rank that has most.",
     ),
+    (
+        "largest batch",
+        "with measure.batch=max each backend is measured at its own micro-batch: the largest with which a "
+        "fresh start trains until it is warm, all under the same memory limit. The search doubles, then "
+        "bisects; the smallest that did not fit is at most 3 % (at least 1) larger, unless "
+        "measure.most_trials ended it. Such results have tables, figures and means of their own, apart from "
+        "those at equal batch.",
+    ),
     ("set-up s, first step s", "medians over launches; export and compilation are in the first step."),
     (
         "break-even steps",

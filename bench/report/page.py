@@ -27,17 +27,17 @@ def html(contents: Contents) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    tables = [_table(chosen) for chosen in (collection.at_equal, collection.at_largest) if chosen]
     found = lines.lines(collection.controlled)
-    columns = lines.shown_columns(found)
     return environment.get_template(TEMPLATE).render(
         figures=[_figure(path) for path in contents.figures],
         not_drawn=contents.not_drawn,
-        columns=[{"name": one.name, "numeric": one.key is not None} for one in columns],
-        rows=[_row(line, columns) for line in found],
+        tables=tables,
+        rows=sum(len(one["rows"]) for one in tables),
         verdicts=_choices(found, lambda line: line.summary.verdict or ""),
         statuses=_choices(found, lambda line: line.summary.status),
         devices=list(collection.panels),
-        means=[(hardware, lines.means(shown)) for hardware, shown in collection.panels.items()],
+        means=[(heading, lines.means(shown)) for heading, shown in collection.panels.items()],
         comparisons=[_comparison(one, contents.warned[one.stem]) for one in collection.comparisons],
         left_alone=text.LEFT_ALONE,
         claims_note=overview.CLAIMS,
@@ -63,10 +63,23 @@ def _figure(path: Path) -> dict[str, str]:
     }
 
 
+def _table(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Comparisons that may stand in one table, and what they have in common."""
+    found = lines.lines(comparisons)
+    columns = lines.shown_columns(found)
+    return {
+        "caption": "Each backend at its largest batch"
+        if comparisons[0].at_largest
+        else "All at the same batch",
+        "columns": [{"name": one.name, "numeric": one.key is not None} for one in columns],
+        "rows": [_row(line, columns) for line in found],
+    }
+
+
 def _row(line: Line, columns: Sequence[lines.Column]) -> dict[str, Any]:
     return {
         "stem": line.comparison.stem,
-        "device": line.comparison.hardware,
+        "device": line.comparison.panel,
         "verdict": line.summary.verdict or "",
         "status": line.summary.status,
         "message": line.summary.message,

@@ -80,6 +80,7 @@ def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
     return {
         "backend": lambda one: text.one_line(one.backend),
         "what runs": lambda one: f"{one.engine} + {one.optimizer} + {one.sharding}",
+        **({"micro-batch": _micro_batch} if text.at_largest(rows) else {}),
         "samples/s": lambda one: text.number(one.samples_per_s),
         _SPEEDUP: _speedup,
         "verdict": _verdict,
@@ -115,6 +116,10 @@ def _speedup_and_verdict(one: BackendSummary) -> str:
     if not one.speedup:
         return _speedup(one)
     return f"{text.ratio(one.speedup.ratio)} {one.verdict}\n{text.interval(one.speedup)}"
+
+
+def _micro_batch(one: BackendSummary) -> str:
+    return text.MISSING if one.micro_batch is None else f"{one.micro_batch:,}"
 
 
 def _optimizer_state(one: BackendSummary) -> str:

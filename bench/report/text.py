@@ -87,19 +87,49 @@ def distinct(rows: pd.DataFrame, column: str) -> str:
     return "/".join(str(value) for value in values if str(value))
 
 
+def at_largest(rows: pd.DataFrame) -> bool:
+    """Whether each backend was measured at its own largest micro-batch."""
+    return "max" in set(rows["batch_rule"])
+
+
+def memory_limit(rows: pd.DataFrame) -> str:
+    """`memory limit 4 GiB per backend`; empty without one."""
+    limits = rows["memory_limit_gib"].dropna().unique()
+    return f"memory limit {'/'.join(f'{limit:g}' for limit in limits)} GiB per backend" if len(limits) else ""
+
+
+def largest_batches(rows: pd.DataFrame) -> str:
+    """`pytorch 48, ortmodule 64`: the micro-batch of every backend that has a valid block."""
+    valid = rows[rows["status"] == "ok"]
+    sizes = valid.groupby("backend", sort=False)["micro_batch"].unique()
+    return ", ".join(f"{one_line(str(name))} {'/'.join(map(str, sizes[name]))}" for name in sizes.index)
+
+
+def largest_batch(rows: pd.DataFrame) -> str:
+    """The heading of what must not be mixed with results at equal batch."""
+    return ", ".join(filter(None, ["each backend at its largest batch", memory_limit(rows)]))
+
+
+def _batch(rows: pd.DataFrame) -> str:
+    """Samples of a step: of all backends, or of each at its own largest micro-batch."""
+    micro_batch, grad_accum = distinct(rows, "micro_batch"), distinct(rows, "grad_accum")
+    ranks = plural(distinct(rows, "world_size"), "rank")
+    spread = f"accumulation {grad_accum} {TIMES} {ranks}"
+    if at_largest(rows):
+        sizes = largest_batches(rows)
+        return f"each backend at its largest micro-batch{sizes and f' ({sizes})'} {TIMES} {spread}"
+    return f"batch {micro_batch} {TIMES} {spread} = {distinct(rows, 'global_batch')}"
+
+
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
-    micro_batch, grad_accum = distinct(rows, "micro_batch"), distinct(rows, "grad_accum")
-    ranks, global_batch = (
-        plural(distinct(rows, "world_size"), "rank"),
-        distinct(rows, "global_batch"),
-    )
     parameters = rows["parameters"].dropna()
     padding = rows["padding_share"].dropna()
     parts = [
         f"{distinct(rows, 'model')} ({distinct(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
-        f"batch {micro_batch} {TIMES} accumulation {grad_accum} {TIMES} {ranks} = {global_batch}",
+        _batch(rows),
+        memory_limit(rows),
         f"length {distinct(rows, 'seq_len')}",
         "" if padding.empty else f"padding share {padding.max():.2f}",
         distinct(rows, "precision"),
@@ -150,10 +180,12 @@ def versions(rows: pd.DataFrame) -> str:
 def short_workload(rows: pd.DataFrame) -> str:
     """Task, batch, length and number format: what tells the comparisons of one model apart."""
     accumulation = distinct(rows, "grad_accum")
-    layout = f"{distinct(rows, 'micro_batch')} {TIMES} {distinct(rows, 'world_size')}"
+    micro_batch = "largest batch" if at_largest(rows) else f"batch {distinct(rows, 'micro_batch')}"
+    layout = f"{micro_batch} {TIMES} {distinct(rows, 'world_size')}"
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
     attention = distinct(rows, "attention")
-    parts = [distinct(rows, "task"), f"batch {layout}", f"length {distinct(rows, 'seq_len')}"]
+    parts = [distinct(rows, "task"), layout, f"length {distinct(rows, 'seq_len')}"]
     parts += [distinct(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
-    return ", ".join(parts)
+    parts.append("" if at_largest(rows) else memory_limit(rows))  # the heading of the former tells it
+    return ", ".join(filter(None, parts))

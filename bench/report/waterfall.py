@@ -49,7 +49,7 @@ def attribution(one: Comparison) -> Figure:
     bars.append(Bar(name=divided.end, start=1, end=divided.total.ratio, effect=divided.total, whole=True))
     return _draw(
         f"From {divided.start} to {divided.end}: what made the difference",
-        f"{one.model}: {one.workload}; {one.hardware}",
+        f"{one.model}: {one.workload}; {one.panel}",
         bars,
         label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
         caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
