@@ -139,7 +139,9 @@ def check_packages(config: Config) -> None:
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed; run `make setup`, or {_install(config)}.")
     if config.model.lora is not None and importlib.util.find_spec("peft") is None:
-        raise UserError(f"model.lora needs peft, which is not installed; run `make setup`, or {_install(config)}.")
+        raise UserError(
+            f"model.lora needs peft, which is not installed; run `make setup`, or {_install(config)}."
+        )
     for name, backend in config.backends.items():
         optimizer = backend.optimizer_on(config.device.type)
         if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":

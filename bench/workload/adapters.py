@@ -1,4 +1,7 @@
-"""Low-rank adapters through peft, put into the model in place: class, inputs and configuration stay its own."""
+"""Low-rank adapters through peft, put into the model: its class, inputs and configuration stay its own."""
+
+from importlib import import_module
+from typing import Any
 
 import torch
 
@@ -21,13 +24,15 @@ def add(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
         LaunchFailed: the model has no layers of these names, or peft is not installed.
     """
     try:
-        from peft import LoraConfig, inject_adapter_in_model
+        peft: Any = import_module("peft")
     except ImportError as error:
-        raise LaunchFailed("crashed", "model.lora needs peft, which is not installed; run `make setup`.") from error
+        raise LaunchFailed(
+            "crashed", "model.lora needs peft, which is not installed; run `make setup`."
+        ) from error
 
-    settings = LoraConfig(
+    settings = peft.LoraConfig(
         r=lora.rank,
-        lora_alpha=lora.alpha,  # type: ignore[arg-type] # peft divides by it, whole or not
+        lora_alpha=lora.alpha,
         lora_dropout=lora.dropout if dropout else 0.0,
         target_modules=list(lora.modules),
     )
@@ -38,7 +43,7 @@ def add(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
             f"{type(model).__name__} has no layer named {' or '.join(missing)}; set model.lora.modules=[…] "
             "to names of its own linear layers.",
         )
-    inject_adapter_in_model(settings, model)
+    peft.inject_adapter_in_model(settings, model)
 
 
 def _has(model: torch.nn.Module, name: str) -> bool:

@@ -1,8 +1,8 @@
 """`model.size=mini`: one rule that makes any published configuration small enough for a CPU.
 
-The architecture stays: its class, its stages, its experts, its patches and windows, its positions, and how many
-query heads share a key. Layers, width, heads and vocabulary shrink. The rule knows kinds of keys, never models,
-and no torch: the coordinator applies it too.
+The architecture stays: its class, its stages, its experts, its patches and windows, its positions, and how
+many query heads share a key. Layers, width, heads and vocabulary shrink. The rule knows kinds of keys, never
+models, and no torch: the coordinator applies it too.
 """
 
 import math
@@ -21,7 +21,9 @@ VOCABULARY = 1024
 
 _LAYERS = re.compile(r"^(num_)?(hidden_|encoder_|decoder_)?layers$|^n_layers?$|^depths$")
 _STREAMS = ("hidden_size", "d_model", "n_embd", "dim")
-_WIDTHS = re.compile(r"(^|_)(hidden_sizes?|intermediate_size|embedding_size|d_model|d_ff|n_embd|n_inner|dim)$")
+_WIDTHS = re.compile(
+    r"(^|_)(hidden_sizes?|intermediate_size|embedding_size|d_model|d_ff|n_embd|n_inner|dim)$"
+)
 _HEADS = re.compile(r"(^|_)(n_heads?|heads)$")
 _SHARED_HEADS = "num_key_value_heads"
 _HEAD_WIDTHS = re.compile(r"^(head_dim|d_kv|attention_head_size|rotary_dim)$")
@@ -59,7 +61,7 @@ def _narrow(small: dict[str, Any], factor: int) -> None:
         if _HEAD_WIDTHS.search(key):
             continue
         if _WIDTHS.search(key):
-            # Heads as wide as a multiple of 8 can be split for rotary positions, of half or a quarter of them.
+            # Heads as wide as a multiple of 8 have an even quarter, which rotary positions may take.
             small[key] = _each(value, lambda width: _multiple(width / factor, 8 * most))
         elif _ROTARY_SHARES.search(key) and value:
             small[key] = math.ceil(4 * value) / 4

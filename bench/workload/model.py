@@ -55,7 +55,9 @@ def configuration(model: Model) -> Any:
     else:
         settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
         if model.size == "mini":
-            settings = transformers.AutoConfig.for_model(model.architecture, **_shrunk(settings, model.config))
+            settings = transformers.AutoConfig.for_model(
+                model.architecture, **_shrunk(settings, model.config)
+            )
     settings.use_cache = False
     return settings
 
@@ -111,7 +113,7 @@ def _naming_what_cannot_be_read(where: str | None) -> Iterator[None]:
 
 @contextmanager
 def _naming_missing_attention(attention: str, architecture: str) -> Iterator[None]:
-    """transformers refuses an attention that a model or this machine has not, each version in its own words."""
+    """An attention that a model or this machine has not: transformers refuses it, in words that vary."""
     try:
         yield
     except (ImportError, ValueError) as error:
@@ -119,7 +121,8 @@ def _naming_missing_attention(attention: str, architecture: str) -> Iterator[Non
             raise
         raise LaunchFailed(
             "unsupported",
-            f"attention={attention} cannot be had for model.architecture={architecture}; choose attention=eager.",
+            f"attention={attention} cannot be had for model.architecture={architecture}; "
+            "choose attention=eager.",
             details=str(error),
         ) from error
 

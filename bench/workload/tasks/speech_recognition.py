@@ -15,7 +15,7 @@ Source: Radford et al. 2022, arXiv:2212.04356, section 2.2.
 
 
 class Task:
-    """Predicts every token of the text; lengths are the text's, since speech is padded to 30 seconds anyway."""
+    """Predicts every token of the text; lengths are the text's, since all speech fills its 30 seconds."""
 
     head = "AutoModelForSpeechSeq2Seq"
 

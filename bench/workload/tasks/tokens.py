@@ -20,7 +20,7 @@ def padding_token(settings: Any) -> int:
 
 
 def draw(settings: Any, *, mask: Integers, random: np.random.Generator) -> Integers:
-    """Random ids where `mask` is 1, never the padding's, which is where `mask` is 0; int64, shaped as `mask`."""
+    """Random ids where `mask` is 1, the padding's, and only there, where it is 0: int64, shaped as `mask`."""
     padding = padding_token(settings)
     ids = random.integers(0, settings.vocab_size - 1, size=mask.shape, dtype=np.int64)
     return np.where(mask.astype(bool), ids + (ids >= padding), padding)

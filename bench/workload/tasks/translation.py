@@ -9,7 +9,7 @@ from bench.workload.tasks.tokens import draw, real_positions
 
 
 class Task:
-    """Predicts every token of the translation; the model shifts the labels into the decoder's inputs itself."""
+    """Predicts every token of the translation; the model makes the decoder's inputs of the labels."""
 
     head = "AutoModelForSeq2SeqLM"
 
