@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,15 @@ from bench.workload import model as models  # noqa: E402 - it needs both
 NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 MOST = 5_000_000
 """Parameters of a mini model: a step takes milliseconds and the optimizer states a few megabytes."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Steps of milliseconds spend more on waiting for a second thread than it saves them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @functools.cache
@@ -65,7 +75,7 @@ def loss(module: Any, batch: dict[str, Any]) -> Any:
 # --- as published ---------------------------------------------------------------------------------
 
 
-class RatesOnTheCpu(TorchFunctionMode):  # type: ignore[misc]
+class RatesOnTheCpu(TorchFunctionMode):
     """Drop-path rates come from `linspace().item()`, which a meta tensor has not."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
