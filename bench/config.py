@@ -127,7 +127,8 @@ class Model:
 
     def positions(self) -> int | None:
         """The longest sequence that the position embeddings allow, where `config` tells."""
-        return self.config.get("max_position_embeddings", self.config.get("n_positions"))
+        keys = ("max_position_embeddings", "n_positions", "max_target_positions")
+        return next((self.config[key] for key in keys if key in self.config), None)
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.config import Config
 from bench.errors import UserError
 from bench.telemetry.gpus import visible_gpus
+from bench.workload import mini
 
 TOKEN_BYTES = 3 * 8
 """Of a token on the host: its id, its place in the mask and its label, 64 bits each."""
@@ -73,7 +74,8 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     tokens = config.micro_batch * (config.seq_len or 1)
     batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
     needed = batches * tokens * TOKEN_BYTES
-    words = config.model.config.get("vocab_size")
+    shape = config.model.config
+    words = (mini.shrunk(shape) if config.model.size == "mini" else shape).get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
     needed *= config.device.world_size
@@ -150,6 +152,10 @@ def check_packages(config: Config) -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed; run `make setup`, or {_install(config)}.")
+    if config.model.lora is not None and importlib.util.find_spec("peft") is None:
+        raise UserError(
+            f"model.lora needs peft, which is not installed; run `make setup`, or {_install(config)}."
+        )
     for name, backend in config.backends.items():
         optimizer = backend.optimizer_on(config.device.type)
         if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":

@@ -30,7 +30,12 @@ class Training:
         self.device = _device(spec, local_rank)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         self.host_runtime_bytes = host_bytes()
-        model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
+        model = models.build(
+            spec.model,
+            attention=spec.attention,
+            dropout=spec.dropout,
+            checkpointing=spec.checkpointing,
+        )
         _same_start(model, spec, rank)
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)

@@ -33,7 +33,7 @@ from bench.launch.environment import worker_environment
 from bench.launch.lifeline import Terminated
 from bench.machine import available_cores, available_gpus, check_machine, check_packages
 from bench.progress import Bar
-from bench.workload import tasks
+from bench.workload import mini, tasks
 from bench.workload.synthetic import synthetic
 
 LOOP = Path(__file__).with_name("bare_loop.py")
@@ -151,6 +151,11 @@ def main(arguments: list[str] | None = None) -> int:
             raise UserError(
                 f"the bare loop does not accumulate gradients; leave grad_accum={config.grad_accum} out."
             )
+        if config.model.lora is not None or config.checkpointing:
+            raise UserError(
+                "the bare loop trains whole models and keeps their activations; "
+                "choose model.lora=null and checkpointing=false."
+            )
         check_machine(config, cores=available_cores(), gpus=available_gpus())
         check_packages(config)
         seconds = _measured(config, console)
@@ -248,7 +253,8 @@ def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
     """What bare_loop.py is told."""
     return {
         **{key: getattr(config, key) for key in ("attention", "seed")},
-        **{key: getattr(config.model, key) for key in ("architecture", "config")},
+        "architecture": config.model.architecture,
+        "config": _shape(config),
         **{key: getattr(config.adam, key) for key in ("lr", "weight_decay")},
         "head": tasks.make(config.model.task).head,
         "device": config.device.type,
@@ -257,12 +263,18 @@ def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
     }
 
 
+def _shape(config: Config) -> dict[str, Any]:
+    """What the transformers configuration is made of."""
+    model = config.model
+    return mini.shrunk(model.config) if model.size == "mini" else model.config
+
+
 def _batches(config: Config, rank: int) -> dict[str, Any]:
     """The harness's own batches of this rank, each input of shape (batches, micro_batch, seq_len)."""
     made = synthetic(
         config.data,
         task=config.model.task,
-        settings=SimpleNamespace(**config.model.config),
+        settings=SimpleNamespace(**_shape(config)),
         count=config.data.batches,
         micro_batch=config.micro_batch,
         seq_len=config.seq_len,

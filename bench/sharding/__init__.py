@@ -53,3 +53,8 @@ def make(
         grad_accum=grad_accum,
     )
     return sharding
+
+
+def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The parameters that an optimizer gets: not the frozen ones, of which there are many beside adapters."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]

@@ -8,7 +8,7 @@ import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.optimizers import class_path
-from bench.sharding import Batch, BuildOptimizer
+from bench.sharding import Batch, BuildOptimizer, trained
 
 
 class Sharding:
@@ -23,7 +23,7 @@ class Sharding:
         micro_batch: int,  # noqa: ARG002 - DeepSpeed must be told, DDP need not
         grad_accum: int,
     ) -> None:
-        self.optimizer = build_optimizer(module.parameters())
+        self.optimizer = build_optimizer(trained(module))
         self.module = module
         if torch.distributed.get_world_size() > 1:
             devices = [device] if device.type == "cuda" else None

@@ -8,7 +8,7 @@ import torch.distributed
 
 from bench.errors import LaunchFailed
 from bench.optimizers import class_path
-from bench.sharding import Batch, BuildOptimizer
+from bench.sharding import Batch, BuildOptimizer, trained
 
 
 class Sharding:
@@ -24,7 +24,7 @@ class Sharding:
         grad_accum: int,
     ) -> None:
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
-        self.optimizer = build_optimizer(module.parameters())
+        self.optimizer = build_optimizer(trained(module))
         self.engine, self.zero, _, _ = deepspeed.initialize(
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.workload.tasks import IGNORED, Arrays, Integers
-from bench.workload.tasks.tokens import real_positions
+from bench.workload.tasks.tokens import draw, real_positions
 
 
 class Task:
@@ -18,7 +18,7 @@ class Task:
     ) -> Arrays:
         """Random tokens."""
         mask = real_positions(lengths, seq_len)
-        ids = random.integers(0, settings.vocab_size, size=mask.shape, dtype=np.int64) * mask
+        ids = draw(settings, mask=mask, random=random)
         return {
             "input_ids": ids,
             "attention_mask": mask,

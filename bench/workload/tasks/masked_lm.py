@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.workload.tasks import IGNORED, Arrays, Integers
-from bench.workload.tasks.tokens import real_positions
+from bench.workload.tasks.tokens import draw, real_positions
 
 MASKED_SHARE = 0.15
 """Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.
@@ -28,7 +28,7 @@ class Task:
         """Random tokens, of which some are hidden."""
         vocabulary = settings.vocab_size
         mask = real_positions(lengths, seq_len)
-        ids = random.integers(0, vocabulary, size=mask.shape, dtype=np.int64) * mask
+        ids = draw(settings, mask=mask, random=random)
         return hidden(ids, mask, mask_token=MASK_TOKEN % vocabulary, vocabulary=vocabulary, random=random)
 
 
