@@ -17,6 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from bench.compose import check_overrides, load, register
+from bench.dataset import check_dataset
 from bench.errors import CannotKeep, UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import (
@@ -81,6 +82,7 @@ def compare(cfg: DictConfig) -> list[str]:
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
     check_folders(config)
+    check_dataset(config)
     name = stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides)
 
     from bench.coordinator import run  # not for --help, which should take no time

@@ -183,6 +183,11 @@ class Data:
             )
         if self.name == "hf" and self.path is None:
             raise UserError("data=hf needs a dataset; set data.path=… to a folder or a hub id.")
+        if self.name == "hf" and self.processor is None:
+            raise UserError(
+                "data=hf needs the model's tokenizer or processor, and there is no model.pretrained to take "
+                "it from; set data.processor=… to a folder or a hub id."
+            )
 
 
 @dataclass(kw_only=True)

@@ -479,7 +479,7 @@ class Comparison:
                 self.ledger.workload(name, number),
                 parameters=built[0]["parameters"],
                 trainable_parameters=built[0]["trainable_parameters"],
-                padding_share=stats.mean(per_rank(built, "padding_share")),
+                padding_share=mean_of_known(per_rank(built, "padding_share")),
             ),
             host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
             predicted=predict(
@@ -715,6 +715,12 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
     """A figure of every step, mean over the ranks."""
     return tuple(stats.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there; None if none is."""
+    known = [value for value in values if value is not None]
+    return stats.mean(known) if known else None
 
 
 def last_lines(text: str) -> list[str]:

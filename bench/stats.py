@@ -329,6 +329,7 @@ class BackendSummary:
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
+    loader_share: float | None = None  # of a block's seconds, waited for batches; median over blocks
     log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
 
 
@@ -406,6 +407,7 @@ def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSumma
         loss_difference=_highest(valid["loss_difference"]),
         optimizer_state_bytes=None if state is None else int(state),
         energy_per_sample_j=_energy_per_sample_j(valid),
+        loader_share=loader_share(valid),
     )
 
 
@@ -546,6 +548,13 @@ def _energy_per_sample_j(valid: Cells) -> float | None:
     if np.isnan(energy).any():
         return None
     return float(energy.sum() / (valid["steps"] * valid["global_batch"]).sum())
+
+
+def loader_share(blocks: Cells) -> float | None:
+    """Share of a block's seconds that ranks waited for batches, median over the blocks; None: none waited."""
+    shares = blocks["loader_s"] / blocks["seconds"]
+    shares = shares[~np.isnan(shares)]
+    return None if shares.size == 0 else float(np.median(shares))
 
 
 def _highest(values: Floats) -> float | None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bench.cells import Cells
+from bench.stats import loader_share
 from bench.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +42,9 @@ CLEFT_DISTANCE = 0.03
 
 LOAD_SHARE = 0.02
 """Of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
+
+LOADER_SHARE = 0.05
+"""Of a block's time, waited for batches, above which the loader limits a run and not only the device."""
 
 CLOCK_DROP = 0.05
 """A block's clock, of GPU or processor, below the backend's median by more than this share."""
@@ -83,6 +87,7 @@ def warnings(rows: pd.DataFrame) -> list[Warning]:
             _launches(logs),
             _contaminated(blocks),
             _load(valid),
+            _loader(valid),
             _cpu(valid),
             _gpu(valid),
         )
@@ -209,6 +214,16 @@ def _load(valid: Cells) -> Found:
         taken = float(np.nansum(valid[column]))  # blank counts as nothing
         if taken > LOAD_SHARE * core_seconds:
             yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
+
+
+def _loader(valid: Cells) -> Found:
+    share = loader_share(valid)
+    if share is not None and share > LOADER_SHARE:
+        yield (
+            "loader",
+            f"ranks waited {_percent(share)} of the time for batches, so that speed-ups look smaller",
+            "raise data.workers, and give each rank more cores with device.threads where there are any",
+        )
 
 
 def _cpu(valid: Cells) -> Found:

@@ -71,9 +71,22 @@ def test_every_experiment_composes_and_starts_with_its_command(experiment: str) 
 @pytest.mark.parametrize("device", shipped("device"))
 @pytest.mark.parametrize("data", shipped("data"))
 def test_every_measure_composes_on_every_device(measure: str, device: str, data: str) -> None:
-    config = compose([f"measure={measure}", f"device={device}", f"data={data}"])
+    theirs = ["data.path=my/data", "data.processor=my/tokenizer"] if data == "hf" else []
+    config = compose([f"measure={measure}", f"device={device}", f"data={data}", *theirs])
     assert config.device.type == device
     assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
+
+
+def test_a_dataset_needs_a_place_and_a_processor() -> None:
+    with pytest.raises(UserError, match=r"data=hf needs a dataset; set data\.path="):
+        compose(["data=hf", "data.processor=my/tokenizer"])
+    with pytest.raises(UserError, match=r"data=hf needs the model's tokenizer .* set data\.processor="):
+        compose(["data=hf", "data.path=my/data"])
+
+
+def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
+    config = compose(["data=hf", "data.path=my/data", "model.pretrained=their/model"])
+    assert config.data.processor == "their/model"
 
 
 @pytest.mark.parametrize("precision", shipped("precision"))

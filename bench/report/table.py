@@ -13,7 +13,7 @@ from rich.text import Text
 from bench.report import text
 from bench.report.collection import Comparison
 from bench.stats import BackendSummary, mib, summarise
-from bench.steadiness import warnings
+from bench.steadiness import LOADER_SHARE, warnings
 
 Cell = Callable[[BackendSummary], str]
 
@@ -36,7 +36,7 @@ def markdown(comparison: Comparison) -> str:
     notes += [f"- warning: {text.escaped(str(warning))}" for warning in comparison.warnings]
     if comparison.uncontrolled:
         notes.append(f"- {text.LEFT_ALONE}")
-    facts = [f"- {text.escaped(fact)}" for fact in _facts(rows)]
+    facts = [f"- {text.escaped(fact)}" for fact in [*_facts(rows), *_limits(summaries)]]
     facts.append("- figures, and every other comparison: [index.md](index.md)")
     return "\n".join([*lines, *([*notes, ""] if notes else []), *facts, ""])
 
@@ -49,7 +49,7 @@ def terminal(rows: pd.DataFrame) -> Table:
         columns.pop(name, None)
     caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
     caption += [f"warning: {warning}" for warning in warnings(rows)]
-    caption += [text.workload(rows), text.hardware(rows), text.extent(rows)]
+    caption += [text.workload(rows), text.hardware(rows), text.extent(rows), *_limits(summaries)]
     table = Table(
         title=Text(text.one_line(text.distinct(rows, "comparison"))),
         caption=Text("\n".join(map(text.one_line, caption)), justify="left"),
@@ -148,6 +148,19 @@ def _facts(rows: pd.DataFrame) -> list[str]:
         text.versions(rows),
         *([f"made by: {command}"] if (command := text.distinct(rows, "command")) else []),
         f"{text.extent(rows)}. {text.METHOD}{text.stopped(rows)} Peak memory is that of the timed blocks.",
+    ]
+
+
+def _limits(summaries: list[BackendSummary]) -> list[str]:
+    """Whether loader or device limits each backend; nothing where batches were there beforehand."""
+    known = [(one.backend, one.loader_share) for one in summaries if one.loader_share is not None]
+    by_loader = [(name, share) for name, share in known if share > LOADER_SHARE]
+    by_device = [(name, share) for name, share in known if share <= LOADER_SHARE]
+    return [
+        f"limited by the {what}: ranks waited {', '.join(f'{share:.1%} ({name})' for name, share in some)} "
+        "of the time for batches"
+        for what, some in (("loader", by_loader), ("device", by_device))
+        if some
     ]
 
 

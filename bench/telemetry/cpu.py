@@ -1,21 +1,44 @@
-"""CPU time: of this process, and of everybody on the cores that it was given."""
+"""CPU time: of this process and its helpers, and of everybody on the cores that it was given."""
 
+import ctypes
+import multiprocessing
 import os
 import resource
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
 CPUS = Path("/sys/devices/system/cpu")
+_LIBC = ctypes.CDLL(None)
 
 
 def cpu_seconds() -> float:
-    """User + system seconds of all threads of this process and of its children that have ended."""
-    return sum(
+    """User + system seconds of all threads of this process and of its children.
+
+    Children that have ended count once they have been waited for; of those that live, the ones that
+    `multiprocessing` started count, such as a data loader's workers.
+    """
+    living = sum(process_seconds(child.pid) for child in multiprocessing.active_children() if child.pid)
+    return living + sum(
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
+
+
+def process_seconds(pid: int) -> float:
+    """User + system seconds of all threads of another process, to the nanosecond; 0 if it has ended.
+
+    /proc would tell in ticks of 10 ms. Source: POSIX, clock_getcpuclockid.
+    """
+    clock = ctypes.c_int()
+    if _LIBC.clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
+        return 0.0
+    try:
+        return time.clock_gettime(clock.value)
+    except OSError:  # it has ended in between
+        return 0.0
 
 
 def page_faults() -> int:

@@ -32,7 +32,10 @@ class Feed(Protocol):
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
     """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
-    del world_size
+    if spec.data.name == "hf":
+        from bench.workload.loader import Loader  # imports `datasets`, which synthetic batches do not need
+
+        return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
     return Synthetic(spec, model, rank=rank, pinned=pinned)
 
 
