@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MIB, comparison, record, workload
+from factories import MIB, block, comparison, record, workload
 
 from bench import results
 from bench.records import Record
@@ -94,6 +94,32 @@ def test_two_files_that_differ_in_one_thing_are_set_against_each_other() -> None
     eager = comparison({"pytorch": [[2.0], [2.01]]})
     sdpa = comparison({"pytorch": [[2.2], [2.21]]}, workload=workload(attention="sdpa"))
     assert verdicts(eager, sdpa)["sdpa"] == "contradicted"
+
+
+def checkpointed(seconds: float, peak_mib: int, *, checkpointing: bool) -> list[Record]:
+    peak = (peak_mib * MIB, peak_mib * MIB)
+    return [
+        record(
+            launch=launch,
+            workload=workload(checkpointing=checkpointing),
+            blocks=(block(seconds=seconds * spread, host_peak_bytes=peak),),
+        )
+        for launch, spread in enumerate((1.0, 1.002, 0.998, 1.0), 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "peak", "verdict"),
+    [(2.5, 400, "reproduced"), (2.5, 600, "partly"), (2.04, 600, "contradicted"), (2.857, 400, "partly")],
+)
+def test_checkpointing_must_cost_about_a_fifth_and_save_memory(
+    seconds: float, peak: int, verdict: str
+) -> None:
+    """The last is so near to the bound that only the memory is decided."""
+    without = checkpointed(2.0, 500, checkpointing=False)
+    found = verdicts(without, checkpointed(seconds, peak, checkpointing=True))
+    assert found["checkpointing-20"] == verdict
+    assert verdicts(without)["checkpointing-20"] == "not testable"
 
 
 def at_largest(torchs: int, orts: int) -> list[Record]:
