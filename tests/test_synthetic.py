@@ -10,7 +10,6 @@ from bench.config import TASKS, WITHOUT_LENGTH, Data
 from bench.workload.synthetic import padding_share, synthetic
 from bench.workload.tasks import IGNORED, Arrays
 
-
 TOKENS = tuple(task for task in TASKS if task not in ("image-classification", "speech-recognition"))
 """The tasks whose input is a text."""
 
