@@ -12,7 +12,7 @@ from bench import machine as this_machine
 from bench.compose import compose
 from bench.config import TASKS, Config, measured
 from bench.errors import UserError
-from bench.machine import check_machine, check_packages
+from bench.machine import check_machine, check_memory, check_packages
 from bench.refusals import CONF
 
 
@@ -214,6 +214,17 @@ def test_more_ranks_or_threads_than_the_machine_has_are_refused(
     assert str(caught.value) == sentence
 
 
+def test_memory_is_counted_with_the_vocabulary_of_mini(no_gpu: None) -> None:
+    for size, fits in (("published", False), ("mini", True)):
+        config = compose(["model=gpt2", f"model.size={size}", "micro_batch=8", "seq_len=1024"])
+        try:
+            check_memory(config, host_bytes=2**30)
+        except UserError:
+            assert not fits
+        else:
+            assert fits
+
+
 # --- packages -------------------------------------------------------------------------------------
 
 
@@ -263,6 +274,11 @@ def test_only_what_the_chosen_backends_need_has_to_be_installed(
             ["transformers"],
             [PYTORCH],
             "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+        (
+            BASE,
+            [PYTORCH, "model=llama-2-7b"],
+            "model.lora needs peft, which is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
         ),
         (
             ["torch"],
