@@ -39,14 +39,14 @@ class Engine:
         if threads is not None:
             keep_to_threads(threads)
         self.checkpointing = checkpointing
+        if checkpointing and hasattr(model, "gradient_checkpointing_disable"):
+            model.gradient_checkpointing_disable()
+        self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
         if checkpointing:
-            if hasattr(model, "gradient_checkpointing_disable"):
-                model.gradient_checkpointing_disable()
             # Only the session has the recomputing nodes; it writes what it executes when it is made.
             self.folder = tempfile.TemporaryDirectory()
             self.executed = Path(self.folder.name) / "executed.onnx"
-            write_executed_graph(self.executed)
-        self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
+            write_executed_graph(self.module, self.executed)
         return self.module
 
     def proof(self, loss_function: str) -> dict[str, Any]:
@@ -102,19 +102,20 @@ def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
     )
 
 
-def write_executed_graph(path: Path) -> None:
-    """Make every session of this process write the graph that it executes to `path` when it is made.
+def write_executed_graph(module: ORTModule, path: Path) -> None:
+    """Make the module's training session write the graph that it executes to `path` when it is made.
 
     Without weights: ORTModule gives them to the session as inputs.
     """
-    original = GraphExecutionManager._get_session_config
+    manager = module._torch_module._execution_manager(True)
+    original = manager._get_session_config
 
-    def writing(self: GraphExecutionManager) -> tuple[Any, Any, Any]:
-        options, providers, provider_options = original(self)
+    def writing() -> tuple[Any, Any, Any]:
+        options, providers, provider_options = original()
         options.optimized_model_filepath = str(path)
         return options, providers, provider_options
 
-    GraphExecutionManager._get_session_config = writing
+    manager._get_session_config = writing
 
 
 def keep_to_threads(threads: int) -> None:

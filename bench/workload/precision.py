@@ -1,4 +1,4 @@
-"""16-bit precision as a part of the model: autocast inside its forward, alike under all engines and shardings.
+"""16-bit precision as a part of the model: autocast inside its forward, under all engines and shardings.
 
 ORTModule then exports the casts with everything else, and DDP and DeepSpeed see a module whose weights,
 gradients and optimizer states are float32 ("mixed precision" of Micikevicius et al. 2017, arXiv:1710.03740).
