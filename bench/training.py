@@ -191,6 +191,9 @@ def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
         return torch.device("cpu")
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
+    precision.check_capability(
+        spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    )
     # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
     # holds both to fp32; for tf32 both get it.
     torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"

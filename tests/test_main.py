@@ -130,7 +130,7 @@ def test_a_sweep_with_a_mistake_starts_nothing(
         ),
         ("~backend", "~backend would leave no backend; choose one with backend=…."),
         ("=3", "=3 has no key; write key=value."),
-        ("precision=bf16", "precision=bf16 does not exist; choose from: fp32, tf32."),
+        ("precision=bf17", "precision=bf17 does not exist; choose from: bf16, fp16, fp32, tf32."),
         ("micro_batch=0", "micro_batch must be at least 1, not 0."),
         (
             "device.threads=2",

@@ -16,6 +16,10 @@ from bench.errors import LaunchFailed
 SIXTEEN_BITS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """What autocast casts to, by `precision.name`; under any other name nothing is cast."""
 
+AMPERE = (8, 0)
+"""The compute capability from which on there is hardware for bf16 and TF32 (CUDA C++ Programming Guide, table
+of technical specifications). Before it TF32 runs as fp32 and bf16 is emulated, both without a word."""
+
 NORMS = (torch.nn.LayerNorm, torch.nn.GroupNorm)
 """Layers that CUDA's autocast runs in float32 and a CPU's leaves in the precision of their input."""
 
@@ -51,6 +55,26 @@ def autocast(model: torch.nn.Module, precision: str, device_type: str) -> None:
 
 def _in_float32(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     return (inputs[0].float(), *inputs[1:])
+
+
+def check_capability(precision: str, device: str, capability: tuple[int, int]) -> None:
+    """Refuse what a GPU would do in another precision than it is asked to.
+
+    Args:
+        precision: one of `bench.config.PRECISIONS`.
+        device: the GPU's name, for the message.
+        capability: its compute capability, major and minor.
+
+    Raises:
+        LaunchFailed: status `unsupported`.
+    """
+    if precision in ("bf16", "tf32") and capability < AMPERE:
+        version = ".".join(map(str, capability))
+        raise LaunchFailed(
+            "unsupported",
+            f"{device} has no hardware for precision={precision}, which came with compute capability 8.0 "
+            f"(this is {version}); choose precision=fp16 or fp32",
+        )
 
 
 def proof(precision: str, parameters: Iterable[torch.Tensor]) -> dict[str, Any]:
