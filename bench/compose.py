@@ -12,10 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 from bench import machine
 from bench.config import Config
 from bench.errors import UserError
+from bench.parity import LOSS_TOLERANCE
 from bench.refusals import CONF, choices_of, no_value, not_a_choice, refusals, unknown_key
-
-PARITY_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
-"""Relative, on a step's loss: what rounding may do, with 24, 11, 11 and 8 significant bits."""
 
 
 def register() -> None:
@@ -33,7 +31,7 @@ def register() -> None:
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
-        "parity_tolerance": lambda precision: PARITY_TOLERANCE.get(precision, 1e-4),
+        "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
     }
     for name, resolver in resolvers.items():

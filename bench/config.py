@@ -56,6 +56,9 @@ MOST = {
 }
 """Settings of `measure` above which a typing mistake is likelier than a wish."""
 
+MOST_SCALE = 2**40
+"""The largest loss scale to begin with: 40 halvings above 1, and bench.training allows 64 in a row."""
+
 
 def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
     """Raise UserError unless `value` is one of `known`."""
@@ -311,6 +314,11 @@ class Precision:
                 )
             if value is not None:
                 at_least(f"precision.{key}", value, 1)
+        if self.initial_scale is not None and self.initial_scale > MOST_SCALE:
+            raise UserError(
+                f"precision.initial_scale must be at most {MOST_SCALE}, not {self.initial_scale:g}: "
+                "fp16 ends at 65504, and every halving costs a step."
+            )
 
 
 @dataclass(kw_only=True)
@@ -388,7 +396,10 @@ class Config:
             )
 
     def _check_precision(self) -> None:
-        """Refuse what no kernel can do; each is shown to be so by tests/test_precision.py."""
+        """Refuse what no kernel can do; bf16 is shown to be so by tests/test_precision.py.
+
+        What depends on the GPU at hand, bench.workload.precision refuses before there is a model.
+        """
         precision = self.precision.name
         if precision == "tf32" and self.device.type == "cpu":
             raise UserError("precision=tf32 exists on CUDA devices only; choose precision=fp32.")

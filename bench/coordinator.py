@@ -26,7 +26,7 @@ from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
 from bench.ledger import Ledger, keeping
-from bench.parity import Trajectory, check_parity
+from bench.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.prediction import predict
 from bench.progress import Bar
 from bench.records import PARITY_LAUNCH, Block, Phase, Trial, WarmUp
@@ -303,6 +303,7 @@ class Comparison:
                     self.ledger.trajectories[name],
                     self.ledger.trajectories[self.config.reference],
                     self.config.measure.parity_tolerance,
+                    GRADIENT_TOLERANCE[self.config.precision.name],
                 )
                 passed.append(name)
         self.ledger.write()
@@ -651,6 +652,7 @@ class Comparison:
                 threads=device.threads,
                 allocator=device.allocator,
                 precision=self.config.precision.name,
+                checkpointing=self.config.checkpointing,
             ),
             timeout_s=self.config.measure.timeout_s,
         )

@@ -78,6 +78,7 @@ def variables(base: Mapping[str, str], config: Config) -> dict[str, str]:
         "threads": device.threads,
         "allocator": device.allocator,
         "precision": config.precision.name,
+        "checkpointing": config.checkpointing,
     }
     ours = worker_environment({}, **settings)
     return {

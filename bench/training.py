@@ -10,10 +10,14 @@ import torch.distributed
 from safetensors.torch import load_model, save_model
 
 from bench import engines, optimizers, sharding
+from bench.errors import LaunchFailed
 from bench.spec import WorkerSpec
 from bench.telemetry.memory import host_bytes
-from bench.workload import feeds
+from bench.workload import feeds, precision
 from bench.workload import model as models
+
+MOST_SKIPPED = 64
+"""Steps in a row whose gradient may overflow, each halving the loss's scale: beyond, no scale would do."""
 
 
 class Training:
@@ -42,8 +46,13 @@ class Training:
         self.feed = feeds.make(
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
+        precision.autocast(model, spec.precision.name, self.device.type)
         self.engine = engines.make(spec.engine)
-        module = self.engine.wrap(model.to(self.device), threads=spec.threads if spec.holds_threads else None)
+        module = self.engine.wrap(
+            model.to(self.device),
+            threads=spec.threads if spec.holds_threads else None,
+            checkpointing=spec.checkpointing,
+        )
         self.sharding = sharding.make(
             spec.sharding,
             module,
@@ -51,7 +60,9 @@ class Training:
             device=self.device,
             micro_batch=spec.micro_batch,
             grad_accum=spec.grad_accum,
+            precision=spec.precision,
         )
+        self._skipped_before = 0
 
     def steps(self, count: int) -> Iterable[list[feeds.Batch]]:
         """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
@@ -62,6 +73,22 @@ class Training:
         if self.spec.slowed_by:
             return self._slowed_step(micro_batches)
         return self._step(micro_batches)
+
+    def applied_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """A step that changes the weights: in fp16 taken again until no gradient overflows.
+
+        Raises:
+            LaunchFailed: status `diverged`, if it overflows at every scale.
+        """
+        for _ in range(MOST_SKIPPED):
+            before = self.sharding.skipped_steps()
+            loss = self.step(micro_batches)
+            if self.sharding.skipped_steps() == before:
+                return loss
+        raise LaunchFailed(
+            "diverged",
+            f"the gradient overflows in fp16 even with the loss times {self.sharding.loss_scale()}",
+        )
 
     def _step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         if self._on_cuda:
@@ -106,8 +133,11 @@ class Training:
             torch.distributed.barrier()
 
     def loss_scaling(self) -> dict[str, Any]:
-        """The loss scale, and how many steps of the last block were skipped; None where nothing is scaled."""
-        return {"loss_scale": None, "skipped_steps": None}
+        """The loss's scale, and how many steps were skipped since this was asked before; None but in fp16."""
+        skipped = self.sharding.skipped_steps()
+        since = None if skipped is None else skipped - self._skipped_before
+        self._skipped_before = skipped or 0
+        return {"loss_scale": self.sharding.loss_scale(), "skipped_steps": since}
 
     def reset_peaks(self) -> None:
         """Start torch's peak counters anew."""
@@ -143,6 +173,10 @@ class Training:
             "engine": self.engine.proof(self.sharding.loss_function),
             "optimizer": optimizers.proof(self.sharding.optimizer, self.spec.adam),
             "sharding": self.sharding.proof(),
+            "precision": precision.proof(
+                self.spec.precision.name,
+                (one for group in self.sharding.optimizer.param_groups for one in group["params"]),
+            ),
             "threads": torch.get_num_threads(),
         }
 
@@ -162,6 +196,9 @@ def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
         return torch.device("cpu")
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
+    precision.check_capability(
+        spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    )
     # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
     # holds both to fp32; for tf32 both get it.
     torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"

@@ -28,6 +28,12 @@ STEADY_SPEED = 0.05
 
 def contamination(block: Block, cores_per_rank: int) -> str:
     """Why the block does not count, in numbers; empty if it does."""
+    if block.skipped_steps:
+        # It did less work than the others'. The scale is half of what it was, and the block measured again.
+        return (
+            f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients overflowed in "
+            "fp16; with a smaller precision.initial_scale they may not"
+        )
     ranks, seconds = len(block.seconds), max(block.seconds)
     share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
     core_seconds = seconds * ranks * cores_per_rank

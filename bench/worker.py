@@ -67,6 +67,9 @@ class Rank:
     def first_step(self) -> dict[str, Any]:
         """The first step: export, compilation and allocation happen here."""
         block = self.block(steps=1)
+        if block["skipped_steps"]:  # of fp16; what is read below exists once the weights have been updated
+            for batch in self.training.steps(1):
+                self.training.applied_step(batch)
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
@@ -87,6 +90,7 @@ class Rank:
         gc.collect()
         self.meter.prepare()
         training.reset_peaks()
+        training.loss_scaling()  # what was skipped before the block is not the block's
         training.synchronize()
         training.barrier()
         self.meter.start()
@@ -114,12 +118,16 @@ class Rank:
         }
 
     def follow(self, steps: int) -> dict[str, Any]:
-        """Take `steps` steps, untimed; the loss and the gradient's norm of each."""
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each.
+
+        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
+        overflow at different scales, since they round differently, and train alike once they do not.
+        """
         sharding = self.training.sharding
         sharding.watches_gradient = True
         losses, norms = [], []
         for batch in self.training.steps(steps):
-            losses.append(self.training.step(batch).item())
+            losses.append(self.training.applied_step(batch).item())
             norms.append(sharding.gradient_norm)
         return {"losses": losses, "gradient_norms": norms}
 

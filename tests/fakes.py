@@ -65,6 +65,8 @@ class FakeTraining:
         self.clock.now += self.step_seconds
         return 2.5
 
+    applied_step = step
+
     def synchronize(self) -> None:
         self.log.append("synchronize")
         self.clock.now += self.sync_seconds

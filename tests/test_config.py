@@ -433,6 +433,25 @@ REFUSED = [
         "precision=tf32 exists on CUDA devices only; choose precision=fp32.",
     ),
     (
+        ["precision=bf16"],
+        "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
+        "product there; choose precision=fp16, or backends without ONNX Runtime: "
+        "backend=[pytorch,pytorch_zero1].",
+    ),
+    (
+        ["precision.initial_scale=2"],
+        "precision.initial_scale scales the loss of fp16 alone; set precision.initial_scale=null.",
+    ),
+    (
+        ["precision=fp16", "precision.growth_steps=null"],
+        "precision.growth_steps scales the loss of fp16 alone; set precision.growth_steps=….",
+    ),
+    (
+        ["precision=fp16", "precision.initial_scale=1e300"],
+        "precision.initial_scale must be at most 1099511627776, not 1e+300: fp16 ends at 65504, and every "
+        "halving costs a step.",
+    ),
+    (
         ["seq_len=513", "model=bert-tiny"],
         "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; choose a shorter one.",
     ),

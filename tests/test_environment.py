@@ -7,6 +7,7 @@ import pytest
 from configs import a_config
 
 from bench import environment
+from bench.config import Precision
 from bench.launch.environment import ROOT
 
 
@@ -90,6 +91,24 @@ def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -
     one, other = environment.collect(tuned), environment.collect(system)
     assert environment.digest(one) != environment.digest(other)
     assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.differences(one, other)
+
+
+@pytest.mark.parametrize(("precision", "held"), [("fp32", "0"), ("bf16", "0"), ("tf32", None)])
+def test_only_tf32_computes_in_tf32_whoever_calls_the_gpu(
+    tmp_path: Path, precision: str, held: str | None
+) -> None:
+    config = a_config(tmp_path)
+    config.precision = Precision(name=precision)
+    assert environment.variables({}, config).get("NVIDIA_TF32_OVERRIDE") == held
+
+
+@pytest.mark.parametrize(("checkpointing", "level"), [(True, "1"), (False, None)])
+def test_checkpointing_makes_onnx_runtime_recompute(
+    tmp_path: Path, checkpointing: bool, level: str | None
+) -> None:
+    config = dataclasses.replace(a_config(tmp_path), checkpointing=checkpointing)
+    found = environment.variables({"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, config)
+    assert found.get("ORTMODULE_MEMORY_OPT_LEVEL") == level
 
 
 def test_differences_name_nested_entries_and_what_is_missing() -> None:

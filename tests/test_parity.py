@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from bench.config import PRECISIONS
 from bench.errors import LaunchFailed
-from bench.parity import Trajectory, check_parity
+from bench.parity import GRADIENT_TOLERANCE, LOSS_TOLERANCE, Trajectory, check_parity
 
 REFERENCE = [10.0, 9.9, 9.5, 9.4]
 
@@ -16,6 +17,7 @@ def check_losses(losses: list[float], reference: list[float], tolerance: float) 
         Trajectory(losses=tuple(losses), gradient_norms=norms),
         Trajectory(losses=tuple(reference), gradient_norms=norms),
         tolerance,
+        0.01,
     )
 
 
@@ -24,7 +26,19 @@ def test_gradients_of_another_scale_have_diverged_though_adam_s_losses_follow(no
     ours = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0, 1.0, 1.0, norm))
     reference = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0,) * 4)
     with pytest.raises(LaunchFailed, match=why):
-        check_parity(ours, reference, 0.01)
+        check_parity(ours, reference, 0.01, 0.01)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_in_every_precision_a_sum_taken_for_a_mean_is_seen(precision: str) -> None:
+    losses, norms = tuple(REFERENCE), (1.0,) * 4
+    reference = Trajectory(losses=losses, gradient_norms=norms)
+    summed = Trajectory(losses=losses, gradient_norms=(2.0,) * 4)
+    rounded = Trajectory(losses=losses, gradient_norms=(1 + GRADIENT_TOLERANCE[precision] / 2,) * 4)
+    tolerances = LOSS_TOLERANCE[precision], GRADIENT_TOLERANCE[precision]
+    assert check_parity(rounded, reference, *tolerances) == 0
+    with pytest.raises(LaunchFailed, match="differs"):
+        check_parity(summed, reference, *tolerances)
 
 
 def test_the_difference_is_the_largest_relative_one() -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import pytest
@@ -40,6 +41,15 @@ def test_in_a_short_block_the_kernel_s_ticks_are_no_disturbance() -> None:
     assert "more than the 0.04" in validity.contamination(
         block(seconds=0.2, other_cpu_seconds=(0.03, 0.02)), 1
     )
+
+
+def test_a_block_that_skipped_steps_did_less_work() -> None:
+    skipped = dataclasses.replace(block(seconds=2.0), loss_scale=2048.0, skipped_steps=2)
+    assert validity.contamination(skipped, 1).startswith(
+        f"skipped 2 of {skipped.steps} optimizer steps since gradients overflowed in fp16; "
+    )
+    none = dataclasses.replace(block(seconds=2.0), loss_scale=2048.0, skipped_steps=0)
+    assert validity.contamination(none, 1) == ""
 
 
 def test_what_is_unknown_spoils_nothing() -> None:

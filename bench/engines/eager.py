@@ -10,15 +10,33 @@ from bench.errors import LaunchFailed
 class Engine:
     """Leaves the module as it is."""
 
-    def wrap(self, model: torch.nn.Module, *, threads: int | None) -> torch.nn.Module:  # noqa: ARG002
-        """Nothing to wrap: torch's own thread count was set when the process started."""
+    def wrap(
+        self,
+        model: torch.nn.Module,
+        *,
+        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
+        checkpointing: bool,
+    ) -> torch.nn.Module:
+        """Nothing to wrap."""
+        self.model, self.checkpointing = model, checkpointing
         return model
 
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """The loss must come out of torch's own autograd."""
+        """The loss must come out of torch's own autograd, and layers be checkpointed just if they should."""
         if "ORTModule" in loss_function or "CompiledFunction" in loss_function:
             raise LaunchFailed("invalid", f"eager ran through {loss_function}")
-        return {"loss_function": loss_function}
+        checkpointed = [
+            name
+            for name, part in self.model.named_modules()
+            if getattr(part, "gradient_checkpointing", False)
+        ]
+        if bool(checkpointed) != self.checkpointing:
+            raise LaunchFailed(
+                "fallback",
+                f"with checkpointing={str(self.checkpointing).lower()}, PyTorch checkpoints the layers of "
+                f"{', '.join(checkpointed) or 'no module'}",
+            )
+        return {"loss_function": loss_function, "checkpointed": checkpointed}
 
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002
         """Eager PyTorch runs whatever transformers can build."""

@@ -40,7 +40,13 @@ TUNED_MALLOC = {
 
 
 def worker_environment(
-    base: Mapping[str, str], *, device: str, threads: int, allocator: str, precision: str
+    base: Mapping[str, str],
+    *,
+    device: str,
+    threads: int,
+    allocator: str,
+    precision: str,
+    checkpointing: bool,
 ) -> dict[str, str]:
     """The coordinator's environment without what is scrubbed, and with the comparison's settings."""
     variables = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
@@ -61,8 +67,11 @@ def worker_environment(
     if device == "cpu":
         # With a GPU in sight torch says that CUDA is there, and ORTModule takes it at its word.
         variables["CUDA_VISIBLE_DEVICES"] = ""
-    if precision == "fp32":
+    if checkpointing:
+        variables["ORTMODULE_MEMORY_OPT_LEVEL"] = "1"  # recompute all that can be, layer by layer
+    if precision != "tf32":
         # For cuBLAS and cuDNN, whoever calls them: ONNX Runtime would use TF32 by default, torch would not.
+        # In 16-bit precisions, too, some products stay in fp32.
         variables["NVIDIA_TF32_OVERRIDE"] = "0"
     if allocator == "tuned":
         variables |= TUNED_MALLOC

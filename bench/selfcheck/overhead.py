@@ -64,6 +64,7 @@ class BareLoop:
             threads=config.device.threads,
             allocator=config.device.allocator,
             precision=config.precision.name,
+            checkpointing=config.checkpointing,
         )
         with (folder / "log.txt").open("wb") as log:
             self.agent = subprocess.Popen(

@@ -1,5 +1,6 @@
 """Every rank holds everything; DistributedDataParallel averages the gradients."""
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -7,8 +8,9 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
+from bench.config import Precision
 from bench.optimizers import class_path
-from bench.sharding import Batch, BuildOptimizer, trained
+from bench.sharding import Batch, BuildOptimizer, scaling_proof, trained
 
 
 class Sharding:
@@ -22,6 +24,7 @@ class Sharding:
         device: torch.device,
         micro_batch: int,  # noqa: ARG002 - DeepSpeed must be told, DDP need not
         grad_accum: int,
+        precision: Precision,
     ) -> None:
         self.optimizer = build_optimizer(trained(module))
         self.module = module
@@ -29,6 +32,8 @@ class Sharding:
             devices = [device] if device.type == "cuda" else None
             self.module = DistributedDataParallel(module, device_ids=devices)
         self.grad_accum = grad_accum
+        self.scaler = _scaler(precision, device)
+        self._skipped = torch.zeros((), device=device)
         self.loss_function = ""
         self.watches_gradient = False
         self.gradient_norm = 0.0
@@ -41,21 +46,71 @@ class Sharding:
             with nullcontext() if last else self._without_sync():
                 loss = self.module(**batch).loss
                 self.loss_function = type(loss.grad_fn).__name__
-                (loss / self.grad_accum if self.grad_accum > 1 else loss).backward()
+                share = loss / self.grad_accum if self.grad_accum > 1 else loss
+                (share if self.scaler is None else self.scaler.scale(share)).backward()
             losses.append(loss.detach())
         if self.watches_gradient:
             gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
             norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
-            self.gradient_norm = torch.linalg.vector_norm(norms).item()
-        self.optimizer.step()
+            self.gradient_norm = self._unscaled(torch.linalg.vector_norm(norms).item())
+        self._update()
         self.optimizer.zero_grad(set_to_none=True)
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
+    def loss_scale(self) -> float | None:
+        """As GradScaler has it."""
+        return None if self.scaler is None else self.scaler.get_scale()
+
+    def skipped_steps(self) -> int | None:
+        """Counted on the device, so that counting waits for nothing within a block."""
+        return None if self.scaler is None else int(self._skipped.item())
+
     def proof(self) -> dict[str, Any]:
-        """DDP's class, or that there is none."""
+        """DDP's class, or that there is none, and GradScaler's settings."""
         wrapped = isinstance(self.module, DistributedDataParallel)
-        return {"class": class_path(self.module) if wrapped else None}
+        found: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
+        if self.scaler is not None:
+            found["loss_scaling"] = scaling_proof(
+                self.scaler,
+                initial_scale=self.scaler._init_scale,
+                growth_steps=self.scaler.get_growth_interval(),
+                growth=self.scaler.get_growth_factor(),
+                backoff=self.scaler.get_backoff_factor(),
+            )
+        return found
+
+    def _update(self) -> None:
+        """The optimizer's step, or in fp16 none if a gradient overflowed.
+
+        All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the
+        host whether one overflowed, once a step, unless the optimizer (torch's fused one) looks by itself:
+        that wait is a part of training in fp16. In other precisions nothing waits.
+        """
+        if self.scaler is None:
+            self.optimizer.step()
+            return
+        self.scaler.step(self.optimizer)
+        overflowed = self.scaler._found_inf_per_device(self.optimizer)
+        self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry, since a rank has one device
+        self.scaler.update()
+
+    def _unscaled(self, norm: float) -> float:
+        if self.scaler is None:
+            return norm
+        return norm / self.scaler.get_scale() if math.isfinite(norm) else math.inf
 
     def _without_sync(self) -> Any:
         wrapped = isinstance(self.module, DistributedDataParallel)
         return self.module.no_sync() if wrapped else nullcontext()
+
+
+def _scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler | None:
+    if precision.initial_scale is None or precision.growth_steps is None:
+        return None
+    return torch.amp.GradScaler(
+        device.type,
+        init_scale=precision.initial_scale,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=precision.growth_steps,
+    )
