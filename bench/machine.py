@@ -72,7 +72,8 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     """
     _check_limits(config, host_bytes)
     tokens = config.micro_batch * (config.seq_len or 1)
-    batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
+    made = config.data.batches if config.data.name == "synthetic" else 0
+    batches = max(made, 2 * config.grad_accum)  # as bench.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
     shape = config.model.config
     words = (mini.shrunk(shape) if config.model.size == "mini" else shape).get("vocab_size")
