@@ -46,6 +46,7 @@ def check_dataset(config: Config) -> None:
                 threads=config.device.threads,
                 allocator="system",
                 precision="fp32",
+                checkpointing=False,
             )
             | {"TOKENIZERS_PARALLELISM": "true"},  # nothing is measured yet
             stdin=subprocess.DEVNULL,
