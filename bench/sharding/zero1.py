@@ -33,7 +33,7 @@ class Sharding:
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
-            config=settings(micro_batch, grad_accum),
+            config=settings(micro_batch, grad_accum, sum(one.numel() for one in trained(module))),
         )
         self.scaler = _scaler(precision)
         if self.scaler is not None:
@@ -133,12 +133,21 @@ def _scaler(precision: Precision) -> Scaler | None:
     return Scaler(precision.initial_scale, precision.growth_steps)
 
 
-def settings(micro_batch: int, grad_accum: int) -> dict[str, Any]:
-    """DeepSpeed's configuration: its defaults, stage 1, and nothing that logs inside a timed block."""
+BUCKET = 500_000_000
+"""Elements that DeepSpeed reduces or gathers at once, by default."""
+
+
+def settings(micro_batch: int, grad_accum: int, parameters: int) -> dict[str, Any]:
+    """DeepSpeed's configuration: its defaults, stage 1, and nothing that logs inside a timed block.
+
+    Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
+    which a limit of memory counts although most of it is never touched. Larger models have the default.
+    """
+    bucket = min(BUCKET, parameters)
     return {
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": grad_accum,
-        "zero_optimization": {"stage": 1},
+        "zero_optimization": {"stage": 1, "reduce_bucket_size": bucket, "allgather_bucket_size": bucket},
         "zero_allow_untested_optimizer": True,
         "steps_per_print": 2**31,
         "wall_clock_breakdown": False,
