@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 
 TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
 
+from bench import sharding  # noqa: E402 - it needs torch
 from bench.workload import model as models  # noqa: E402 - it needs both
 
 NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
@@ -201,6 +202,7 @@ def test_only_the_adapters_train() -> None:
     trained = [key for key, value in module.named_parameters() if value.requires_grad]
     assert len(trained) == 2 * 2 * mini.LAYERS
     assert all("lora_" in key for key in trained)
+    assert len(sharding.trained(module)) == len(trained), "what the optimizer gets"
     assert models.parameter_count(module, trainable=True) == mini.LAYERS * 2 * 2 * (2 * mini.WIDTH)
 
 
