@@ -107,7 +107,7 @@ class Model:
     task: str
     architecture: str  # transformers' model_type, e.g. "bert"
     config: dict[str, Any]  # what differs from the architecture's default configuration
-    parameters: int  # the published count, with tied weights counted once
+    parameters: int  # of the published size, head included, tied weights counted once; adapters not counted
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images

@@ -274,6 +274,12 @@ def test_an_attention_that_is_not_there_is_said_in_one_sentence(name: str, atten
     assert caught.value.status == "unsupported"
 
 
+def test_a_wrong_number_of_heads_is_no_missing_attention() -> None:
+    model = shipped("bert-tiny")
+    with pytest.raises(ValueError, match="attention heads"):
+        built(dataclasses.replace(model, config={**model.config, "num_attention_heads": 3}), attention="sdpa")
+
+
 # --- noise ----------------------------------------------------------------------------------------
 
 
