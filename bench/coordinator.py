@@ -368,6 +368,7 @@ class Comparison:
     def set_up(self, group: Group, name: str, number: int) -> None:
         """Build, take the first step and warm up; everything goes on record."""
         built = self._watched(group, "build")
+        padding = [share for share in per_rank(built, "padding_share") if share is not None]
         self.ledger.update(
             name,
             number,
@@ -376,7 +377,7 @@ class Comparison:
                 self.ledger.workload(),
                 parameters=built[0]["parameters"],
                 trainable_parameters=built[0]["trainable_parameters"],
-                padding_share=stats.mean(per_rank(built, "padding_share")),
+                padding_share=stats.mean(padding) if padding else None,
             ),
             host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
             predicted=predict(

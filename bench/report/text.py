@@ -87,6 +87,12 @@ def distinct(rows: pd.DataFrame, column: str) -> str:
     return "/".join(str(value) for value in values if str(value))
 
 
+def length(rows: pd.DataFrame) -> str:
+    """`length 128`; empty where samples have none."""
+    found = distinct(rows, "seq_len")
+    return f"length {found}" if found else ""
+
+
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
     micro_batch, grad_accum = distinct(rows, "micro_batch"), distinct(rows, "grad_accum")
@@ -100,7 +106,7 @@ def workload(rows: pd.DataFrame) -> str:
         f"{distinct(rows, 'model')} ({distinct(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
         f"batch {micro_batch} {TIMES} accumulation {grad_accum} {TIMES} {ranks} = {global_batch}",
-        f"length {distinct(rows, 'seq_len')}",
+        length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         distinct(rows, "precision"),
         f"{distinct(rows, 'attention')} attention",
@@ -154,6 +160,6 @@ def short_workload(rows: pd.DataFrame) -> str:
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
     attention = distinct(rows, "attention")
-    parts = [distinct(rows, "task"), f"batch {layout}", f"length {distinct(rows, 'seq_len')}"]
+    parts = [distinct(rows, "task"), f"batch {layout}", length(rows)]
     parts += [distinct(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
