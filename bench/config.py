@@ -110,10 +110,11 @@ class Model:
     task: str
     architecture: str  # transformers' model_type, e.g. "bert"
     config: dict[str, Any]  # what differs from the architecture's default configuration
-    parameters: int  # the published count, with tied weights counted once
+    parameters: int  # of the published size, head included, tied weights counted once; adapters not counted
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
+    longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = "published"  # mini: shrunk by the rule of bench.workload.mini, for small machines
     lora: Lora | None = None  # train adapters only
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
@@ -130,6 +131,8 @@ class Model:
 
     def positions(self) -> int | None:
         """The longest sequence that the position embeddings allow, where `config` tells."""
+        if self.longest is not None:
+            return self.longest
         keys = ("max_position_embeddings", "n_positions", "max_target_positions")
         return next((self.config[key] for key in keys if key in self.config), None)
 

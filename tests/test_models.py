@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 
 TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
 
+from bench import sharding  # noqa: E402 - it needs torch
 from bench.workload import model as models  # noqa: E402 - it needs both
 
 NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
@@ -201,6 +202,7 @@ def test_only_the_adapters_train() -> None:
     trained = [key for key, value in module.named_parameters() if value.requires_grad]
     assert len(trained) == 2 * 2 * mini.LAYERS
     assert all("lora_" in key for key in trained)
+    assert len(sharding.trained(module)) == len(trained), "what the optimizer gets"
     assert models.parameter_count(module, trainable=True) == mini.LAYERS * 2 * 2 * (2 * mini.WIDTH)
 
 
@@ -270,6 +272,12 @@ def test_an_attention_that_is_not_there_is_said_in_one_sentence(name: str, atten
     with pytest.raises(LaunchFailed, match=rf"^attention={attention} cannot be had .*\.$") as caught:
         built(small(name), attention=attention)
     assert caught.value.status == "unsupported"
+
+
+def test_a_wrong_number_of_heads_is_no_missing_attention() -> None:
+    model = shipped("bert-tiny")
+    with pytest.raises(ValueError, match="attention heads"):
+        built(dataclasses.replace(model, config={**model.config, "num_attention_heads": 3}), attention="sdpa")
 
 
 # --- noise ----------------------------------------------------------------------------------------

@@ -121,6 +121,25 @@ def _batch(rows: pd.DataFrame) -> str:
     return f"batch {micro_batch} {TIMES} {spread} = {distinct(rows, 'global_batch')}"
 
 
+def length(rows: pd.DataFrame) -> str:
+    """`length 128`; empty where samples have none."""
+    found = distinct(rows, "seq_len")
+    return f"length {found}" if found else ""
+
+
+def particulars(rows: pd.DataFrame) -> list[str]:
+    """What is out of the ordinary: a shrunk model, adapters, recomputed activations, real data."""
+    trained, parameters = (rows[key].dropna().max() for key in ("trainable_parameters", "parameters"))
+    source, lengths = distinct(rows, "data"), distinct(rows, "lengths")
+    found = [
+        "" if distinct(rows, "size") == "published" else distinct(rows, "size"),
+        f"adapters only ({int(trained):,} parameters trained)" if trained < parameters else "",
+        "checkpointing" if distinct(rows, "checkpointing") == "1" else "",
+        source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
+    ]
+    return list(filter(None, found))
+
+
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
     parameters = rows["parameters"].dropna()
@@ -130,10 +149,11 @@ def workload(rows: pd.DataFrame) -> str:
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
         _batch(rows),
         memory_limit(rows),
-        f"length {distinct(rows, 'seq_len')}",
+        length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         distinct(rows, "precision"),
         f"{distinct(rows, 'attention')} attention",
+        *particulars(rows),
     ]
     return ", ".join(filter(None, parts))
 
@@ -185,7 +205,8 @@ def short_workload(rows: pd.DataFrame) -> str:
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
     attention = distinct(rows, "attention")
-    parts = [distinct(rows, "task"), layout, f"length {distinct(rows, 'seq_len')}"]
+    parts = [distinct(rows, "task"), layout, length(rows)]
     parts += [distinct(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
+    parts += particulars(rows)
     parts.append("" if at_largest(rows) else memory_limit(rows))  # the heading of the former tells it
     return ", ".join(filter(None, parts))

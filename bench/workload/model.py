@@ -1,6 +1,7 @@
 """Building the model: from its published configuration, or from pretrained weights where they can be had."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,11 @@ from safetensors import SafetensorError
 from bench.config import Model
 from bench.errors import LaunchFailed
 from bench.workload import adapters, mini, tasks
+
+_NO_ATTENTION = re.compile(
+    r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
+)
+"""In transformers' messages about an attention, and not in those about a number of attention heads."""
 
 
 def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = False) -> torch.nn.Module:
@@ -117,7 +123,7 @@ def _naming_missing_attention(attention: str, architecture: str) -> Iterator[Non
     try:
         yield
     except (ImportError, ValueError) as error:
-        if "attention" not in str(error).lower():
+        if attention == "eager" or not _NO_ATTENTION.search(str(error)):
             raise
         raise LaunchFailed(
             "unsupported",
