@@ -71,6 +71,16 @@ class Prepared:
         return self.preparation.batch(self.samples[list(numbers)], self.context, random)
 
 
+class Empty:
+    """The samples of a dataset without rows, for which libraries have all kinds of errors."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, numbers: list[int]) -> list[Arrays]:
+        raise IndexError(numbers)
+
+
 def make(task: str) -> Preparation:
     """The preparation of the task called `task`."""
     made: Preparation = import_module(f"bench.workload.datasets.{task.replace('-', '_')}").Preparation()
@@ -100,7 +110,7 @@ def prepare(
     processor = processors.load(preparation.processor, data.processor)
     context = Context(data=data, model=model, settings=settings, processor=processor, seq_len=seq_len)
     dataset = source.named(source.load(data), data, task, preparation.columns, preparation.optional)
-    samples = preparation.samples(dataset, context)
+    samples: Samples = preparation.samples(dataset, context) if len(dataset) else Empty()
     if len(samples) < global_batch:
         raise UserError(
             f"data.path={data.path} holds {len(samples):,} samples in data.split={data.split}, fewer than "

@@ -30,14 +30,18 @@ class Preparation:
                 "hides words with; choose the tokenizer of a masked language model."
             )
 
-        def encode(rows: dict[str, list[Any]]) -> Any:
-            return tokenizer(
-                [line for line in text(rows["text"], "text", context) if line and not line.isspace()],
+        def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
+            lines = text(rows["text"], "text", context)
+            encoded = tokenizer(
+                lines,
                 padding="max_length",
                 truncation=True,
                 max_length=context.seq_len,
                 return_special_tokens_mask=True,
             )
+            # Not before: a tokenizer takes no empty list, and a thousand lines may all be empty.
+            filled = [place for place, line in enumerate(lines) if line.strip()]
+            return {name: [column[place] for place in filled] for name, column in encoded.items()}
 
         return tokenized(dataset, encode, context)
 
