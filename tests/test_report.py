@@ -151,6 +151,21 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
+def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
+    def waiting(backend: str, seconds: float) -> Record:
+        return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))
+
+    rows = results.frame([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
+    page = table.markdown(Comparison(stem="x", rows=rows)).splitlines()
+    assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
+    assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
+    console = Console(width=100, file=io.StringIO())
+    console.print(table.terminal(rows))
+    assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
+    synthetic = table.markdown(Comparison(stem="x", rows=results.frame([record()])))
+    assert "limited by" not in synthetic
+
+
 def test_energy_is_shown_where_there_is_a_gpu() -> None:
     on_gpu = comparison({"pytorch": [[2.0]]}, device="h100")
     (metered,) = (dataclasses.replace(one, energy_joules=(300.0, 340.0)) for one in on_gpu[0].blocks)

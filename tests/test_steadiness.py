@@ -160,6 +160,19 @@ def test_a_device_that_tells_nothing_warns_of_nothing() -> None:
     assert kinds(on_gpu(dumb, dumb, dumb, before=dumb)) == []
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(None, []), (0.09, []), (0.4, ["loader"])])
+def test_a_loader_that_ranks_wait_for_is_named_with_the_setting_that_helps(
+    seconds: float | None, expected: list[str]
+) -> None:
+    blocks = tuple(block(n, 2.0, loader_seconds=(seconds, seconds)) for n in (1, 2, 3))
+    records = [record(blocks=blocks)]
+    assert kinds(records) == expected
+    if expected:
+        (warning,) = found(records)
+        assert "waited 20.0 % of the time for batches" in warning.seen
+        assert "raise data.workers" in warning.remedy
+
+
 def test_a_cleft_needs_two_tight_clusters() -> None:
     apart = np.array([0.0, 0.001, 0.002, 0.1, 0.101, 0.102])
     assert cleft(apart) == pytest.approx(0.1)
