@@ -31,6 +31,10 @@ def check_dataset(config: Config) -> None:
         return
     _check_packages(config)
     _check_folders(config)
+    if sys.stderr.isatty():
+        print(
+            f"looking data.path={config.data.path} through, and tokenizing it if it is text", file=sys.stderr
+        )
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
         spec = Path(folder) / "spec.json"
         spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
@@ -42,7 +46,8 @@ def check_dataset(config: Config) -> None:
                 threads=config.device.threads,
                 allocator="system",
                 precision="fp32",
-            ),
+            )
+            | {"TOKENIZERS_PARALLELISM": "true"},  # nothing is measured yet
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -70,7 +70,8 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
         UserError: with the keys to lower.
     """
     tokens = config.micro_batch * (config.seq_len or 1)
-    batches = max(config.data.batches, 2 * config.grad_accum)  # as bench.training makes them
+    made = config.data.batches if config.data.name == "synthetic" else 0
+    batches = max(made, 2 * config.grad_accum)  # as bench.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
     words = config.model.config.get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):

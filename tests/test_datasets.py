@@ -289,7 +289,7 @@ def test_tokens_are_found_again_and_changed_data_is_seen(tmp_path: Path, cache: 
     def kept() -> set[Path]:
         return set((cache / "bench").glob("*.arrow"))
 
-    places = {
+    places: dict[str, Any] = {
         "path": local_data.lines(tmp_path / "theirs", local_data.rows("masked-lm")),
         "processor": local_data.tokenizer(tmp_path / "words"),
     }
@@ -349,7 +349,7 @@ def loader(tmp_path: Path) -> Callable[..., Loader]:
             seed=seed,
             **changes,
         )
-        feed = make(spec, Model(), rank=rank, world_size=2, pinned=False)  # type: ignore[arg-type]
+        feed = make(spec, Model(), rank=rank, world_size=2, pinned=False)
         assert isinstance(feed, Loader)
         return feed
 

@@ -1,5 +1,6 @@
 """What can be wrong with a dataset, and the one sentence that is said before anything is trained."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import local_data
 import pytest
 from configs import a_model
 
-from bench import dataset as coordinator_side
 from bench.compose import compose
 from bench.config import Data
 from bench.dataset import check_dataset
@@ -284,7 +284,7 @@ def test_a_spectrogram_that_the_model_does_not_take_is_refused(
 def test_a_folder_that_is_not_there_is_refused_at_once(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_side.subprocess, "run", lambda *_, **__: pytest.fail("too late"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("too late"))
     places = {"data.path": str(tmp_path), "data.processor": str(tmp_path)} | {key: "./nowhere"}
     config = compose(["data=hf", *(f"{name}={place}" for name, place in places.items())])
     with pytest.raises(UserError, match=rf"^{key}=\./nowhere does not exist; give a f.* an id on the hub\.$"):
@@ -292,20 +292,20 @@ def test_a_folder_that_is_not_there_is_refused_at_once(
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_side.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     config = compose(["data=hf", "data.path=./x", "data.processor=./y"])
     with pytest.raises(UserError, match=r"data=hf needs datasets .*; run `make setup`"):
         check_dataset(config)
 
 
 def test_synthetic_batches_need_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_side.subprocess, "run", lambda *_, **__: pytest.fail("a process"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a process"))
     check_dataset(compose([]))
 
 
 def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback: KeyError: 'x'")
-    monkeypatch.setattr(coordinator_side.subprocess, "run", lambda *_, **__: broken)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: broken)
     config = compose(["data=hf", "data.path=their/data", "data.processor=their/words"])
     with pytest.raises(RuntimeError, match="KeyError: 'x'"):
         check_dataset(config)

@@ -8,7 +8,7 @@ from pathlib import Path
 import local_data
 import pandas as pd
 import pytest
-import yaml
+from omegaconf import OmegaConf
 from test_end_to_end import DISTURBED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,7 +87,7 @@ def test_a_folder_of_texts_with_workers(tmp_path: Path) -> None:
 def test_a_folder_of_images(tmp_path: Path) -> None:
     conf = tmp_path / "conf" / "model" / "vit-mini.yaml"
     conf.parent.mkdir(parents=True)
-    conf.write_text(yaml.safe_dump(VIT))
+    conf.write_text(OmegaConf.to_yaml(VIT))
     path = local_data.images(tmp_path / "images", 16)
     done, rows = bench(
         tmp_path,

@@ -84,7 +84,7 @@ class Loader:
 
     Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
     They are forked from the rank: they share its cores, are stopped and ended with its process group, and
-    their time is counted as the rank's (`bench.telemetry.cpu`).
+    their time is counted as the rank's (`bench.telemetry.cpu`). Their memory is not in the rank's peak.
 
     Raises:
         LaunchFailed: the dataset, its processor and the model do not fit each other.
