@@ -472,7 +472,6 @@ class Comparison:
     def set_up(self, group: Group, name: str, number: int) -> None:
         """Build, take the first step and warm up; everything goes on record."""
         built = self._watched(group, "build")
-        padding = [share for share in per_rank(built, "padding_share") if share is not None]
         self.ledger.update(
             name,
             number,
@@ -481,11 +480,7 @@ class Comparison:
                 self.ledger.workload(name, number),
                 parameters=built[0]["parameters"],
                 trainable_parameters=built[0]["trainable_parameters"],
-<<<<<<< HEAD
                 padding_share=mean_of_known(per_rank(built, "padding_share")),
-=======
-                padding_share=stats.mean(padding) if padding else None,
->>>>>>> models
             ),
             host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
             predicted=predict(

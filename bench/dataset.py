@@ -85,8 +85,8 @@ def _check_folders(config: Config) -> None:
         ("data.path", config.data.path, "a folder or file of data"),
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),
     ):
-        if place is None or not place.startswith(("/", "./", "../", "~")):
-            continue
+        if place is None or not (place.startswith((".", "/", "~")) or place.count("/") > 1):
+            continue  # it can be the id of something on the hub, `owner/name`
         try:
             there = Path(place).exists()
         except OSError:

@@ -363,3 +363,8 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
     }
     written = {path.name for path in (tmp_path / "reports").iterdir()}
     assert written >= {"m-cpux2.md", "index.md", "index.html", "speedup.svg"}
+
+
+def test_samples_without_positions_have_no_padding_share() -> None:
+    assert coordinator.mean_of_known([0.2, 0.4]) == pytest.approx(0.3)
+    assert coordinator.mean_of_known([None, None]) is None

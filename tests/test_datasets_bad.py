@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -281,13 +282,16 @@ def test_a_spectrogram_that_the_model_does_not_take_is_refused(
 
 
 @pytest.mark.parametrize("key", ["data.path", "data.processor"])
+@pytest.mark.parametrize("place", ["./nowhere", "/no/where", "no/where/at_all"])
 def test_a_folder_that_is_not_there_is_refused_at_once(
-    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("too late"))
-    places = {"data.path": str(tmp_path), "data.processor": str(tmp_path)} | {key: "./nowhere"}
+    places = {"data.path": str(tmp_path), "data.processor": str(tmp_path)} | {key: place}
     config = compose(["data=hf", *(f"{name}={place}" for name, place in places.items())])
-    with pytest.raises(UserError, match=rf"^{key}=\./nowhere does not exist; give a f.* an id on the hub\.$"):
+    with pytest.raises(
+        UserError, match=rf"^{key}={re.escape(place)} does not exist; give a f.* an id on the hub\.$"
+    ):
         check_dataset(config)
 
 

@@ -108,5 +108,7 @@ def _naming(data: Data) -> Iterator[None]:
 
 def first_words(error: BaseException) -> str:
     """The first line of another library's error, without its full stop, short enough for a sentence."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:LONGEST_REASON].rstrip(". ")
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if len(line) > LONGEST_REASON:
+        line = f"{line[:LONGEST_REASON].rsplit(' ', 1)[0]} …"
+    return line.rstrip(". ")
