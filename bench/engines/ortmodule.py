@@ -93,6 +93,10 @@ class Engine:
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
             return "unsupported"
+        # A kernel that finds out only while running has no exception of its own.
+        words = str(error)
+        if isinstance(error, RuntimeError) and "onnxruntime" in words and "does not support" in words:
+            return "unsupported"
         return None
 
 
