@@ -84,7 +84,7 @@ class FakeTraining:
 
 Script = dict[str, Any]
 """How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
-slower}, `disturbed`: {(launch, nth block): share that others take}, and `fails`:
+slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and `fails`:
 {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
 not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks."""
 
@@ -193,7 +193,8 @@ class FakeGroup:
         slower = self.script.get("launches", {}).get(self.launch, 1.0)
         seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
         figures = self._figures(seconds, rank) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
-        figures |= {"loader_seconds": None, "loss_scale": None, "skipped_steps": None}
+        skipped = self.script.get("skipped", {}).get((self.launch, self.counts.get("block")))
+        figures |= {"loader_seconds": None, "loss_scale": None, "skipped_steps": skipped}
         disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
         return figures | {"other_cpu_seconds": seconds * disturbed}
 

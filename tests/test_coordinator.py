@@ -235,6 +235,13 @@ def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path
     assert run.failures == []
 
 
+def test_a_block_that_skipped_steps_is_measured_again(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"ortmodule": {"skipped": {(1, 5): 2}}})
+    second = [row for row in run.of("ortmodule") if (row["launch"], row["round"]) == ("1", "2")]
+    assert [(row["status"], row["skipped_steps"]) for row in second] == [("invalid", "2"), ("ok", "")]
+    assert second[0]["message"].startswith(f"skipped 2 of {second[0]['steps']} optimizer steps")
+
+
 def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     run = Run(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
     rows = run.of("ortmodule")

@@ -93,6 +93,12 @@ class Engine:
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
             return "unsupported"
+        # A kernel that finds out only while running has no exception of its own: "does not support", or a
+        # product without elements, where an expert gets no token. Want of memory was asked for before.
+        words = str(error)
+        if isinstance(error, RuntimeError) and "onnxruntime" in words:
+            if "does not support" in words or "pass execution" in words:
+                return "unsupported"
         return None
 
 
