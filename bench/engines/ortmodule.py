@@ -96,10 +96,8 @@ class Engine:
         # A kernel that finds out only while running has no exception of its own: "does not support", or a
         # product without elements, where an expert gets no token. Want of memory was asked for before.
         words = str(error)
-        if isinstance(error, RuntimeError) and "onnxruntime" in words:
-            if "does not support" in words or "pass execution" in words:
-                return "unsupported"
-        return None
+        late = "does not support" in words or "pass execution" in words
+        return "unsupported" if isinstance(error, RuntimeError) and "onnxruntime" in words and late else None
 
 
 def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
