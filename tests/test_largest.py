@@ -267,7 +267,7 @@ def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) 
     made = limited(tmp_path, 1.5, **measure)
     made.device.world_size = 1  # half the processes to start; test_failures.py has an oom of two
     made.backends = {name: made.backends[name] for name in ("pytorch", "ortmodule")}
-    made.micro_batch, made.grad_accum = 1500, 1
+    made.micro_batch, made.grad_accum = 1000, 1
     outcome = Outcome(made)
     assert outcome.failed() == []
     for name in made.backends:

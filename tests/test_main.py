@@ -264,5 +264,5 @@ def test_the_command_refuses_without_a_traceback() -> None:
     done = command("model=bort")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("model=bort does not exist; choose from: bert-base, ")
+    assert done.stderr.startswith("model=bort does not exist; choose from: bart-large, ")
     assert done.stderr.count("\n") == 1
