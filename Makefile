@@ -47,8 +47,9 @@ compare: setup ## working tree against the committed results, or BASE=â€¦ NEW=â€
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
 
-matrix: setup ## which backend trains which model on this machine, about 25 minutes; ARGS=resume=true goes on
-	$(VENV)/bin/python -m bench.matrix $(ARGS)
+matrix: setup ## which backend trains which model on this machine, 20 minutes; ARGS=resume=true goes on
+## MODEL=gpt2,bert-large for some of them
+	$(VENV)/bin/python -m bench.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 selftest: setup ## A/A and A/B comparisons whose outcome is known, about 90 minutes; goes on where it was
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
@@ -82,5 +83,5 @@ define compile
 endef
 
 clean: ## remove .venv, caches and results/runs; nothing that is committed
-	rm -rf $(VENV) $(VENV).lock .venv-lock .mypy_cache .pytest_cache .ruff_cache results/runs
+	rm -rf $(VENV) $(VENV).lock .venv-lock .mypy_cache .pytest_cache .ruff_cache results/runs results/matrix/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
 """`make matrix`: which backend can train which model on this machine, how alike and how fast.
 
-`python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, one
-comparison each, and keeps `support.csv` and its table up to date after each. Exit status 0 if every
-comparison was made, whatever its cells say: not to be supported is a result. 2 if a command line is wrong,
-130 after Ctrl-C.
+`python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, or for
+those that `model=a,b` names, one comparison each; `support.csv` and its table are up to date after each.
+Exit status 0 if every comparison was made, whatever its cells say: not to be supported is a result. 2 if a
+command line is wrong, 130 after Ctrl-C.
 """
 
 import sys
@@ -25,6 +25,7 @@ from bench.report.support import models
 from bench.telemetry.gpus import short_name, visible_gpus
 
 EXPERIMENT = "experiment=matrix"
+FOLDER = "results_dir=results/matrix"
 
 
 def main(overrides: Sequence[str] | None = None) -> int:
@@ -33,7 +34,8 @@ def main(overrides: Sequence[str] | None = None) -> int:
     Terminated.catch()
     try:
         # All of them are composed first, so that a mistake is known before any work.
-        planned = [(model, [EXPERIMENT, f"model={model}", *overrides]) for model in models()]
+        chosen, others = divided(overrides)
+        planned = [(model, [EXPERIMENT, f"model={model}", FOLDER, *others]) for model in chosen]
         configs = [compose(line) for _, line in planned]
         console = Console(stderr=True)
         for number, ((model, line), config) in enumerate(zip(planned, configs, strict=True), 1):
@@ -47,6 +49,12 @@ def main(overrides: Sequence[str] | None = None) -> int:
         print("interrupted; ARGS=resume=true goes on with what is missing.", file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
     return 0
+
+
+def divided(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The models to measure, and the overrides of all of them."""
+    named = [word.removeprefix("model=").split(",") for word in overrides if word.startswith("model=")]
+    return (named[-1] if named else models()), [word for word in overrides if not word.startswith("model=")]
 
 
 def write(folder: Path, reports_dir: Path) -> None:
@@ -63,7 +71,7 @@ def measure(config: Config, overrides: Sequence[str]) -> None:
     machine.check_machine(config, cores=machine.available_cores(), gpus=len(gpus))
     machine.check_packages(config)
     machine.check_folders(config)
-    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", list(overrides[2:]))
+    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", list(overrides[3:]))
 
     from bench.coordinator import measured  # not for --help
 

@@ -89,6 +89,19 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert (tmp_path / "reports" / "support.md").exists()
 
 
+def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def measured(config: Config, stem: str, command: str) -> None:
+        asked.append(stem)
+        results.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+
+    monkeypatch.setattr(coordinator, "measured", measured)
+    out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
+    assert matrix.main(["device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
+    assert asked == ["gpt2-cpux2-seq_len=32", "t5-large-cpux2-seq_len=32"]
+
+
 def test_a_mistake_is_refused_before_any_model_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

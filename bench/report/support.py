@@ -30,6 +30,7 @@ COLUMNS = (
     "speedup",  # over the reference; blank for the reference itself
     "stack",
     "hardware",
+    "comparison",  # the results file's stem
     "git_commit",
     "command",
 )
@@ -65,6 +66,7 @@ class Cell:
             "speedup": "" if one.speedup is None else repr(one.speedup.ratio),
             "stack": text.distinct(rows, "stack"),
             "hardware": self.comparison.hardware,
+            "comparison": self.comparison.stem,
             "git_commit": text.distinct(rows, "git_commit"),
             "command": self.comparison.command,
         }
@@ -98,7 +100,9 @@ def table(found: Sequence[Comparison]) -> str:
 
 def markdown(found: Sequence[Comparison]) -> str:
     """The matrix at a glance, then every reason."""
-    backends = list(dict.fromkeys(mine.backend for one in found for mine in one.summaries))
+    every = [mine for one in found for mine in one.summaries]
+    order = sorted(every, key=lambda mine: (not mine.is_reference, mine.engine, mine.sharding, mine.backend))
+    backends = list(dict.fromkeys(mine.backend for mine in order))
     reasons: dict[str, int] = {}
     lines = [
         "# What trains under which backend",
@@ -111,7 +115,8 @@ def markdown(found: Sequence[Comparison]) -> str:
     for one in found:
         cells = [_cell(one.of(backend), reasons) for backend in backends]
         task = text.distinct(one.rows, "task")
-        lines.append(_line([text.escaped(one.model), text.escaped(task), *cells]))
+        alone = sum(other.model == one.model for other in found) == 1
+        lines.append(_line([text.escaped(one.model if alone else one.stem), text.escaped(task), *cells]))
     lines += [
         "",
         "A cell: speed-up over the reference (one short launch, so no more than a first look), and the "
@@ -129,8 +134,8 @@ def markdown(found: Sequence[Comparison]) -> str:
         "rule and keeps the architecture); nothing here says what the published size would gain",
         *(f"- {text.escaped(words)}" for words in dict.fromkeys(one.hardware for one in found)),
         *(f"- {text.escaped(words)}" for words in dict.fromkeys(text.versions(one.rows) for one in found)),
-        "- made by `make matrix`; a single cell again by "
-        f"`{text.distinct(found[0].rows, 'command')}` and so on; support.csv holds all of them",
+        f"- made by `make matrix`; a single model again: `make matrix MODEL={text.escaped(found[0].model)}`; "
+        "results/matrix/ holds all comparisons, and support.csv this table",
     ]
     return "\n".join([*lines, ""])
 
@@ -141,11 +146,11 @@ def _at_a_glance(found: Sequence[Comparison]) -> list[str]:
     engines = dict.fromkeys(mine.engine for one in found for mine in one.summaries)
     for engine in engines:
         tried = {
-            one.model: [mine.status == "ok" for mine in one.summaries if mine.engine == engine]
+            one.stem: [mine.status == "ok" for mine in one.summaries if mine.engine == engine]
             for one in found
         }
-        trained = [model for model, passed in tried.items() if any(passed)]
-        others = [model for model, passed in tried.items() if passed and not any(passed)]
+        trained = [stem for stem, passed in tried.items() if any(passed)]
+        others = [one.model for one in found if tried[one.stem] and not any(tried[one.stem])]
         words = f"**{engine}** trains {len(trained)} of {len(trained) + len(others)} models"
         lines.append(f"- {words}" + (f"; not: {', '.join(map(text.escaped, others))}" if others else ""))
     return lines
