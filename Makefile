@@ -47,7 +47,7 @@ compare: setup ## working tree against the committed results, or BASE=â€¦ NEW=â€
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
 
-matrix: setup ## which backend trains which model on this machine, 20 minutes; ARGS=resume=true goes on
+matrix: setup ## which backend trains which model on this machine, 21 minutes; ARGS=resume=true goes on
 ## MODEL=gpt2,bert-large for some of them
 	$(VENV)/bin/python -m bench.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
