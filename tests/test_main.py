@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calibration import slowness
 
 from bench import __main__ as program
 from bench.config import Config
@@ -257,7 +258,9 @@ def test_help_takes_less_than_a_second_and_a_half() -> None:
         command("--help")
         return time.perf_counter() - started
 
-    assert min(seconds() for _ in range(3)) < 1.5  # the best of three: others may use this machine
+    assert (
+        min(seconds() for _ in range(3)) < 1.5 * slowness()
+    )  # the best of three: others may use this machine
 
 
 def test_the_command_refuses_without_a_traceback() -> None:

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from calibration import slowness
 from factories import block, comparison, failed, phase, record, with_environment, workload
 from rich.console import Console
 
@@ -336,7 +337,7 @@ def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> 
     command_line = [sys.executable, "-c", code]
     runs = [subprocess.check_output(command_line, cwd=ROOT, text=True).split() for _ in range(3)]
     assert [imported for _, *imported in runs] == [[], [], []]
-    assert min(float(seconds) for seconds, *_ in runs) < 1.5  # the quickest: other work may run
+    assert min(float(seconds) for seconds, *_ in runs) < 1.5 * slowness()  # the quickest: other work may run
 
 
 def test_the_table_does_not_need_matplotlib() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calibration import slowness
 from factories import comparison, with_environment, workload
 
 from bench import results
@@ -46,9 +47,11 @@ def many(tmp_path: Path) -> Path:
 
 
 def test_two_hundred_models_are_reported_in_ten_seconds(many: Path, tmp_path: Path) -> None:
+    """On two cores of the machine that README names, while nobody slows it down."""
+    most = 10 * slowness()
     command = [sys.executable, "-m", "bench.report", str(many), "--out", str(tmp_path / "reports")]
     seconds: list[float] = []
-    while not seconds or (min(seconds) >= 10 and len(seconds) < 3):  # the quickest: other work may run
+    while not seconds or (min(seconds) >= most and len(seconds) < 3):  # the quickest: other work may run
         began = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         seconds.append(time.monotonic() - began)
@@ -59,4 +62,4 @@ def test_two_hundred_models_are_reported_in_ten_seconds(many: Path, tmp_path: Pa
     assert "200 of 200" in page, "every backend's mean is over all models"
     assert len(list((tmp_path / "reports").glob("model-*.md"))) == MODELS
     assert "speedup: drawn for the first 64 of 200 comparisons" in page
-    assert min(seconds) < 10
+    assert min(seconds) < most
