@@ -1,9 +1,10 @@
 """How slow this machine is at the moment, for tests of how long something takes."""
 
+import statistics
 import time
 
-LOOP_SECONDS = 0.085
-"""Of `_loop` on a core of the machine that README names, while its neighbours are quiet."""
+LOOP_SECONDS = 0.034
+"""Of `_loop` on a core of the machine that README names: 0.029 at its best, 0.052 in its slow hours."""
 
 
 def slowness() -> float:
@@ -11,7 +12,7 @@ def slowness() -> float:
 
     A machine whose neighbours come and go is up to half slower for hours, at everything alike.
     """
-    return max(1.0, min(_loop() for _ in range(5)) / LOOP_SECONDS)
+    return max(1.0, statistics.median(_loop() for _ in range(9)) / LOOP_SECONDS)
 
 
 def _loop() -> float:

@@ -48,18 +48,18 @@ def many(tmp_path: Path) -> Path:
 
 def test_two_hundred_models_are_reported_in_ten_seconds(many: Path, tmp_path: Path) -> None:
     """On two cores of the machine that README names, while nobody slows it down."""
-    most = 10 * slowness()
     command = [sys.executable, "-m", "bench.report", str(many), "--out", str(tmp_path / "reports")]
     seconds: list[float] = []
-    while not seconds or (min(seconds) >= most and len(seconds) < 3):  # the quickest: other work may run
-        began = time.monotonic()
+    while not seconds or (min(seconds) >= 10 and len(seconds) < 3):  # the quickest: other work may run
+        before, began = slowness(), time.monotonic()
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        seconds.append(time.monotonic() - began)
+        took = time.monotonic() - began
+        seconds.append(took / max(before, slowness()))
         assert done.returncode == 0, done.stderr
-    print(f"took {seconds} s")
+    print(f"took {seconds} s at full speed")
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     assert page.count("<tr data-device=") == MODELS * len(SECONDS)
     assert "200 of 200" in page, "every backend's mean is over all models"
     assert len(list((tmp_path / "reports").glob("model-*.md"))) == MODELS
     assert "speedup: drawn for the first 64 of 200 comparisons" in page
-    assert min(seconds) < most
+    assert min(seconds) < 10
