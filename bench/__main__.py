@@ -17,6 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from bench.compose import check_overrides, load, register
+from bench.config import Config
 from bench.dataset import check_dataset
 from bench.errors import CannotKeep, UserError
 from bench.launch.lifeline import Terminated
@@ -77,17 +78,26 @@ def compare(cfg: DictConfig) -> list[str]:
     assert isinstance(given, dict)
     overrides = [str(override) for override in given["task"]]
     config = load(cfg)
+    name = stem(config, checked(config), overrides)
+
+    from bench.coordinator import run  # not for --help, which should take no time
+
+    return run(config, name, command(overrides))
+
+
+def checked(config: Config) -> str:
+    """Refuse what cannot be done here; the device's short name, for the results file's.
+
+    Raises:
+        UserError: with the remedy.
+    """
     gpus = visible_gpus() if config.device.type == "cuda" else []
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
     check_folders(config)
     check_dataset(config)
-    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides)
-
-    from bench.coordinator import run  # not for --help, which should take no time
-
-    return run(config, name, command(overrides))
+    return short_name(gpus[0].name) if gpus else "cpu"
 
 
 @dataclass

@@ -390,8 +390,8 @@ class Comparison:
     def _try(self, bar: Bar, name: str, micro_batch: int, groups: dict[str, Group]) -> Trial:
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
-        As many steps as it has rounds follow the warm-up: heaps still grow then, and half of the sizes at the
-        edge of the memory that had come through the warm-up did not come through the launch.
+        As many steps as it has rounds follow the warm-up: heaps still grow then, and at the edge of the
+        memory sizes that came through the warm-up seldom came through a launch. `_step_down` does the rest.
 
         Raises:
             LaunchFailed: for any other reason than memory, which is no answer.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import machine
+from bench.__main__ import checked
 from bench.compose import compose
 from bench.config import Config
 from bench.errors import UserError
@@ -22,7 +22,6 @@ from bench.naming import command, stem
 from bench.records import write_atomically
 from bench.report import support
 from bench.report.support import models
-from bench.telemetry.gpus import short_name, visible_gpus
 
 EXPERIMENT = "experiment=matrix"
 FOLDER = "results_dir=results/matrix"
@@ -67,11 +66,7 @@ def write(folder: Path, reports_dir: Path) -> None:
 
 def measure(config: Config, overrides: Sequence[str]) -> None:
     """One model's comparison; what fails has its row in the results file."""
-    gpus = visible_gpus() if config.device.type == "cuda" else []
-    machine.check_machine(config, cores=machine.available_cores(), gpus=len(gpus))
-    machine.check_packages(config)
-    machine.check_folders(config)
-    name = stem(config, short_name(gpus[0].name) if gpus else "cpu", list(overrides[3:]))
+    name = stem(config, checked(config), list(overrides[3:]))
 
     from bench.coordinator import measured  # not for --help
 

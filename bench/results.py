@@ -96,7 +96,7 @@ DTYPES = {
     "first_step_torch_peak_allocated_mib": REAL,
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
-    "host_runtime_mib": REAL,  # before there was a model: interpreter and libraries; highest rank
+    "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
     "predicted_gradients_bytes": WHOLE,
     "predicted_optimizer_bytes": WHOLE,

@@ -47,12 +47,16 @@ class WorkerSpec:
     def load(cls, path: Path) -> "WorkerSpec":
         """Read what `save` wrote."""
         plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if plain["model"]["lora"] is not None:
-            plain["model"]["lora"] = Lora(**plain["model"]["lora"])
-        plain["model"] = Model(**plain["model"])
+        plain["model"] = model_of(plain["model"])
         plain["precision"] = Precision(**plain["precision"])
         plain["data"] = Data(**plain["data"])
         plain["adam"] = Adam(**plain["adam"])
         plain["device_uuids"] = tuple(plain["device_uuids"])
         plain["cores"] = tuple(tuple(cores) for cores in plain["cores"])
         return cls(**plain)
+
+
+def model_of(plain: dict[str, Any]) -> Model:
+    """The model that `dataclasses.asdict` made `plain` of."""
+    lora = plain["lora"]
+    return Model(**plain | {"lora": None if lora is None else Lora(**lora)})

@@ -33,6 +33,9 @@ class Training:
         self.spec = spec
         self.device = _device(spec, local_rank)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
+        # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
+        self.engine = engines.make(spec.engine)
+        sharding.load(spec.sharding)
         self.host_runtime_bytes = host_bytes()
         model = models.build(
             spec.model,
@@ -47,7 +50,6 @@ class Training:
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
         precision.autocast(model, spec.precision.name, self.device.type)
-        self.engine = engines.make(spec.engine)
         module = self.engine.wrap(
             model.to(self.device),
             threads=spec.threads if spec.holds_threads else None,

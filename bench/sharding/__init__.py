@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -47,6 +48,11 @@ class Sharding(Protocol):
         """The classes that did the sharding, and the loss scaling's settings as they are in force."""
 
 
+def load(name: str) -> ModuleType:
+    """Import the sharding called `name`, and with it the libraries that it needs."""
+    return import_module(f"bench.sharding.{name}")
+
+
 def make(
     name: str,
     module: torch.nn.Module,
@@ -61,7 +67,7 @@ def make(
 
     torch.distributed must be initialised. `precision` decides about loss scaling alone: the module casts.
     """
-    sharding: Sharding = import_module(f"bench.sharding.{name}").Sharding(
+    sharding: Sharding = load(name).Sharding(
         module,
         build_optimizer=build_optimizer,
         device=device,

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.config import Data, Lora, Model
+from bench.config import Data, Model
 from bench.errors import UserError
 from bench.launch.lifeline import die_with
+from bench.spec import model_of
 from bench.workload import datasets
 from bench.workload.datasets.source import first_words
 
@@ -53,8 +54,7 @@ def main() -> int:
     """Check what the file in argv describes; the exit status."""
     die_with(int(sys.argv[1]))
     plain = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    lora = plain["model"].pop("lora")
-    model = Model(**plain["model"], lora=Lora(**lora) if lora else None)
+    model = model_of(plain["model"])
     try:
         check(
             Data(**plain["data"]),

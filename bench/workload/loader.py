@@ -17,10 +17,9 @@ from bench.launch.lifeline import die_with
 from bench.spec import WorkerSpec
 from bench.workload import datasets
 from bench.workload import model as models
+from bench.workload.feeds import Batch
 from bench.workload.synthetic import padding_share
 from bench.workload.tasks import Arrays
-
-Batch = dict[str, torch.Tensor]
 
 MEASURED_BATCHES = 8
 """Micro-batches of each rank in which padding is counted."""
