@@ -377,30 +377,36 @@ class Comparison:
 
     def _search(self, bar: Bar, name: str, groups: dict[str, Group]) -> None:
         """Find one backend's micro-batch: it goes on record with all trials."""
-        found = largest.search(
-            lambda micro_batch: self._try(bar, name, micro_batch, groups),
-            start=self.config.micro_batch,
-            most_trials=self.config.measure.most_trials,
-        )
+        number = itertools.count(1)
+
+        def attempt(micro_batch: int) -> Trial:
+            return self._try(bar, name, next(number), micro_batch, groups)
+
+        measure = self.config.measure
+        found = largest.search(attempt, start=self.config.micro_batch, most_trials=measure.most_trials)
+        found = largest.confirm(attempt, found)
         bar.expect({"trial": min(0, len(found.trials) - USUAL_TRIALS)})
         self.ledger.micro_batches[name] = found.micro_batch
         self.ledger.trials[name] = tuple(found.trials)
         bar.say(f"{name}: {found}")
 
-    def _try(self, bar: Bar, name: str, micro_batch: int, groups: dict[str, Group]) -> Trial:
+    def _try(self, bar: Bar, name: str, number: int, micro_batch: int, groups: dict[str, Group]) -> Trial:
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
-        As many steps as it has rounds follow the warm-up: heaps still grow then, and at the edge of the
-        memory sizes that came through the warm-up seldom came through a launch. `_step_down` does the rest.
+        It has less memory than a launch, since at the edge heaps differ from process to process. As many
+        steps as it has rounds follow the warm-up, since they still grow then. `_step_down` does the rest.
 
         Raises:
             LaunchFailed: for any other reason than memory, which is no answer.
         """
         message = ""
         with bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"), ExitStack() as stack:
-            folder = self.ledger.folder_of_trial(name, micro_batch)
+            folder = self.ledger.folder_of_trial(name, number)
             try:
                 spec = dataclasses.replace(self._spec(name, TRIAL), micro_batch=micro_batch)
+                if spec.memory_limit_bytes is not None:
+                    limit = int(spec.memory_limit_bytes * (1 - largest.RESERVE))
+                    spec = dataclasses.replace(spec, memory_limit_bytes=limit)
                 groups[name] = stack.enter_context(self._group(spec, folder))
                 groups[name].connect()
                 self._watched(groups[name], "build")

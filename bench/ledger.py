@@ -136,9 +136,9 @@ class Ledger:
         """Where one group's spec, log and record lie."""
         return self.folder / ("parity" if number == PARITY_LAUNCH else f"launch-{number}") / name
 
-    def folder_of_trial(self, name: str, micro_batch: int) -> Path:
+    def folder_of_trial(self, name: str, number: int) -> Path:
         """The same of one trial in the search for the largest micro-batch."""
-        return self.folder / "trials" / str(micro_batch) / name
+        return self.folder / f"trial-{number}" / name
 
     def micro_batch(self, name: str, number: int) -> int:
         """Samples per rank of a backend in a launch; parity is checked at the configured one."""

@@ -1,6 +1,42 @@
-"""What holds for all tests."""
+"""What holds for all tests: several run at a time, but for those that measure."""
 
+import fcntl
+import os
 import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One for each core that we may use, and no more than tests can keep busy."""
+    return min(8, len(os.sched_getaffinity(0)))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest-timeout's clock
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that is marked `alone` waits for all others to end and keeps new ones from starting."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:  # one process, one test at a time
+        return (yield)
+    with turn(
+        Path(tempfile.gettempdir()) / f"bench-tests-{run}", alone=bool(item.get_closest_marker("alone"))
+    ):
+        return (yield)
+
+
+@contextmanager
+def turn(path: Path, *, alone: bool) -> Iterator[None]:
+    """Hold the lock, shared or alone; nobody overtakes one who waits to be alone."""
+    with path.with_suffix(".queue").open("a") as queue, path.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield

@@ -105,7 +105,7 @@ class FakeGroup:
         self.awake = False
         self.spec = spec
         self.world_size = world_size
-        self.trial = folder.parent.parent.name == "trials"
+        self.trial = folder.parent.name.startswith("trial-")
         timed = not self.trial and folder.parent.name != "parity"
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}

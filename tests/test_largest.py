@@ -84,6 +84,28 @@ class TestSearch:
             largest.search(up_to(0), start=8, most_trials=most_trials)
         assert e.value.status == "oom"
 
+    def test_what_was_found_must_fit_again_and_again(self) -> None:
+        found = largest.search(up_to(5), start=4, most_trials=20)
+        answers = iter([False, True])  # 5, then 4
+
+        def attempt(size: int) -> Trial:
+            return Trial(micro_batch=size, fits=next(answers), message="bad_alloc")
+
+        confirmed = largest.confirm(attempt, found)
+        assert (confirmed.micro_batch, confirmed.gap) == (4, 1)
+        assert tried(confirmed) == [4, 8, 6, 5, 5, 4]
+        assert str(confirmed) == "largest micro-batch 4 (tried 4 8✗ 6✗ 5 5✗ 4)"
+
+    def test_what_fits_only_now_and_then_ends(self) -> None:
+        found = largest.search(up_to(2), start=2, most_trials=20)
+        with pytest.raises(LaunchFailed, match="not even 1 fits each time; the last: bad_alloc") as e:
+            largest.confirm(up_to(0), found)
+        assert e.value.status == "oom"
+
+    def test_where_everything_fitted_there_is_no_edge(self) -> None:
+        found = largest.search(up_to(1000), start=8, most_trials=2)
+        assert largest.confirm(up_to(0), found) is found
+
     def test_one_step_down_is_one_resolution(self) -> None:
         assert [largest.step_down(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
 
@@ -144,8 +166,11 @@ class TestComparison:
         assert {group.spec.micro_batch for group in parity} == {4}
         trials = [group for group in groups if group.trial]
         assert {group.spec.dropout for group in trials} == {True}
+        launches = {group.spec.memory_limit_bytes for group in groups if group.launch}
+        assert launches == {2 << 30}, "of each rank"
+        assert {group.spec.memory_limit_bytes for group in trials} == {int(0.9 * (2 << 30))}
         assert [group.spec.micro_batch for group in trials if group.spec.backend == "pytorch"] == [
-            *(4, 8, 16, 12, 10, 9)
+            *(4, 8, 16, 12, 10, 9, 9)
         ]
         assert all(group.closed for group in groups)
 
@@ -166,6 +191,7 @@ class TestComparison:
         assert [(trial.micro_batch, trial.fits) for trial in record.trials] == [
             (4, False),
             (2, True),
+            (3, True),
             (3, True),
         ]
         assert record.trials[0].message == "can't allocate memory"
