@@ -60,8 +60,8 @@ coverage: setup ## simulated: how often does the 95 % interval contain the truth
 overhead: setup ## what the harness costs against a bare training loop, 7 minutes; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
-test: setup ## all tests that need no GPU; ARGS="-k name -x" goes to pytest
-	$(VENV)/bin/python -m pytest $(ARGS)
+test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: setup ## formatting, lint and types
 	$(VENV)/bin/ruff format --check $(SOURCES)

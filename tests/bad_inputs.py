@@ -84,7 +84,6 @@ BENCH = (
     "data.lengths=poisson",
     "measure.batch=max",
     "measure.batch=largest",
-    "measure.batch=max device.memory_limit_gib=1000",
     "device=tpu",
     "device.allocator=jemalloc",
     "measure=forever",

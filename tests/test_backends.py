@@ -65,6 +65,7 @@ def cpu_nanoseconds(pids: list[int]) -> int:
     )
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 class TestRunning:
     """What three waiting groups show."""
@@ -179,6 +180,7 @@ def test_all_three_backends_train_alike_over_twenty_steps(tmp_path: Path, grad_a
     assert losses[-1] < losses[0] * 0.95
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("held", [True, False])
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to(held: bool) -> None:

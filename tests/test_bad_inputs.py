@@ -8,6 +8,8 @@ from pathlib import Path
 import bad_inputs
 import pytest
 
+pytestmark = pytest.mark.alone  # each answer has its seconds
+
 TABLE = (Path(__file__).parent / "bad_inputs.md").read_text(encoding="utf-8")
 
 

@@ -252,6 +252,7 @@ def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
     assert "micro_batch: ${bench.at_most:${model.micro_batch},${model.size},4}" in done.stdout
 
 
+@pytest.mark.alone
 def test_help_takes_less_than_a_second_and_a_half() -> None:
     def seconds() -> float:
         started = time.perf_counter()

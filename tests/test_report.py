@@ -327,6 +327,7 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
     assert "holds no results file" in capsys.readouterr().err
 
 
+@pytest.mark.alone
 def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
     code = (
         "import time; start = time.perf_counter()\n"

@@ -226,6 +226,7 @@ def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
     assert len(text.splitlines()) < 60
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own")
 def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
