@@ -11,6 +11,8 @@ from bench.telemetry.cpu import clock_mhz, core_time, cpu_seconds, process_secon
 from bench.telemetry.device import Device
 from bench.telemetry.rank import RankMeter
 
+pytestmark = pytest.mark.alone  # others on its cores are what it looks for
+
 STAT = """cpu  30 0 60 1000 5 0 6 9 0 0
 cpu0 10 1 20 500 2 3 4 5 7 0
 cpu1 20 0 40 500 3 0 2 4 0 0

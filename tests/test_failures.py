@@ -159,6 +159,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return outcome
 
 
+@pytest.mark.alone
 class TestRanksThatEndOrStop:
     @pytest.mark.parametrize("name", EXPECTED)
     def test_its_row_says_what_happened(self, faults: Outcome, name: str) -> None:
