@@ -568,7 +568,7 @@ class Comparison:
             repeats = sum(one.attempt > 1 for one in blocks)
             if not reason or repeats >= self.config.measure.repeats:
                 return
-            bar.say(f"{name}, launch {number}, round {round_number}: measuring again, since it {reason}")
+            bar.say(f"{name}, launch {number}, round {round_number}: measuring again: {reason}")
 
     def _watched(self, group: Group, action: str, **arguments: Any) -> list[Message]:
         """Ask for a phase and look at the devices while it runs."""

@@ -200,7 +200,7 @@ def _contaminated(blocks: Cells) -> Found:
         reason, *remedy = str(bad["message"][-1]).split("; ")
         yield (
             "contaminated",
-            f"the last of {len(bad)} invalid blocks {reason}",
+            f"{len(bad)} invalid blocks, the last: {reason}",
             remedy[0] if remedy else "set device.threads to what the backend really uses",
         )
 

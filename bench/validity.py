@@ -52,7 +52,7 @@ def contamination(block: Block, cores_per_rank: int) -> str:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:
             return (
-                f"{who} {sum(known):.2f} CPU seconds of the ranks' cores, more than the {allowed:.2f} "
+                f"{who} {sum(known):.3f} CPU seconds of the ranks' cores, more than the {allowed:.3f} "
                 f"allowed in {share}; {remedy}"
             )
     return ""

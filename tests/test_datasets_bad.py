@@ -84,7 +84,7 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
             "sequence-classification",
             {"rows": [{"sentence": "a cat", "label": 0}]},
             "data.path=FOLDER/data has no column text for model.task=sequence-classification, only sentence, "
-            "label; set data.columns={text: …} to the one that holds it.",
+            "label; set ++data.columns={text: …} to the one that holds it.",
         ),
         (
             "masked-lm",
@@ -106,8 +106,8 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
         (
             "sequence-classification",
             {"rows": CLASSES},
-            "column label of data.path=FOLDER/data has 3 classes, but model.name=m has 2; "
-            "set ++model.config.num_labels=3.",
+            "column label of data.path=FOLDER/data holds the label 2, but model.name=m has 2 classes, which "
+            "count from 0; correct the label, or set ++model.config.num_labels=3.",
         ),
         (
             "sequence-classification",
@@ -119,13 +119,13 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
             "sequence-classification",
             {"rows": [{"text": "a cat", "label": 0.5}] * 4},
             "column label of data.path=FOLDER/data must hold classes, whole numbers or words, not 0.5; "
-            "set data.columns={label: …}.",
+            "set ++data.columns={label: …}.",
         ),
         (
             "token-classification",
             {"rows": [{"tokens": ["a", "cat"], "ner_tags": [1, 7]}] * 4},
-            "column ner_tags of data.path=FOLDER/data has 8 classes, but model.name=m has 2; "
-            "set ++model.config.num_labels=8.",
+            "column ner_tags of data.path=FOLDER/data holds the label 7, but model.name=m has 2 classes, "
+            "which count from 0; correct the label, or set ++model.config.num_labels=8.",
         ),
         (
             "token-classification",
@@ -137,13 +137,13 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
             "question-answering",
             {"rows": [{"question": "who ?", "context": "a cat", "answers": "cat"}] * 4},
             "column answers of data.path=FOLDER/data must hold {text: […], answer_start: […]} in every row, "
-            "as SQuAD has it; set data.columns={answers: …}.",
+            "as SQuAD has it; set ++data.columns={answers: …}.",
         ),
         (
             "masked-lm",
             {"rows": [{"text": 5}] * 4},
             "column text of data.path=FOLDER/data must hold text, not 5; leave such rows out, "
-            "or set data.columns={text: …}.",
+            "or set ++data.columns={text: …}.",
         ),
         (
             "masked-lm",
@@ -204,6 +204,10 @@ def test_an_empty_folder_and_an_empty_file_are_refused(refusal: Callable[..., st
     assert "cannot be loaded" in refusal("masked-lm", path=str(tmp_path / "nothing"))
     (tmp_path / "empty.csv").touch()
     assert "cannot be loaded" in refusal("masked-lm", path=str(tmp_path / "empty.csv"))
+    (tmp_path / "rows.csv").write_text("text,label\n")
+    assert refusal("masked-lm", path=str(tmp_path / "rows.csv")).endswith(
+        "(data.split=train) holds no rows; give a dataset with some."
+    )
 
 
 def test_code_that_comes_with_a_dataset_is_never_run(refusal: Callable[..., str], tmp_path: Path) -> None:
@@ -332,7 +336,7 @@ def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
     )
     assert done.stderr == (
         f"data.path={path} has no column text for model.task=masked-lm, only sentence; "
-        "set data.columns={text: …} to the one that holds it.\n"
+        "set ++data.columns={text: …} to the one that holds it.\n"
     )
     assert done.returncode == 2
     assert not list((tmp_path / "results").glob("*.csv"))

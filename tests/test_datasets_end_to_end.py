@@ -67,11 +67,14 @@ def bench(folder: Path, *overrides: str) -> tuple[subprocess.CompletedProcess[st
 
 
 def test_a_folder_of_texts_with_workers(tmp_path: Path) -> None:
-    path = local_data.lines(tmp_path / "data", local_data.rows("sequence-classification", 64))
+    rated = local_data.rows("sequence-classification", 64)
+    rows_of_theirs = [{"review": row["text"], "stars": row["label"] + 4} for row in rated]
+    path = local_data.lines(tmp_path / "data", rows_of_theirs)
     done, rows = bench(
         tmp_path,
         f"hydra.searchpath=[file://{ROOT}/tests/conf]",
         *("model=bert-mini", "model.task=sequence-classification", "device.world_size=1"),
+        *("++model.config.num_labels=6", "++data.columns={text: review, label: stars}"),  # as README has it
         *(f"data.path={path}", f"data.processor={local_data.tokenizer(tmp_path / 'words')}"),
         "data.workers=1",
     )

@@ -393,7 +393,7 @@ def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path:
     table = results.read(path)
     assert list(table["attempt"]) == [1, 2]
     assert list(table["status"]) == ["invalid", "ok"]
-    assert "other processes had 2.00 CPU seconds" in table["message"].iloc[0]
+    assert "other processes had 2.000 CPU seconds" in table["message"].iloc[0]
 
 
 def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before() -> None:

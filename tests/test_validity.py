@@ -32,7 +32,7 @@ def test_core_time_that_somebody_else_had_spoils_a_block(field: str, who: str) -
     # 5 % of 2 s on two cores are 0.2 s.
     assert validity.contamination(block(seconds=2.0, **_given(field, 0.1, 0.09)), 1) == ""
     reason = validity.contamination(block(seconds=2.0, **_given(field, 0.0, 0.21)), 1)
-    assert reason.startswith(f"{who} 0.21 CPU seconds of the ranks' cores, more than the 0.20 allowed in")
+    assert reason.startswith(f"{who} 0.210 CPU seconds of the ranks' cores, more than the 0.200 allowed in")
 
 
 def test_in_a_short_block_the_kernel_s_ticks_are_no_disturbance() -> None:

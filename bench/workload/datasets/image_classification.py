@@ -33,7 +33,7 @@ class Preparation:
         except Exception as error:
             raise UserError(
                 f"column {context.data.columns.get('image', 'image')} of data.path={context.data.path} holds "
-                f"no images ({first_words(error)}); set data.columns={{image: …}}."
+                f"no images ({first_words(error)}); set ++data.columns={{image: …}}."
             ) from error
         return Images(undecoded, numbers, context)
 

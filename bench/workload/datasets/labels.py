@@ -34,7 +34,7 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
     except TypeError as error:
         raise UserError(
             f"{where} must hold one class per sample, a whole number or a word, and in every row "
-            f"({first_words(error)}); leave other rows out, or set data.columns={{{column}: …}}."
+            f"({first_words(error)}); leave other rows out, or set ++data.columns={{{column}: …}}."
         ) from error
     if all(isinstance(value, str) for value in found):
         numbers = {value: number for number, value in enumerate(found)}
@@ -43,7 +43,7 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
     else:
         raise UserError(
             f"{where} must hold classes, whole numbers or words, not {found[0]!r}; "
-            f"set data.columns={{{column}: …}}."
+            f"set ++data.columns={{{column}: …}}."
         )
     low, high = min(numbers.values(), default=0), max(numbers.values(), default=0)
     if low < 0:
@@ -51,8 +51,13 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
             f"{where} holds the label {low}, but classes count from 0; leave such rows out "
             "(a test split without labels often has -1: set data.split=train)."
         )
-    classes = max(high + 1, getattr(feature, "num_classes", 0))
-    if classes > context.settings.num_labels:
+    known, classes = context.settings.num_labels, max(high + 1, getattr(feature, "num_classes", 0))
+    if high >= known:
+        raise UserError(
+            f"{where} holds the label {high:,}, but model.name={context.model} has {known:,} classes, which "
+            f"count from 0; correct the label, or set ++model.config.num_labels={classes}."
+        )
+    if classes > known:
         raise UserError(
             f"{where} has {classes:,} classes, but model.name={context.model} has "
             f"{context.settings.num_labels:,}; set ++model.config.num_labels={classes}."

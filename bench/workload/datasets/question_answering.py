@@ -84,7 +84,7 @@ def _answer(answers: Any, context: Context) -> tuple[int, int] | None:
         raise UserError(
             f"column {context.data.columns.get('answers', 'answers')} of data.path={context.data.path} must "
             "hold {text: […], answer_start: […]} in every row, as SQuAD has it; "
-            "set data.columns={answers: …}."
+            "set ++data.columns={answers: …}."
         ) from error
 
 

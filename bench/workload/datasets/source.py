@@ -49,7 +49,7 @@ def named(
 ) -> Any:
     """The dataset with the task's columns only, under the task's names.
 
-    A name with a dot is inside a column, as in `data.columns={source: translation.de}`.
+    A name with a dot is inside a column, as in `++data.columns={source: translation.de}`.
 
     Raises:
         UserError: a column is missing, or `data.columns` names one that the task does not have.
@@ -69,7 +69,7 @@ def named(
         if their not in there:
             raise UserError(
                 f"data.path={data.path} has no column {their} for model.task={task}, only "
-                f"{', '.join(map(str, there))}; set data.columns={{{name}: …}} to the one that holds it."
+                f"{', '.join(map(str, there))}; set ++data.columns={{{name}: …}} to the one that holds it."
             )
     if len(set(theirs.values())) < len(theirs):
         raise UserError(f"data.columns={data.columns} uses a column twice; give each name one of its own.")
@@ -89,6 +89,10 @@ def _split(loaded: Any, data: Data) -> Any:
     return loaded[data.split]
 
 
+NO_ROWS = "corresponds to no data"
+"""In the words of `datasets` about files that can be read and hold nothing."""
+
+
 @contextmanager
 def _naming(data: Data) -> Iterator[None]:
     """Whatever keeps a dataset from being read is the user's, and named."""
@@ -100,6 +104,10 @@ def _naming(data: Data) -> Iterator[None]:
         assert data.path is not None
         kind = "is a folder that" if Path(data.path).exists() else "is no folder here, and as a hub id"
         cause = error.__cause__ or error
+        if NO_ROWS in str(cause):
+            raise UserError(
+                f"data.path={data.path} (data.split={data.split}) holds no rows; give a dataset with some."
+            ) from error
         raise UserError(
             f"data.path={data.path} (data.split={data.split}) {kind} cannot be loaded: {first_words(cause)}; "
             "give a folder of csv, json, parquet, text, image or sound files, or the id of a dataset."

@@ -40,7 +40,7 @@ class Preparation:
         except Exception as error:
             raise UserError(
                 f"column {context.data.columns.get('audio', 'audio')} of data.path={context.data.path} holds "
-                f"no sounds ({first_words(error)}); set data.columns={{audio: …}}."
+                f"no sounds ({first_words(error)}); set ++data.columns={{audio: …}}."
             ) from error
         return Sounds(undecoded, context)
 

@@ -69,6 +69,6 @@ def _list(row: Any, column: str, context: Context) -> list[Any]:
     if not isinstance(row, list):
         raise UserError(
             f"column {context.data.columns.get(column, column)} of data.path={context.data.path} must hold "
-            f"a list in every row, not {row!r:.40}; set data.columns={{{column}: …}}."
+            f"a list in every row, not {row!r:.40}; set ++data.columns={{{column}: …}}."
         )
     return row

@@ -14,7 +14,7 @@ from bench.workload.tasks import IGNORED, Arrays
 class Preparation:
     """As transformers' run_translation.py does with --pad_to_max_length.
 
-    `data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub. The model
+    `++data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub. The model
     makes the decoder's inputs out of the labels.
     """
 
