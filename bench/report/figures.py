@@ -249,10 +249,12 @@ def memory(page: Page) -> Figure:
     everything = _everything(page)
     peaks = [one.peak_mib(other) or 0.0 for one in everything for other in one.summaries]
     kinds = {kind for one in everything for other in one.summaries for kind, _ in _stack(other)}
+    at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
     return chart.draw(
-        "Peak memory",
+        "Peak memory at each backend's largest batch" if at_largest else "Peak memory",
         _panels(page, _memory_row, with_reference=True),
-        label="peak of the timed blocks (MiB, lower is better)",
+        label="peak of the timed blocks per rank or GPU (MiB"
+        + ("; all may use the same)" if at_largest else ", lower is better)"),
         caption="The whole bar is measured: on a CPU the rank that has most, on a GPU the device. "
         "Weights, gradients and optimizer states are predicted from the number of parameters (under ZeRO-1 a "
         "rank's share of the states, and a copy of its share of the weights); libraries are measured before "
