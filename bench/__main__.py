@@ -16,6 +16,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from bench import stacks
 from bench.compose import check_overrides, load, register
 from bench.config import Config
 from bench.dataset import check_dataset
@@ -78,11 +79,11 @@ def compare(cfg: DictConfig) -> list[str]:
     assert isinstance(given, dict)
     overrides = [str(override) for override in given["task"]]
     config = load(cfg)
-    name = stem(config, checked(config), overrides)
+    name = stem(config, checked(config), overrides, stacks.own())
 
     from bench.coordinator import run  # not for --help, which should take no time
 
-    return run(config, name, command(overrides))
+    return run(config, name, command(overrides, stacks.own()))
 
 
 def checked(config: Config) -> str:

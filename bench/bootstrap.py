@@ -117,50 +117,32 @@ class Stack:
     """A set of versions that belong together, and how they are installed.
 
     Args:
+        name: by which it is asked for.
         folder: the environment's name in the checkout.
         pythons: the supported versions, the preferred one first.
         stages: makes the stages out of the checkout, the environment and what was chosen.
     """
 
+    name: str
     folder: str
     pythons: tuple[str, ...]
     stages: Callable[[Path, Path, Choice], tuple[Stage, ...]]
 
 
+SITE = "lib/python*/site-packages"
+
+
 def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     """Return the stages of the stack that ONNX Runtime Training 1.19.2 can run on."""
-    python = str(env / "bin" / "python")
     gpu = choice.device == "cuda"
     requirements = checkout / "requirements" / ("ort-gpu.txt" if gpu else "ort-cpu.txt")
-    site = "lib/python*/site-packages"
-    extensions = f"{site}/onnxruntime/training/ortmodule/torch_cpp_extensions"
-    pip = (python, "-m", "pip", "--no-input", "--disable-pip-version-check")
+    extensions = f"{SITE}/onnxruntime/training/ortmodule/torch_cpp_extensions"
     return (
-        Stage(
-            name="venv",
-            commands=((choice.python, "-m", "venv", "--without-pip", str(env)),),
-            discards=("bin", "include", "lib", "lib64", "share", "pyvenv.cfg"),
-            proof=("bin/python",),
-            does=f"an empty environment with Python {choice.version}, 1 s",
-        ),
-        Stage(
-            name="packages",
-            commands=(
-                (python, "-m", "ensurepip", "--default-pip"),
-                # The file holds every version, so there is nothing for pip to resolve.
-                (*pip, "install", "--no-deps", "--progress-bar=off", "-r", str(requirements)),
-                (*pip, "check"),
-            ),
-            # What pip must build itself, it builds with the setuptools of the same file.
-            variables=(("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),),
-            discards=(f"{site}/*",),
-            inputs=(requirements,),
-            does=f"pip installs requirements/{requirements.name}, about 2 minutes",
-            remedy="it needs the network and some 8 GB of free disk",
-        ),
+        venv_stage(env, choice),
+        packages_stage(checkout, env, requirements, torch_first=gpu),
         Stage(
             name="ortmodule",
-            commands=((python, "-m", "onnxruntime.training.ortmodule.torch_cpp_extensions.install"),),
+            commands=((python(env), "-m", "onnxruntime.training.ortmodule.torch_cpp_extensions.install"),),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=(f"{extensions}/aten_op_executor*.so", f"{extensions}/torch_interop_utils*.so"),
             tools=("g++",),
@@ -170,30 +152,105 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             if gpu
             else "it needs a working g++ with C++17",
         ),
-        Stage(
-            # deepspeed.comm loads this operator when it starts with gloo. Left to itself it compiles it
-            # then, into a folder with a lock file that a killed process leaves behind for ever.
-            name="deepspeed",
-            commands=(
-                (
-                    *(*pip, "install", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
-                    *("--force-reinstall", "--progress-bar=off", "deepspeed"),
-                ),
-            ),
-            variables=(
-                ("DS_ACCELERATOR", "cpu"),
-                ("DS_BUILD_SHM_COMM", "1"),
-                ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
-            ),
-            proof=(f"{site}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",),
-            tools=("g++",),
-            does="g++ compiles DeepSpeed's communication between CPU ranks, about 1 minute",
-            remedy="it needs a working g++ with OpenMP",
-        ),
+        deepspeed_stage(checkout, env, requirements),
     )
 
 
-ORT = Stack(folder=".venv", pythons=("3.11", "3.10"), stages=ort_stages)
+def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
+    """Return the stages of today's stack."""
+    requirements = checkout / "requirements" / "modern.txt"
+    return (
+        venv_stage(env, choice),
+        packages_stage(checkout, env, requirements, torch_first=True),
+        deepspeed_stage(checkout, env, requirements),
+    )
+
+
+def venv_stage(env: Path, choice: Choice) -> Stage:
+    """Return the stage that makes an empty environment."""
+    return Stage(
+        name="venv",
+        commands=((choice.python, "-m", "venv", "--without-pip", str(env)),),
+        discards=("bin", "include", "lib", "lib64", "share", "pyvenv.cfg"),
+        proof=("bin/python",),
+        does=f"an empty environment with Python {choice.version}, 1 s",
+    )
+
+
+def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first: bool) -> Stage:
+    """Return the stage that installs a file of requirements.
+
+    With `torch_first` the file leaves out the CUDA libraries, which each build of torch pins itself: those of
+    another CUDA come from another index (PIP_EXTRA_INDEX_URL), and a CPU build that lies at hand
+    (PIP_FIND_LINKS) needs none.
+    """
+    relative = str(requirements.relative_to(checkout))
+    lines = requirements.read_text().splitlines() if torch_first else []
+    torch = [line.split()[0] for line in lines if line.startswith("torch==")]
+    pip_install = (*pip(env), "install", "--progress-bar=off")
+    return Stage(
+        name="packages",
+        commands=(
+            (python(env), "-m", "ensurepip", "--default-pip"),
+            *((*pip_install, one) for one in torch),
+            # The file holds every version, so there is nothing for pip to resolve.
+            (*pip_install, "--no-deps", "-r", str(requirements)),
+            (*pip(env), "check"),
+        ),
+        # What pip must build itself, it builds with the setuptools of the same file.
+        variables=(("PIP_CONSTRAINT", relative),),
+        discards=(f"{SITE}/*",),
+        inputs=(requirements,),
+        does=f"pip installs {relative}, about 2 minutes",
+        remedy="it needs the network and some 8 GB of free disk",
+    )
+
+
+def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
+    """Return the stage that compiles what DeepSpeed would compile at its first start with gloo.
+
+    Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
+    """
+    options = (
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-cache-dir",
+        "--force-reinstall",
+        "--progress-bar=off",
+    )
+    return Stage(
+        name="deepspeed",
+        commands=((*pip(env), "install", *options, "deepspeed"),),
+        variables=(
+            ("DS_ACCELERATOR", "cpu"),
+            ("DS_BUILD_SHM_COMM", "1"),
+            ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
+        ),
+        proof=(f"{SITE}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",),
+        tools=("g++",),
+        does="g++ compiles DeepSpeed's communication between CPU ranks, about 1 minute",
+        remedy="it needs a working g++ with OpenMP",
+    )
+
+
+def python(env: Path) -> str:
+    """Return an environment's interpreter."""
+    return str(env / "bin" / "python")
+
+
+def pip(env: Path) -> tuple[str, ...]:
+    """Return the command of an environment's pip."""
+    return (python(env), "-m", "pip", "--no-input", "--disable-pip-version-check")
+
+
+STACKS = {
+    stack.name: stack
+    for stack in (
+        Stack(name="ort", folder=".venv", pythons=("3.11", "3.10"), stages=ort_stages),
+        Stack(name="modern", folder=".venv-modern", pythons=("3.11", "3.12", "3.13"), stages=modern_stages),
+    )
+}
+"""The supported ones, the default first."""
 
 
 def set_up(stack: Stack, checkout: Path, device: str | None = None) -> None:
@@ -414,6 +471,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Make or mend the environment of this checkout and return the exit status."""
     parser = argparse.ArgumentParser(description="Make or mend the environment of this checkout.")
     parser.add_argument(
+        "--stack", choices=STACKS, default="ort", help="the versions to install (default: ort)"
+    )
+    parser.add_argument(
         "--device",
         choices=DEVICES,
         help="the packages to install (default: as before, else cuda if there is an NVIDIA GPU)",
@@ -423,7 +483,7 @@ def main(arguments: list[str] | None = None) -> int:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
             signal.signal(number, signal.default_int_handler)
     try:
-        set_up(ORT, CHECKOUT, options.device)
+        set_up(STACKS[options.stack], CHECKOUT, options.device)
     except SetupFailed as error:
         print(error, file=sys.stderr)
         return 1

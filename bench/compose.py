@@ -9,7 +9,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from bench import machine
+from bench import machine, stacks
 from bench.config import Config
 from bench.errors import UserError
 from bench.parity import LOSS_TOLERANCE
@@ -24,6 +24,7 @@ def register() -> None:
         "default_model": lambda device: (
             "bert-large" if (device or machine.default_device()) == "cuda" else "bert-tiny"
         ),
+        "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
         "cpu_ranks": lambda: min(2, machine.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
         "gpu_ranks": lambda: max(1, machine.available_gpus()),

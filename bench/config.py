@@ -11,11 +11,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.bootstrap import STACKS
 from bench.errors import UserError
 
-ENGINES = ("eager", "ortmodule")
-OPTIMIZERS = ("adamw", "adamw_fused", "ort_fused_adam")
-SHARDINGS = ("ddp", "zero1")
+ENGINES = ("eager", "ortmodule", "compile")
+OPTIMIZERS = ("adamw", "adamw_foreach", "adamw_fused", "ort_fused_adam")
+SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3", "fsdp2")
+DEEPSPEED = ("zero1", "zero2", "zero3")
+WITHOUT_WHOLE_WEIGHTS = ("zero3", "fsdp2")
+"""Shardings under which a rank has a layer's weights only while it computes that layer."""
+
 TASKS = (
     "masked-lm",
     "causal-lm",
@@ -139,11 +144,13 @@ class Model:
 
 @dataclass(kw_only=True)
 class Backend:
-    """Three independent choices; a backend is data. `Config`, which knows its name, checks it."""
+    """Three independent choices, on a stack; a backend is data. `Config`, which knows its name, checks it."""
 
     engine: str
     optimizer: str
     sharding: str
+    stack: str | None = None  # whose interpreter its ranks run on; that of the comparison if null
+    attention: str | None = None  # another than the comparison's, if that is the point of it
     slowed_by: float = 0.0  # share of its own time that every step waits in vain: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:
@@ -355,6 +362,16 @@ class Config:
             one_of(f"backends.{name}.engine", backend.engine, ENGINES)
             one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
             one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
+            if backend.attention is not None:
+                one_of(f"backends.{name}.attention", backend.attention, ATTENTIONS)
+            if backend.stack is not None:
+                one_of(f"backends.{name}.stack", backend.stack, tuple(STACKS))
+            if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
+                raise UserError(
+                    f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
+                    "which runs the model as one graph and needs all of its weights at a time; "
+                    "choose zero1 or zero2."
+                )
             at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
@@ -379,6 +396,10 @@ class Config:
                 "gets slow before its memory ends; set it."
             )
         self._check_precision()
+
+    def attention_of(self, name: str) -> str:
+        """The attention of a backend."""
+        return self.backends[name].attention or self.attention
 
     def _check_length(self) -> None:
         without = self.model.task in WITHOUT_LENGTH
@@ -414,7 +435,8 @@ class Config:
                         "no such matrix product there; choose precision=fp16, or backends without ONNX "
                         "Runtime: backend=[pytorch,pytorch_zero1]."
                     )
-        if self.attention == "flash_attention_2" and (self.device.type == "cpu" or precision not in AUTOCAST):
+        attentions = {self.attention, *(self.attention_of(name) for name in self.backends)}
+        if "flash_attention_2" in attentions and (self.device.type == "cpu" or precision not in AUTOCAST):
             raise UserError(
                 "attention=flash_attention_2 exists on CUDA devices in 16 bits only; "
                 "choose attention=sdpa, or device=cuda with precision=bf16."

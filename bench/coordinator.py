@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import largest, plan, report, results, stats, validity
+from bench import largest, plan, report, results, stacks, stats, validity
 from bench.config import Config
 from bench.errors import LaunchFailed, UserError
 from bench.largest import SEARCH
@@ -653,6 +653,8 @@ class Comparison:
 
     def _group(self, spec: WorkerSpec, folder: Path) -> Group:
         device = self.config.device
+        stack = stacks.installed(self.config.backends[spec.backend].stack)
+        assert stack is not None, "bench.machine.check_packages refuses a stack that is not there"
         return self.start_group(
             spec,
             world_size=device.world_size,
@@ -664,7 +666,9 @@ class Comparison:
                 allocator=device.allocator,
                 precision=self.config.precision.name,
                 checkpointing=self.config.checkpointing,
+                prefix=stack.prefix,
             ),
+            interpreter=stack.interpreter,
             timeout_s=self.config.measure.timeout_s,
         )
 
@@ -681,7 +685,7 @@ class Comparison:
             data=config.data,
             adam=config.adam,
             precision=config.precision,
-            attention=config.attention,
+            attention=config.attention_of(name),
             checkpointing=config.checkpointing,
             micro_batch=self.ledger.micro_batch(name, number),
             grad_accum=config.grad_accum,

@@ -1,7 +1,6 @@
 """What the figures were measured with: hardware, driver, versions, the harness's own code."""
 
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench import stacks
 from bench.config import Config, measured
 from bench.launch.environment import ROOT, scrubbed, worker_environment
 from bench.machine import memory_bytes
@@ -22,7 +22,7 @@ CODE = ("bench", "conf", "requirements", "pyproject.toml")
 NOT_HASHED = (
     *("conf/", "pyproject.toml"),  # the resolved configuration and the packages have hashes of their own
     *("bench/report/", "bench/reference/", "bench/selfcheck/"),  # only read rows
-    *("bench/attribution.py", "bench/compare.py", "bench/steadiness.py"),
+    *("bench/attribution.py", "bench/compare.py", "bench/doctor.py", "bench/steadiness.py"),
 )
 """Beginnings of files of `CODE` that cannot change a measurement unnoticed."""
 
@@ -46,18 +46,28 @@ PASSED_ON = ("CUDA_", "NCCL_", "GLOO_", "NVIDIA_", "LD_", "TRANSFORMERS_", "SAFE
 SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
 """In the name of a variable that must never be recorded."""
 
+OF_A_STACK = ("stack", "python", "packages")
+"""Entries in which backends of one comparison may differ, if they are of different stacks."""
+
 WITHOUT_EFFECT = ("removed_variables",)
 """Entries of the environment that are recorded but change nothing."""
 
 
-def collect(config: Config) -> dict[str, Any]:
-    """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies."""
-    packages = {name: version for name in PACKAGES if (version := _version(name))} | _cuda_libraries()
+def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
+    """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies.
+
+    Args:
+        config: of the comparison.
+        stack: a backend's; this process's own if None.
+    """
+    here = stacks.installed(stack)
+    assert here is not None, "bench.machine.check_packages refuses a stack that is not there"
     gpus = visible_gpus()
     return {
-        "stack": "ort" if any("onnxruntime" in name for name in packages) else "modern",
-        "python": platform.python_version(),
-        "packages": packages,
+        "stack": stack or stacks.own(),
+        "python": here.python,
+        "packages": {name: here.packages[name] for name in PACKAGES if name in here.packages}
+        | _cuda_libraries(here.packages),
         "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
@@ -184,10 +194,9 @@ def _sources() -> Iterable[Path]:
         )
 
 
-def _cuda_libraries() -> dict[str, str]:
+def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
     """The wheels with CUDA's libraries, which torch brings along: cuBLAS, cuDNN, NCCL …"""
-    found = ((one.metadata["Name"] or "", one.version) for one in importlib.metadata.distributions())
-    return dict(sorted((name, version) for name, version in found if name.startswith("nvidia-")))
+    return {name: packages[name] for name in sorted(packages) if name.startswith("nvidia-")}
 
 
 def _git(*arguments: str) -> str:
@@ -202,13 +211,6 @@ def _git(*arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _cpu_model() -> str:

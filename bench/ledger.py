@@ -69,8 +69,9 @@ class Ledger:
         self.records: dict[tuple[int, str], Record] = {}
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
-        self.environment = environment.collect(config)
-        self.fingerprint = environment.fingerprint(self.environment)
+        self.environments = {
+            name: environment.collect(config, backend.stack) for name, backend in config.backends.items()
+        }
         self.config_hash = environment.config_hash(config)
         self.commit = environment.git_commit()
         # A new run replaces the file with its first row, not before. If it is interrupted until then, this
@@ -128,8 +129,8 @@ class Ledger:
             results.read(self.csv),
             name=str(self.csv),
             config_hash=self.config_hash,
-            environment=results.as_json(self.environment),
-            fingerprint=self.fingerprint,
+            environments={name: results.as_json(one) for name, one in self.environments.items()},
+            fingerprints={name: environment.fingerprint(one) for name, one in self.environments.items()},
         )
 
     def folder_of(self, name: str, number: int) -> Path:
@@ -152,7 +153,7 @@ class Ledger:
             model=config.model.name,
             task=config.model.task,
             precision=config.precision.name,
-            attention=config.attention,
+            attention=config.attention_of(name),
             world_size=config.device.world_size,
             micro_batch=self.micro_batch(name, number),
             grad_accum=config.grad_accum,
@@ -181,7 +182,7 @@ class Ledger:
             status="ok",
             started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             git_commit=self.commit,
-            stack=self.environment["stack"],
+            stack=self.environments[name]["stack"],
             device=self.device,
             threads_per_rank=config.device.threads,
             cores_per_rank=self.cores_per_rank,
@@ -196,6 +197,6 @@ class Ledger:
             loss_difference=self.loss_differences.get(name),
             config=measured(config),
             config_hash=self.config_hash,
-            environment=self.environment,
-            environment_hash=self.fingerprint,
+            environment=self.environments[name],
+            environment_hash=environment.fingerprint(self.environments[name]),
         )

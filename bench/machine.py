@@ -1,13 +1,13 @@
 """What this machine has, and whether a configuration fits it."""
 
 import functools
-import importlib.metadata
-import importlib.util
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from bench.config import Config
+from bench import stacks
+from bench.config import DEEPSPEED, Config
 from bench.errors import UserError
 from bench.telemetry.gpus import visible_gpus
 from bench.workload import mini
@@ -150,54 +150,60 @@ def check_packages(config: Config) -> None:
     Raises:
         UserError: with the command that installs what is missing.
     """
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"{package} is not installed; run `make setup`, or {_install(config)}.")
-    if config.model.lora is not None and importlib.util.find_spec("peft") is None:
-        raise UserError(
-            f"model.lora needs peft, which is not installed; run `make setup`, or {_install(config)}."
-        )
     for name, backend in config.backends.items():
+        stack = backend.stack or stacks.own()
+        here = stacks.installed(stack)
+        if here is None:
+            raise UserError(
+                f"backends.{name} needs the {stack} stack, which is not set up in this checkout; "
+                f"run `make setup STACK={stack}`."
+            )
+        remedy = f"run {_make(stack)}, or {_install(config, stack)}"
+        for package in ("torch", "transformers"):
+            if package not in here.packages:
+                raise UserError(f"{package} is not installed; {remedy}.")
+        if config.model.lora is not None and "peft" not in here.packages:
+            raise UserError(f"model.lora needs peft, which is not installed; {remedy}.")
         optimizer = backend.optimizer_on(config.device.type)
         if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
-            _check_onnxruntime(name, config)
-        if backend.sharding == "zero1" and importlib.util.find_spec("deepspeed") is None:
+            _check_onnxruntime(name, config, stack, here.packages)
+        if backend.sharding in DEEPSPEED and "deepspeed" not in here.packages:
             raise UserError(
-                f"backends.{name}.sharding=zero1 needs deepspeed, which is not installed; "
-                f"run `make setup`, or {_install(config)}."
+                f"backends.{name}.sharding={backend.sharding} needs deepspeed, "
+                f"which is not installed; {remedy}."
             )
 
 
-def _check_onnxruntime(backend: str, config: Config) -> None:
+def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mapping[str, str]) -> None:
     """ONNX Runtime's packages share one module, so only their distributions tell them apart."""
-    fitting = ["onnxruntime-training"]
-    if config.device.type == "cpu":
-        fitting.append("onnxruntime-training-cpu")
-    if not any(map(_is_installed, fitting)):
+    if stack != "ort":
+        raise UserError(
+            f"backends.{backend} needs ONNX Runtime Training, which the {stack} stack does not have, "
+            "since it ended with 1.19.2; run `make bench` without STACK, or measure without it: "
+            "backend=[pytorch,pytorch_zero1]."
+        )
+    fitting = [name for name in stacks.ORT_TRAINING if config.device.type == "cpu" or "cpu" not in name]
+    if packages.keys().isdisjoint(fitting):
         raise UserError(
             f"backends.{backend} needs {' or '.join(fitting)}, which is not installed; "
-            f"run `make setup`, or {_install(config)}, "
+            f"run {_make(stack)}, or {_install(config, stack)}, "
             "or measure without it: backend=[pytorch,pytorch_zero1]."
         )
     for plain in ("onnxruntime", "onnxruntime-gpu"):
-        if _is_installed(plain):
+        if plain in packages:
             raise UserError(
                 f"{plain} is installed beside ONNX Runtime Training and overwrites its module; "
-                f"run `pip uninstall {plain}`, then {_install(config)} with --force-reinstall."
+                f"run `pip uninstall {plain}`, then {_install(config, stack)} with --force-reinstall."
             )
 
 
-def _is_installed(distribution: str) -> bool:
-    try:
-        importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+def _make(stack: str) -> str:
+    return "`make setup`" if stack == stacks.NAMES[0] else f"`make setup STACK={stack}`"
 
 
-def _install(config: Config) -> str:
-    extra = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
-    return f"`pip install '.[{extra}]'`"
+def _install(config: Config, stack: str) -> str:
+    on_gpus = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
+    return f"`pip install '.[{on_gpus if stack == 'ort' else stack}]'`"
 
 
 def _count(number: int, thing: str) -> str:

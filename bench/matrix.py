@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import stacks
 from bench.__main__ import checked
 from bench.compose import compose
 from bench.config import Config
@@ -66,11 +67,11 @@ def write(folder: Path, reports_dir: Path) -> None:
 
 def measure(config: Config, overrides: Sequence[str]) -> None:
     """One model's comparison; what fails has its row in the results file."""
-    name = stem(config, checked(config), list(overrides[3:]))
+    name = stem(config, checked(config), list(overrides[3:]), stacks.own())
 
     from bench.coordinator import measured  # not for --help
 
-    measured(config, name, command(list(overrides)))
+    measured(config, name, command(list(overrides), stacks.own()))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from bench.bootstrap import STACKS
 from bench.config import Config
 
 LONGEST = 100
@@ -23,40 +24,47 @@ UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir", "resu
 """Overrides of what is not measured or stands in the name already; all of `measure` is so, too, but for
 measure.batch=max, which the configuration knows."""
 
+DEFAULT_STACK = next(iter(STACKS))
+"""Whose name no file needs to bear."""
+
 _DELETED = object()
 
 
-def stem(config: Config, device_short_name: str, overrides: list[str]) -> str:
+def stem(config: Config, device_short_name: str, overrides: list[str], stack: str = DEFAULT_STACK) -> str:
     """The results file's name without its ending.
 
     Args:
         config: what the overrides were composed into.
         device_short_name: `cpu`, or the GPU's (`h200`).
         overrides: the command line's, in its order; only contradictory ones depend on it.
+        stack: that the comparison was started on.
     """
     head = f"{_encoded(config.model.name)}-{device_short_name}x{config.device.world_size}"
-    named = "-".join(filter(None, (head, _suffix(config, overrides))))
+    named = "-".join(filter(None, (head, _suffix(config, overrides, stack))))
     if len(named) <= LONGEST:
         return named
     digest = hashlib.sha256(named.encode()).hexdigest()[:12]
     return f"{named[: LONGEST - 1 - len(digest)]}~{digest}"
 
 
-def command(overrides: list[str]) -> str:
+def command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
     """The command that makes a comparison again, wherever its files go and Hydra's own settings are."""
+    make, python = "make bench", "python"
+    if stack != DEFAULT_STACK:
+        make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"
     kept = [
         override
         for override in overrides
         if not re.match(r"[+~]*(hydra\b|results_dir=|reports_dir=|resume=)", override)
     ]
     if not kept:
-        return "make bench"
+        return make
     if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):
-        return f'make bench ARGS="{" ".join(kept)}"'
-    return f"python -m bench {shlex.join(kept)}"
+        return f'{make} ARGS="{" ".join(kept)}"'
+    return f"{python} -m bench {shlex.join(kept)}"
 
 
-def _suffix(config: Config, overrides: list[str]) -> str:
+def _suffix(config: Config, overrides: list[str], stack: str) -> str:
     settings: dict[str, Any] = {}
     for override in OverridesParser.create().parse_overrides(overrides):
         key = override.get_key_element().lstrip("+~")
@@ -71,6 +79,8 @@ def _suffix(config: Config, overrides: list[str]) -> str:
     ]
     if config.measure.batch == "max":
         named.append(_setting("measure.batch", "max", config))
+    if stack != DEFAULT_STACK:
+        named.append(_setting("stack", stack, config))
     return ",".join(sorted(named))
 
 

@@ -19,6 +19,8 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
     }
     if name == "adamw":
         return torch.optim.AdamW(parameters, **hyperparameters)
+    if name == "adamw_foreach":
+        return torch.optim.AdamW(parameters, foreach=True, **hyperparameters)
     if name == "adamw_fused":
         return torch.optim.AdamW(parameters, fused=True, **hyperparameters)
     if name == "ort_fused_adam":
@@ -55,11 +57,16 @@ def proof(optimizer: torch.optim.Optimizer, adam: Adam) -> dict[str, Any]:
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Bytes of the moments (and counters) that this rank holds."""
     return sum(
-        value.numel() * value.element_size()
+        _local(value).numel() * value.element_size()
         for state in optimizer.state.values()
         for value in state.values()
         if isinstance(value, torch.Tensor)
     )
+
+
+def _local(value: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a tensor that is spread over several."""
+    return value.to_local() if hasattr(value, "to_local") else value
 
 
 def class_path(thing: object) -> str:

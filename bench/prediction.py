@@ -2,10 +2,22 @@
 
 from dataclasses import dataclass
 
+from bench.config import DEEPSPEED
+
 FP32_BYTES = 4
 
 ADAM_MOMENTS = 2
 """Running means of the gradient and of its square (Kingma & Ba 2014, arXiv:1412.6980)."""
+
+DIVIDED = {
+    "ddp": (),
+    "zero_redundancy": ("optimizer",),
+    "zero1": ("optimizer",),
+    "zero2": ("optimizer", "gradients"),
+    "zero3": ("optimizer", "gradients", "weights"),
+    "fsdp2": ("optimizer", "gradients", "weights"),
+}
+"""What the ranks divide among them under each sharding; of everything else each has the whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +25,10 @@ class Predicted:
     """Bytes on one rank; what is measured above them are activations, buffers and the libraries' own.
 
     Attributes:
-        weights: of all parameters, trained or frozen; ZeRO-1 adds a copy of this rank's trained part, from
-            which it updates (DeepSpeed's single_partition_of_fp32_groups).
-        gradients: of the trained parameters; whole on every rank, under ZeRO-1, too.
-        optimizer: AdamW's two moments, under ZeRO-1 of this rank's part alone.
+        weights: of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from
+            which it updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat).
+        gradients: of the trained parameters.
+        optimizer: AdamW's two moments.
     """
 
     weights: int
@@ -36,10 +48,14 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int) 
         sharding: of the backend.
         world_size: ranks.
     """
-    share = -(-trainable // world_size) if sharding == "zero1" else trainable
-    copy = share if sharding == "zero1" else 0
+    divided, copies = DIVIDED[sharding], sharding in DEEPSPEED
+
+    def held(what: str, count: int) -> int:
+        return -(-count // world_size) if what in divided else count
+
+    copy = held("optimizer", trainable) if copies else 0
     return Predicted(
-        weights=FP32_BYTES * (parameters + copy),
-        gradients=FP32_BYTES * trainable,
-        optimizer=ADAM_MOMENTS * FP32_BYTES * share,
+        weights=FP32_BYTES * (held("weights", parameters) + copy),
+        gradients=FP32_BYTES * held("gradients", trainable),
+        optimizer=ADAM_MOMENTS * FP32_BYTES * held("optimizer", trainable),
     )

@@ -59,15 +59,22 @@ class Kept:
         )
 
 
-def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, fingerprint: str) -> Kept:
+def kept(
+    table: pd.DataFrame,
+    *,
+    name: str,
+    config_hash: str,
+    environments: Mapping[str, str],
+    fingerprints: Mapping[str, str],
+) -> Kept:
     """Choose the rows that a comparison can go on from.
 
     Args:
         table: the results file, as `results.read` returns it.
         name: of the file, for messages.
         config_hash: of the comparison's configuration.
-        environment: the present one, as JSON text.
-        fingerprint: its hash.
+        environments: each backend's present one, as JSON text.
+        fingerprints: their hashes.
 
     Raises:
         UserError: the file was measured with another configuration or in another environment.
@@ -77,10 +84,11 @@ def kept(table: pd.DataFrame, *, name: str, config_hash: str, environment: str, 
         raise UserError(
             f"{name} was measured with another configuration; give the same overrides, or {remedy}."
         )
-    if set(table["environment_hash"]) != {fingerprint}:
-        found = environment_differences(str(table["environment"].iloc[-1]), environment)
-        shown = "; ".join(found[:MOST_DIFFERENCES]) or "environment_hash"
-        raise UserError(f"{name} was measured in another environment ({shown}); {remedy}.")
+    for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
+        if row.environment_hash != fingerprints[row.backend]:
+            found = environment_differences(str(row.environment), environments[row.backend])
+            shown = "; ".join(found[:MOST_DIFFERENCES]) or "environment_hash"
+            raise UserError(f"{name} was measured in another environment ({shown}); {remedy}.")
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
 
 from bench.cells import Cells
-from bench.environment import differences
+from bench.environment import OF_A_STACK, differences
 
 Floats = npt.NDArray[np.float64]
 Number = TypeVar("Number", float, Floats)
@@ -42,7 +42,6 @@ MUST_EQUAL = (
     "global_batch",
     "seq_len",
     "precision",
-    "attention",
     "checkpointing",
     "memory_limit_gib",
     "device",
@@ -50,12 +49,14 @@ MUST_EQUAL = (
     "threads_per_rank",
     "cores_per_rank",
     "allocator",
-    "stack",
 )
 """Columns in which a backend must equal the reference before a speed-up may be printed.
 
-The environment must be equal, too; of that it is said in what it differs.
+The environment must be equal, too, but for what another stack brings; it is said in what it differs.
 """
+
+MAY_DIFFER = ("attention", "stack")
+"""Columns in which a backend may differ from the reference; that is said beside the speed-up."""
 
 MOST_DIFFERENCES = 4
 """Entries of the environment that are named where a speed-up is refused because of them."""
@@ -423,14 +424,18 @@ def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary
         return replace(summary, message=_sentences(f"no speed-up: {reason}", summary.message))
     ratio = estimate(list(launches.values()), stopped=mine.stopped or base.stopped)
     slowed = float(mine.valid["slowed_by"][0])
-    on_purpose = f"slowed on purpose by {slowed:.0%}" if slowed else ""
+    on_purpose = [f"slowed on purpose by {slowed:.0%}"] if slowed else []
+    for column in MAY_DIFFER:
+        ours, theirs = mine.valid.distinct(column), base.valid.distinct(column)
+        if ours != theirs:
+            on_purpose.append(f"{column} {_values(ours)} (reference {_values(theirs)})")
     word = verdict(ratio, float(mine.valid["margin"][0]))
     return replace(
         summary,
         speedup=ratio,
         verdict=word,
         log_ratios={number: tuple(logs.tolist()) for number, logs in launches.items()},
-        message=_sentences(on_purpose, summary.message, ratio.note),
+        message=_sentences(*on_purpose, summary.message, ratio.note),
         break_even_steps=_break_even_steps(summary, base, ratio) if word == "faster" else None,
     )
 
@@ -449,15 +454,21 @@ def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
         for column, (ours, theirs) in values.items()
         if len({*ours, *theirs}) > 1
     ]
-    return ", ".join([*unequal, *_environments(base.valid, mine.valid)])
+    of_two_stacks = [len(side.valid.distinct("stack")) for side in (mine, base)] == [1, 1] and (
+        mine.valid.distinct("stack") != base.valid.distinct("stack")
+    )
+    return ", ".join([*unequal, *_environments(base.valid, mine.valid, of_two_stacks=of_two_stacks)])
 
 
 def _unproven(mine: BackendSummary) -> str:
     return "its losses were never compared with the reference's" if mine.loss_difference is None else ""
 
 
-def _environments(*tables: Cells) -> list[str]:
-    """What differs between the environments of these blocks, if they have several; the first few entries."""
+def _environments(*tables: Cells, of_two_stacks: bool) -> list[str]:
+    """What differs between the environments of these blocks, if they have several; the first few entries.
+
+    If the tables are of two stacks, what another stack brings does not count.
+    """
     found: dict[str, str] = {}
     for blocks in tables:
         for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
@@ -466,6 +477,10 @@ def _environments(*tables: Cells) -> list[str]:
     if not others:
         return []
     differences = dict.fromkeys(line for other in others for line in environment_differences(first, other))
+    if of_two_stacks and differences:
+        differences = {line: None for line in differences if not line.startswith(OF_A_STACK)}
+        if not differences:
+            return []
     shown = list(differences)[:MOST_DIFFERENCES] or ["environment_hash"]
     more = len(differences) - len(shown)
     return [f"measured in different environments: {', '.join(shown)}" + (f", and {more} more" * (more > 0))]

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed
+import transformers
 from safetensors.torch import load_model, save_model
 
 from bench import engines, optimizers, sharding
@@ -209,10 +210,21 @@ def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
 
 
 def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
-    """Load the comparison's initial state; the group that is told to makes it first."""
+    """Load the comparison's initial state; the group that is told to makes it first.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
+    """
     path = Path(spec.initial_state)
     if spec.saves_initial_state:
         if rank == 0:
             save_model(model, str(path))
         torch.distributed.barrier()
-    load_model(model, path)
+    missing, unexpected = load_model(model, path, strict=False)
+    if missing or unexpected:
+        raise LaunchFailed(
+            "unsupported",
+            f"transformers {transformers.__version__} has other weights than the reference's: "
+            f"{len(missing)} of its own are missing ({', '.join(sorted(missing)[:2])}), "
+            f"{len(unexpected)} are unknown to it ({', '.join(sorted(unexpected)[:2])})",
+        )

@@ -30,7 +30,7 @@ def shell(name: str, script: str, **more: Any) -> Stage:
 
 
 def stack_of(*stages: Stage) -> Stack:
-    return Stack(folder=".venv", pythons=(VERSION,), stages=lambda checkout, env, choice: stages)
+    return Stack(name="ort", folder=".venv", pythons=(VERSION,), stages=lambda checkout, env, choice: stages)
 
 
 def ran(checkout: Path) -> list[str]:
@@ -191,7 +191,7 @@ from pathlib import Path
 from bench import bootstrap as b
 command = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
 slow = b.Stage("slow", (command,), discards=("half",), proof=("it",))
-b.ORT = b.Stack(".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,))
+b.STACKS = dict(ort=b.Stack("ort", ".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,)))
 b.CHECKOUT = Path.cwd()
 sys.exit(b.main(["--device", "cpu"]))
 """
@@ -290,7 +290,7 @@ def fake(folder: Path, name: str, script: str) -> None:
 
 
 def test_the_device_stays_what_it_was_until_another_is_asked_for(tmp_path: Path) -> None:
-    stack = Stack(".venv", (VERSION,), lambda *choice: (shell("one", f"true {choice[-1].device}"),))
+    stack = Stack("ort", ".venv", (VERSION,), lambda *choice: (shell("one", f"true {choice[-1].device}"),))
     for asked, device in (("cuda", "cuda"), (None, "cuda"), ("cpu", "cpu"), (None, "cpu")):
         set_up(stack, tmp_path, asked)
         assert recorded(tmp_path).device == device
@@ -344,12 +344,28 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
     assert "apt install python3.99 python3.99-venv python3.99-dev" in sentence
 
 
-@pytest.mark.parametrize(("device", "name"), [("cpu", "ort-cpu.txt"), ("cuda", "ort-gpu.txt")])
-def test_every_requirement_of_a_device_is_pinned_and_names_no_place(device: str, name: str) -> None:
-    stages = bootstrap.ort_stages(ROOT, ROOT / ".venv", Choice("python3.11", "3.11.7", device))
+@pytest.mark.parametrize(
+    ("stack", "device", "name"),
+    [("ort", "cpu", "ort-cpu.txt"), ("ort", "cuda", "ort-gpu.txt"), ("modern", "cpu", "modern.txt")],
+)
+def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
+    known = bootstrap.STACKS[stack]
+    stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
     [requirements] = [path for stage in stages for path in stage.inputs]
     assert requirements.name == name
     lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
     assert len(lines) > 50
     assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
     assert "://" not in requirements.read_text()
+
+
+@pytest.mark.parametrize(("stack", "device"), [("ort", "cuda"), ("modern", "cpu"), ("modern", "cuda")])
+def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, device: str) -> None:
+    """The file of requirements leaves CUDA's libraries out, which differ from build to build."""
+    known = bootstrap.STACKS[stack]
+    stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
+    torch, rest = [command for command in stages[1].commands if "install" in command]
+    assert torch[-1].startswith("torch==")
+    assert "--no-deps" not in torch
+    assert "--no-deps" in rest
+    assert not re.search(r"^(nvidia-(?!ml-py)|cuda-|triton)", Path(rest[-1]).read_text(), re.MULTILINE)

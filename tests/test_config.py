@@ -1,14 +1,15 @@
 import dataclasses
-import importlib.metadata
-import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import config as configuration
 from bench import machine as this_machine
+from bench import stacks
+from bench.bootstrap import STACKS
 from bench.compose import compose
 from bench.config import TASKS, Config, measured
 from bench.errors import UserError
@@ -231,14 +232,13 @@ def test_memory_is_counted_with_the_vocabulary_of_mini(no_gpu: None) -> None:
 def check_with(monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]) -> str | None:
     """What `check_packages` says where only these distributions (or modules) are installed."""
 
-    def version(name: str) -> str:
-        if name not in installed:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return "1"
-
     config = compose(["device=cpu", *overrides])
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    packages = {one.split("==")[0]: one.split("==")[-1] if "==" in one else "1" for one in installed}
+    here = stacks.Installed("python", Path("env"), "3.11.7", packages)
+    monkeypatch.setattr(stacks, "installed_here", lambda: here)
+    monkeypatch.setattr(
+        stacks, "STACKS", {name: replace(one, folder="nowhere") for name, one in STACKS.items()}
+    )
     try:
         check_packages(config)
     except UserError as error:
@@ -305,6 +305,30 @@ def test_only_what_the_chosen_backends_need_has_to_be_installed(
             "onnxruntime is installed beside ONNX Runtime Training and overwrites its module; "
             "run `pip uninstall onnxruntime`, "
             "then `pip install '.[ort-cpu]'` with --force-reinstall.",
+        ),
+        (
+            BASE,
+            ["backend=[pytorch,pytorch@modern]"],
+            "backends.pytorch@modern needs the modern stack, which is not set up in this checkout; "
+            "run `make setup STACK=modern`.",
+        ),
+        (
+            ["torch==2.13.0", "transformers"],
+            [ORT],
+            "backends.ortmodule needs ONNX Runtime Training, which the modern stack does not have, since it "
+            "ended with 1.19.2; run `make bench` without STACK, or measure without it: "
+            "backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            ["torch==2.13.0"],
+            [PYTORCH],
+            "transformers is not installed; run `make setup STACK=modern`, or `pip install '.[modern]'`.",
+        ),
+        (
+            BASE,
+            ["backend=[pytorch,pytorch_zero3]"],
+            "backends.pytorch_zero3.sharding=zero3 needs deepspeed, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-cpu]'`.",
         ),
         (
             BASE,

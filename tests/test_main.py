@@ -1,4 +1,3 @@
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from calibration import slowness
 
 from bench import __main__ as program
+from bench import stacks
 from bench.config import Config
 from bench.errors import UserError
 from bench.refusals import CONF
@@ -228,7 +228,8 @@ def test_missing_packages_are_refused_before_anything_starts(
     from bench.machine import check_packages
 
     monkeypatch.setattr(program, "check_packages", check_packages)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    nothing = stacks.Installed("python", Path("env"), "3.11.7", {})
+    monkeypatch.setattr(stacks, "installed_here", lambda: nothing)
     assert run() == 2
     assert coordinator.stems == []
     assert capfd.readouterr().err == (

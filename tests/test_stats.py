@@ -346,7 +346,6 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
         ({"workload": workload(micro_batch=8)}, "global_batch 32 (reference 16)"),
         ({"workload": workload(seq_len=64)}, "seq_len 64 (reference 128)"),
         ({"workload": workload(precision="tf32")}, "precision tf32 (reference fp32)"),
-        ({"workload": workload(attention="sdpa")}, "attention sdpa (reference eager)"),
         (
             {"workload": workload(world_size=4, micro_batch=2)},
             "world_size 4 (reference 2)",
@@ -372,6 +371,38 @@ def test_another_environment_is_refused_and_it_is_said_in_what_it_differs() -> N
         "packages.deepspeed: 0.16.9, now missing, packages.numpy: 2.2.6, now missing, "
         "packages.onnxruntime-training-cpu: 1.19.2, now missing, and 2 more"
     )
+
+
+def test_another_attention_is_said_beside_the_speedup() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]]})
+    records += comparison({"pytorch_sdpa": [[1.0], [1.0]]}, workload=workload(attention="sdpa"))
+    found = summary(records, "pytorch_sdpa")
+    assert found.speedup is not None
+    assert found.message == "attention sdpa (reference eager)"
+
+
+def test_another_stack_may_bring_other_versions_and_nothing_else() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]]})
+    mine = comparison({"pytorch@modern": [[1.0], [1.0]]}, stack="modern", environment_hash="other")
+    todays = with_environment(mine, stack="modern", python="3.13.1", packages={"torch": "2.13.0"})
+    found = summary([*records, *todays], "pytorch@modern")
+    assert found.speedup is not None
+    assert found.message == "stack modern (reference ort)"
+    elsewhere = with_environment(todays, stack="modern", packages={"torch": "2.13.0"}, driver="560")
+    found = summary([*records, *elsewhere], "pytorch@modern")
+    assert found.speedup is None
+    assert found.message == "no speed-up: measured in different environments: driver: missing, now 560"
+
+
+def test_one_backend_may_not_mix_stacks() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]]})
+    mixed = [
+        dataclasses.replace(
+            one, stack=stack, environment={**one.environment, "stack": stack}, environment_hash=stack
+        )
+        for one, stack in zip(comparison({"ortmodule": [[1.0], [1.0]]}), ("ort", "modern"), strict=True)
+    ]
+    assert summary([*records, *mixed], "ortmodule").speedup is None
 
 
 def test_one_backend_may_not_mix_environments_either() -> None:

@@ -47,10 +47,14 @@ def worker_environment(
     allocator: str,
     precision: str,
     checkpointing: bool,
+    prefix: Path = Path(sys.prefix),
 ) -> dict[str, str]:
-    """The coordinator's environment without what is scrubbed, and with the comparison's settings."""
+    """The coordinator's environment without what is scrubbed, and with the comparison's settings.
+
+    `prefix` is the folder of the workers' environment.
+    """
     variables = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
-    binaries = str(Path(sys.prefix) / "bin")
+    binaries = str(prefix / "bin")
     variables |= {
         "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there
         "PYTHONPATH": str(ROOT),
@@ -60,7 +64,7 @@ def worker_environment(
         "DS_ACCELERATOR": device,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as NVML counts, whose UUIDs name the ranks' devices
         # Nothing should be compiled at run time; what is, stays inside the environment.
-        "TORCH_EXTENSIONS_DIR": str(Path(sys.prefix) / "torch_extensions"),
+        "TORCH_EXTENSIONS_DIR": str(prefix / "torch_extensions"),
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
     }

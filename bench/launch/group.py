@@ -53,6 +53,7 @@ class Group:
         folder: where the spec and the log go.
         variables: the workers' environment variables.
         timeout_s: the longest that all that is asked of the group may take together.
+        interpreter: the Python that runs it.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Group:
         folder: Path,
         variables: Mapping[str, str],
         timeout_s: float,
+        interpreter: str = sys.executable,
     ) -> None:
         self.world_size = world_size
+        self.interpreter = interpreter
         self.timeout_s = timeout_s
         self.seconds_left = timeout_s
         self.listener = Listener()
@@ -94,7 +97,7 @@ class Group:
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "bench.launch.agent", str(os.getpid())),
+                    *(self.interpreter, "-m", "bench.launch.agent", str(os.getpid())),
                     *("--standalone", f"--nproc-per-node={self.world_size}"),
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),

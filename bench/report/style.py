@@ -15,6 +15,9 @@ _KNOWN = {
     "pytorch_fused_zero1": ("#999999", "ooo"),
     "ortmodule_adamw_zero1": ("#009E73", "OO"),
     "compile": ("#009E73", "+++"),
+    "pytorch@modern": ("#56B4E9", "///"),
+    "pytorch_zero1@modern": ("#CC79A7", "ooo"),
+    "compile@modern": ("#009E73", "---"),
 }
 _OTHERS = [
     (colour, hatch)

@@ -189,12 +189,15 @@ def extent(rows: pd.DataFrame) -> str:
 
 def versions(rows: pd.DataFrame) -> str:
     """The packages that decide the result, the stack, the commit and the date."""
-    packages = results.entry(results.environment(rows), "packages") or {}
     decisive = re.compile(r"torch|transformers|onnxruntime-training.*|deepspeed")
-    parts = [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
+    parts = []
+    for stack, of_stack in rows.groupby("stack", sort=False):
+        packages = results.entry(results.environment(of_stack), "packages") or {}
+        parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
+        parts.append(f"stack {stack}")
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))
     dates = sorted({moment[:10] for moment in rows["started_at"]})
-    return ", ".join([*parts, f"stack {distinct(rows, 'stack')}", f"commit {commits}", "/".join(dates)])
+    return ", ".join([*parts, f"commit {commits}", "/".join(dates)])
 
 
 def short_workload(rows: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """Every rank holds everything; DistributedDataParallel averages the gradients."""
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,11 +26,8 @@ class Sharding:
         grad_accum: int,
         precision: Precision,
     ) -> None:
-        self.optimizer = build_optimizer(trained(module))
-        self.module = module
-        if torch.distributed.get_world_size() > 1:
-            devices = [device] if device.type == "cuda" else None
-            self.module = DistributedDataParallel(module, device_ids=devices)
+        self.module = self.wrap(module, device)
+        self.updater, self.optimizer = self.updates(build_optimizer, self.module)
         self.grad_accum = grad_accum
         self.scaler = _scaler(precision, device)
         self._skipped = torch.zeros((), device=device)
@@ -38,24 +35,41 @@ class Sharding:
         self.watches_gradient = False
         self.gradient_norm = 0.0
 
+    def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+        """The module that is called."""
+        if torch.distributed.get_world_size() == 1:
+            return module
+        devices = [device] if device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=devices)
+
+    def updates(
+        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
+    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+        """The optimizer to step, and the one within that updates this rank's parameters: here one."""
+        optimizer = build_optimizer(trained(module))
+        return optimizer, optimizer
+
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """Gradients are averaged over the ranks only with the last micro-batch (`no_sync` before)."""
         losses = []
         for number, batch in enumerate(micro_batches, start=1):
             last = number == self.grad_accum
-            with nullcontext() if last else self._without_sync():
+            with nullcontext() if last else self.without_sync():
                 loss = self.module(**batch).loss
                 self.loss_function = type(loss.grad_fn).__name__
                 share = loss / self.grad_accum if self.grad_accum > 1 else loss
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
             losses.append(loss.detach())
         if self.watches_gradient:
-            gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
-            norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
-            self.gradient_norm = self._unscaled(torch.linalg.vector_norm(norms).item())
+            self.gradient_norm = self._unscaled(self.norm().item())
         self._update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.updater.zero_grad(set_to_none=True)
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def norm(self) -> torch.Tensor:
+        """The gradient's, over all ranks."""
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
 
     def loss_scale(self) -> float | None:
         """As GradScaler has it."""
@@ -87,10 +101,10 @@ class Sharding:
         that wait is a part of training in fp16. In other precisions nothing waits.
         """
         if self.scaler is None:
-            self.optimizer.step()
+            self.updater.step()
             return
-        self.scaler.step(self.optimizer)
-        overflowed = self.scaler._found_inf_per_device(self.optimizer)
+        self.scaler.step(self.updater)
+        overflowed = self.scaler._found_inf_per_device(self.updater)
         self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry, since a rank has one device
         self.scaler.update()
 
@@ -99,7 +113,8 @@ class Sharding:
             return norm
         return norm / self.scaler.get_scale() if math.isfinite(norm) else math.inf
 
-    def _without_sync(self) -> Any:
+    def without_sync(self) -> AbstractContextManager[None]:
+        """Within it gradients are added up on this rank alone."""
         wrapped = isinstance(self.module, DistributedDataParallel)
         return self.module.no_sync() if wrapped else nullcontext()
 

@@ -1,0 +1,58 @@
+"""torch.compile: the module's Python is traced into graphs, which Inductor turns into kernels."""
+
+from typing import Any
+
+import torch
+import torch._dynamo.utils
+
+from bench.errors import LaunchFailed
+
+LOSS_FUNCTION = "CompiledFunctionBackward"
+"""The autograd node through which every loss that a compiled graph computed goes."""
+
+
+class Engine:
+    """Compiles the module; whatever wraps it for several ranks stays outside, as with ORTModule."""
+
+    def wrap(
+        self,
+        model: torch.nn.Module,
+        *,
+        threads: int | None,  # noqa: ARG002 - Inductor's kernels take torch's
+        checkpointing: bool,
+    ) -> torch.nn.Module:
+        """The same module, which compiles itself at its first forward; its parameters keep their names."""
+        self.model, self.checkpointing = model, checkpointing
+        model.compile(dynamic=False)  # batches have one shape
+        return model
+
+    def proof(self, loss_function: str) -> dict[str, Any]:
+        """Graphs, what broke them apart, and how long the compiler took.
+
+        Several graphs are compiled code, too: what stands between them runs eagerly, and is on record.
+        """
+        counters = torch._dynamo.utils.counters
+        graphs = int(counters["stats"]["unique_graphs"])
+        if not graphs or loss_function != LOSS_FUNCTION:
+            raise LaunchFailed(
+                "fallback", f"PyTorch ran eagerly: {graphs} compiled graphs, the loss is from {loss_function}"
+            )
+        breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+        return {
+            "loss_function": loss_function,
+            "graphs": graphs,
+            "graph_breaks": sum(breaks.values()),
+            "break_reasons": sorted(breaks),
+            "compile_seconds": compile_seconds(),
+        }
+
+    def status_of(self, error: Exception) -> str | None:
+        """What Dynamo or Inductor raises about a model is `unsupported`."""
+        module = type(error).__module__
+        return "unsupported" if module.startswith(("torch._dynamo", "torch._inductor")) else None
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has spent compiling: Dynamo's outermost clock, which holds all others."""
+    times = torch._dynamo.utils.compilation_time_metrics
+    return float(sum(times.get("_compile.compile_inner", times.get("entire_frame_compile", []))))

@@ -1,0 +1,126 @@
+"""Engines, optimizers, shardings and stacks beside the three backends': each trains like PyTorch, for real."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from configs import a_config
+
+from bench import stacks
+from bench.config import Backend, Config
+from bench.coordinator import Comparison
+from bench.errors import LaunchFailed
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+modern = pytest.mark.skipif(
+    stacks.installed("modern") is None, reason="the modern stack is not set up: make setup STACK=modern"
+)
+
+PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
+CHOICES = {
+    "foreach": replace(PYTORCH, optimizer="adamw_foreach"),
+    "sdpa": replace(PYTORCH, attention="sdpa"),
+    "compile": replace(PYTORCH, engine="compile"),
+    "compile_zero1": replace(PYTORCH, engine="compile", sharding="zero1"),
+    "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
+    "zero2": replace(PYTORCH, sharding="zero2"),
+    "zero3": replace(PYTORCH, sharding="zero3"),
+}
+TODAYS = {
+    "pytorch@modern": replace(PYTORCH, stack="modern"),
+    "compile@modern": replace(PYTORCH, engine="compile", stack="modern"),
+    "zero1@modern": replace(PYTORCH, sharding="zero1", stack="modern"),
+    "zero3@modern": replace(PYTORCH, sharding="zero3", stack="modern"),
+    "fsdp2@modern": replace(PYTORCH, sharding="fsdp2", stack="modern"),
+}
+STEPS = 4
+
+
+@dataclass
+class Trained:
+    """What two ranks of a backend answered."""
+
+    proof: dict[str, Any]
+    state_bytes: int
+    losses: list[float]
+    norms: list[float]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    backends = {"pytorch": PYTORCH} | CHOICES | (TODAYS if stacks.installed("modern") else {})
+    made = a_config(tmp_path_factory.mktemp("choices"), timeout_s=250)
+    return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
+
+
+@pytest.fixture(scope="module")
+def comparison(config: Config) -> Iterator[Comparison]:
+    made = Comparison(config, "m-cpux2")
+    yield made
+    made.initial_state.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def reference(comparison: Comparison) -> Trained:
+    return trained(comparison, "pytorch")
+
+
+def trained(comparison: Comparison, name: str) -> Trained:
+    """A first step and `STEPS` more, each of two micro-batches, dropout off."""
+    with comparison.start(name, 0) as group:
+        group.connect()
+        group.request("build")
+        first = group.request("first_step")
+        answers = group.request("follow", steps=STEPS)
+        group.end()
+    return Trained(
+        proof=first[0]["proof"],
+        state_bytes=sum(answer["optimizer_state_bytes"] for answer in first),
+        losses=[sum(losses) / 2 for losses in zip(*(answer["losses"] for answer in answers), strict=True)],
+        norms=answers[0]["gradient_norms"],
+    )
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_it_trains_like_pytorch(name: str, comparison: Comparison, reference: Trained) -> None:
+    check(name, trained(comparison, name), reference, comparison.config.backends[name])
+
+
+@modern
+@pytest.mark.parametrize("name", TODAYS)
+def test_another_stack_trains_like_this_one(
+    name: str, comparison: Comparison, reference: Trained
+) -> None:
+    check(name, trained(comparison, name), reference, TODAYS[name])
+
+
+def check(name: str, found: Trained, reference: Trained, backend: Backend) -> None:
+    largest = max(abs(a / b - 1) for a, b in zip(found.losses, reference.losses, strict=True))
+    print(f"{name}: losses within {largest:.1e}; {found.proof}")
+    assert found.losses == pytest.approx(reference.losses, rel=1e-4)
+    assert found.norms == pytest.approx(reference.norms, rel=1e-3)
+    assert reference.losses[-1] < reference.losses[0] - 0.05, "or there would be nothing to tell apart"
+    if backend.engine == "compile":
+        assert found.proof["engine"]["graphs"] >= 1
+        assert found.proof["engine"]["compile_seconds"] > 0.1
+    if backend.sharding == "ddp":
+        assert found.state_bytes == pytest.approx(reference.state_bytes, rel=0.01)
+    else:
+        assert found.state_bytes == pytest.approx(reference.state_bytes / 2, rel=0.02), "each state once"
+
+
+def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> None:
+    if stacks.own() != "ort":
+        pytest.skip("today's torch can")
+    made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})
+    with Comparison(made, "m-cpux2").start("pytorch", 0) as group:
+        group.connect()
+        with pytest.raises(LaunchFailed, match="fully_shard of torch 2.6.* needs a CUDA device") as caught:
+            group.request("build")
+    assert caught.value.status == "unsupported"
