@@ -101,7 +101,9 @@ class Seen:
     driver_trouble: str = ""
     libraries: Mapping[str, bool] = field(default_factory=dict)
     stacks: Sequence[StackSeen] = ()
-    backends: Mapping[str, str] = field(default_factory=dict)  # why each would be refused; empty: it would run
+    backends: Mapping[str, str] = field(
+        default_factory=dict
+    )  # why each would be refused; empty: it would run
     default_backends: Sequence[str] = ()
 
 
@@ -218,7 +220,12 @@ def _of_stack(stack: StackSeen, seen: Seen) -> list[Finding]:
         ]
     if stack.torch is None:
         return [
-            Finding(what=what, state="broken", detail=f"torch: {stack.trouble}", remedy=f"run `{make}` anew after `make clean`")
+            Finding(
+                what=what,
+                state="broken",
+                detail=f"torch: {stack.trouble}",
+                remedy=f"run `{make}` anew after `make clean`",
+            )
         ]
     versions = f"Python {stack.torch['python']}, torch {stack.torch['torch']}"
     found = [Finding(what=what, state="ok", detail=versions)]
@@ -253,7 +260,9 @@ def _of_cuda(what: str, torch: Mapping[str, Any], seen: Seen) -> list[Finding]:
             Finding(
                 what=f"{what}: CUDA",
                 state="broken",
-                detail="this torch is a build for CPUs" if build is None else f"its CUDA {build} finds no GPU",
+                detail="this torch is a build for CPUs"
+                if build is None
+                else f"its CUDA {build} finds no GPU",
                 remedy="install a torch that is built for CUDA"
                 if build is None
                 else f"install a driver for CUDA {build}, or look at LD_LIBRARY_PATH",
@@ -267,8 +276,8 @@ def _of_cuda(what: str, torch: Mapping[str, Any], seen: Seen) -> list[Finding]:
         Finding(
             what=f"{what}: CUDA",
             state="broken" if old else "ok",
-            detail=f"CUDA {torch['cuda_build']}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, sm_{major}{minor}"
-            + (", for which it has no kernels" * old),
+            detail=f"CUDA {torch['cuda_build']}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, "
+            f"sm_{major}{minor}" + (", for which it has no kernels" * old),
             remedy="install a torch that is built for this GPU" if old else "",
         )
     ]
@@ -389,7 +398,9 @@ def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
     files = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)}[stack]
     for file in files:
         text = (ROOT / "requirements" / file).read_text(encoding="utf-8")
-        wanted |= dict(re.findall(r"^(torch|transformers|deepspeed|onnxruntime-training(?:-cpu)?)==(\S+)", text, re.M))
+        wanted |= dict(
+            re.findall(r"^(torch|transformers|deepspeed|onnxruntime-training(?:-cpu)?)==(\S+)", text, re.M)
+        )
     return [
         f"{name} {packages[name]} instead of {version}"
         for name, version in sorted(wanted.items())

@@ -3,12 +3,13 @@
 import fcntl
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from bench import stacks
 
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,19 +24,24 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest-timeout's clock
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A test that is marked `alone` waits for all others to end and keeps new ones from starting."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None:  # one process, one test at a time
+    place = item.config.cache.mkdir("turns")  # of this checkout, whoever runs its tests
+    with turn(place, alone=item.get_closest_marker("alone") is not None):
         return (yield)
-    with turn(
-        Path(tempfile.gettempdir()) / f"bench-tests-{run}", alone=bool(item.get_closest_marker("alone"))
-    ):
-        return (yield)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs ONNX Runtime is skipped on the stack without it."""
+    if stacks.own() == "ort":
+        return
+    for item in items:
+        if item.get_closest_marker("ort"):
+            item.add_marker(pytest.mark.skip(reason="the modern stack has no ONNX Runtime Training"))
 
 
 @contextmanager
-def turn(path: Path, *, alone: bool) -> Iterator[None]:
+def turn(place: Path, *, alone: bool) -> Iterator[None]:
     """Hold the lock, shared or alone; nobody overtakes one who waits to be alone."""
-    with path.with_suffix(".queue").open("a") as queue, path.with_suffix(".lock").open("a") as lock:
+    with (place / "queue").open("a") as queue, (place / "lock").open("a") as lock:
         fcntl.flock(queue, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(queue, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Engines, optimizers, shardings and stacks beside the three backends': each trains like PyTorch, for real."""
+"""Engines, optimizers, shardings and stacks beside those of the three backends: each trains like PyTorch."""
 
 import os
 from collections.abc import Iterator
@@ -94,9 +94,7 @@ def test_it_trains_like_pytorch(name: str, comparison: Comparison, reference: Tr
 
 @modern
 @pytest.mark.parametrize("name", TODAYS)
-def test_another_stack_trains_like_this_one(
-    name: str, comparison: Comparison, reference: Trained
-) -> None:
+def test_another_stack_trains_like_this_one(name: str, comparison: Comparison, reference: Trained) -> None:
     check(name, trained(comparison, name), reference, TODAYS[name])
 
 
@@ -121,6 +119,6 @@ def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> No
     made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})
     with Comparison(made, "m-cpux2").start("pytorch", 0) as group:
         group.connect()
-        with pytest.raises(LaunchFailed, match="fully_shard of torch 2.6.* needs a CUDA device") as caught:
+        with pytest.raises(LaunchFailed, match=r"fully_shard of torch 2\.6.* needs a CUDA device") as caught:
             group.request("build")
     assert caught.value.status == "unsupported"
