@@ -178,7 +178,7 @@ class Training:
             "sharding": self.sharding.proof(),
             "precision": precision.proof(
                 self.spec.precision.name,
-                (one for group in self.sharding.optimizer.param_groups for one in group["params"]),
+                self.sharding.updated(),
             ),
             "threads": torch.get_num_threads(),
         }

@@ -23,11 +23,10 @@ modern = pytest.mark.skipif(
 )
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
+COMPILE = replace(PYTORCH, engine="compile")
 CHOICES = {
     "foreach": replace(PYTORCH, optimizer="adamw_foreach"),
     "sdpa": replace(PYTORCH, attention="sdpa"),
-    "compile": replace(PYTORCH, engine="compile"),
-    "compile_zero1": replace(PYTORCH, engine="compile", sharding="zero1"),
     "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
     "zero2": replace(PYTORCH, sharding="zero2"),
     "zero3": replace(PYTORCH, sharding="zero3"),
@@ -36,7 +35,6 @@ TODAYS = {
     "pytorch@modern": replace(PYTORCH, stack="modern"),
     "compile@modern": replace(PYTORCH, engine="compile", stack="modern"),
     "zero1@modern": replace(PYTORCH, sharding="zero1", stack="modern"),
-    "zero3@modern": replace(PYTORCH, sharding="zero3", stack="modern"),
     "fsdp2@modern": replace(PYTORCH, sharding="fsdp2", stack="modern"),
 }
 STEPS = 4
@@ -54,7 +52,9 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    backends = {"pytorch": PYTORCH} | CHOICES | (TODAYS if stacks.installed("modern") else {})
+    backends = (
+        {"pytorch": PYTORCH, "compile": COMPILE} | CHOICES | (TODAYS if stacks.installed("modern") else {})
+    )
     made = a_config(tmp_path_factory.mktemp("choices"), timeout_s=250)
     return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
 
@@ -82,7 +82,9 @@ def trained(comparison: Comparison, name: str) -> Trained:
     return Trained(
         proof=first[0]["proof"],
         state_bytes=sum(answer["optimizer_state_bytes"] for answer in first),
-        losses=[sum(losses) / 2 for losses in zip(*(answer["losses"] for answer in answers), strict=True)],
+        losses=[
+            sum(losses) / len(losses) for losses in zip(*(one["losses"] for one in answers), strict=True)
+        ],
         norms=answers[0]["gradient_norms"],
     )
 
@@ -113,9 +115,20 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
         assert found.state_bytes == pytest.approx(reference.state_bytes / 2, rel=0.02), "each state once"
 
 
+pinned = pytest.mark.skipif(stacks.own() != "ort", reason="about the pinned torch")
+
+
+@pinned
+def test_compile_of_the_pinned_torch_loses_gradients_on_a_cpu(tmp_path: Path, config: Config) -> None:
+    """Inductor of torch 2.6.0 gets the gradients of embeddings wrong there: parity must refuse it."""
+    alone = replace(config, device=replace(config.device, world_size=1), results_dir=str(tmp_path))
+    comparison = Comparison(alone, "m-cpux1")
+    reference, found = trained(comparison, "pytorch"), trained(comparison, "compile")
+    assert found.losses != pytest.approx(reference.losses, rel=1e-4)
+
+
+@pinned
 def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> None:
-    if stacks.own() != "ort":
-        pytest.skip("today's torch can")
     made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})
     with Comparison(made, "m-cpux2").start("pytorch", 0) as group:
         group.connect()

@@ -44,6 +44,9 @@ class Sharding(Protocol):
     def skipped_steps(self) -> int | None:
         """Steps skipped since the start; None unless in fp16. Waits for the device."""
 
+    def updated(self) -> Iterable[torch.Tensor]:
+        """What the optimizer updates on this rank."""
+
     def proof(self) -> dict[str, Any]:
         """The classes that did the sharding, and the loss scaling's settings as they are in force."""
 

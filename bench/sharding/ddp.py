@@ -1,6 +1,7 @@
 """Every rank holds everything; DistributedDataParallel averages the gradients."""
 
 import math
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -78,6 +79,10 @@ class Sharding:
     def skipped_steps(self) -> int | None:
         """Counted on the device, so that counting waits for nothing within a block."""
         return None if self.scaler is None else int(self._skipped.item())
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """The parameters themselves."""
+        return [one for group in self.optimizer.param_groups for one in group["params"]]
 
     def proof(self) -> dict[str, Any]:
         """DDP's class, or that there is none, and GradScaler's settings."""

@@ -5,6 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import deepspeed
@@ -78,6 +79,10 @@ class Sharding:
         """As DeepSpeed's engine counts them."""
         return None if self.scaler is None else int(self.engine.skipped_steps)
 
+    def updated(self) -> Iterable[torch.Tensor]:
+        """Flat fp32 copies of this rank's parts."""
+        return [one for group in self.optimizer.param_groups for one in group["params"]]
+
     def proof(self) -> dict[str, Any]:
         """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler.
 
@@ -87,6 +92,10 @@ class Sharding:
         stage = self.engine.zero_optimization_stage()
         if stage != self.stage or getattr(self.zero, "optimizer", None) is not self.optimizer:
             raise LaunchFailed("invalid", f"DeepSpeed runs stage {stage} with {class_path(self.zero)}")
+        if clipping := self.engine.gradient_clipping():
+            raise LaunchFailed(
+                "invalid", f"DeepSpeed clips the gradient's norm to {clipping}, as nobody else does"
+            )
         found: dict[str, Any] = {
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
@@ -159,7 +168,7 @@ def settings(stage: int, micro_batch: int, grad_accum: int, parameters: int) -> 
             "allgather_bucket_size": bucket,
         },
         "zero_allow_untested_optimizer": True,
-        "gradient_clipping": 0.0,  # none; 0.19 clips to a norm of 1 unless told, which Adam hides but for its eps
+        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 unless told, which Adam all but hides
         "steps_per_print": 2**31,
         "wall_clock_breakdown": False,
     }
