@@ -18,7 +18,7 @@ import pandas as pd
 from bench import stats
 from bench.stats import BackendSummary, Speedup
 
-FACTORS = ("optimizer", "engine", "sharding")
+FACTORS = ("optimizer", "engine", "sharding", "attention", "stack")
 """In the order in which a waterfall shows them: the cheapest change first."""
 
 Subset = frozenset[str]

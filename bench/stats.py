@@ -55,6 +55,9 @@ MUST_EQUAL = (
 The environment must be equal, too, but for what another stack brings; it is said in what it differs.
 """
 
+CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")
+"""Columns that say what a backend is."""
+
 MAY_DIFFER = ("attention", "stack")
 """Columns in which a backend may differ from the reference; that is said beside the speed-up."""
 
@@ -313,6 +316,8 @@ class BackendSummary:
     engine: str
     optimizer: str
     sharding: str
+    attention: str
+    stack: str
     status: str
     message: str = ""
     micro_batch: int | None = None  # of the valid blocks
@@ -389,7 +394,7 @@ def _by_launch(launch: Floats, values: Floats) -> list[Floats]:
 def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSummary:
     status, message = _outcome(mine)
     first = valid if len(valid) else mine
-    names = {column: first[column][0] for column in ("backend", "engine", "optimizer", "sharding")}
+    names = {column: first[column][0] for column in ("backend", *CHOICES)}
     names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
     if status != "ok":
         return BackendSummary(**names)

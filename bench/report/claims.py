@@ -312,7 +312,7 @@ def _pairs(
     one: Comparison, factor: str, before: str, after: str
 ) -> Iterable[tuple[BackendSummary, BackendSummary]]:
     """The backends of a comparison that differ in one choice alone."""
-    factors = {"engine", "optimizer", "sharding"} - {factor}
+    factors = {*stats.CHOICES} - {factor}
     for first in one.summaries:
         for second in one.summaries:
             same = all(getattr(first, other) == getattr(second, other) for other in factors)
