@@ -364,8 +364,13 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
 
 def environment(table: pd.DataFrame) -> dict[str, Any]:
     """The environment of the file's latest row; empty if it is not a JSON object."""
+    return environment_of(table["environment"].iloc[-1])
+
+
+def environment_of(cell: str) -> dict[str, Any]:
+    """The environment that a cell holds; empty if it is not a JSON object."""
     try:
-        found = json.loads(table["environment"].iloc[-1])
+        found = json.loads(cell)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -431,9 +431,9 @@ def _compared(mine: _Side, base: _Side | None, reference: str) -> BackendSummary
     slowed = float(mine.valid["slowed_by"][0])
     on_purpose = [f"slowed on purpose by {slowed:.0%}"] if slowed else []
     for column in MAY_DIFFER:
-        ours, theirs = mine.valid.distinct(column), base.valid.distinct(column)
+        ours, theirs = mine.valid[column][0], base.valid[column][0]
         if ours != theirs:
-            on_purpose.append(f"{column} {_values(ours)} (reference {_values(theirs)})")
+            on_purpose.append(f"{column} {ours} (reference {theirs})")
     word = verdict(ratio, float(mine.valid["margin"][0]))
     return replace(
         summary,
@@ -459,9 +459,11 @@ def _obstacle(mine: _Side, base: _Side | None, reference: str) -> str:
         for column, (ours, theirs) in values.items()
         if len({*ours, *theirs}) > 1
     ]
-    of_two_stacks = [len(side.valid.distinct("stack")) for side in (mine, base)] == [1, 1] and (
-        mine.valid.distinct("stack") != base.valid.distinct("stack")
-    )
+    for column in MAY_DIFFER:
+        for cells in (mine.valid, base.valid):
+            if (cells[column] != cells[column][0]).any():
+                unequal.append(f"{column} {_values(cells.distinct(column))} of one backend")
+    of_two_stacks = mine.valid["stack"][0] != base.valid["stack"][0]
     return ", ".join([*unequal, *_environments(base.valid, mine.valid, of_two_stacks=of_two_stacks)])
 
 

@@ -191,8 +191,9 @@ def versions(rows: pd.DataFrame) -> str:
     """The packages that decide the result, the stack, the commit and the date."""
     decisive = re.compile(r"torch|transformers|onnxruntime-training.*|deepspeed")
     parts = []
-    for stack, of_stack in rows.groupby("stack", sort=False):
-        packages = results.entry(results.environment(of_stack), "packages") or {}
+    latest = dict(zip(rows["stack"], rows["environment"], strict=True))
+    for stack, cell in latest.items():
+        packages = results.entry(results.environment_of(cell), "packages") or {}
         parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
         parts.append(f"stack {stack}")
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))
