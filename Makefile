@@ -48,8 +48,9 @@ compare: setup ## working tree against the committed results, or BASE=â€¦ NEW=â€
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
 
-matrix: setup ## which backend trains which model on this machine, 21 minutes; ARGS=resume=true goes on
+matrix: setup ## which backend trains which model on this machine, about an hour; ARGS=resume=true goes on
 ## MODEL=gpt2,bert-large for some of them
+	@$(PYTHON) bench/bootstrap.py --stack modern
 	$(VENV)/bin/python -m bench.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: setup ## what would run on this machine, what would not, and how to mend it

@@ -207,7 +207,7 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
 
 
 def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
-    """Return the stage that compiles what DeepSpeed would compile at its first start with gloo.
+    """Return the stage that compiles what DeepSpeed would compile at its first start with gloo or CPUAdam.
 
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
     """
@@ -224,11 +224,15 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
         variables=(
             ("DS_ACCELERATOR", "cpu"),
             ("DS_BUILD_SHM_COMM", "1"),
+            ("DS_BUILD_CPU_ADAM", "1"),
             ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
-        proof=(f"{SITE}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",),
+        proof=(
+            f"{SITE}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",
+            f"{SITE}/deepspeed/ops/adam/cpu_adam_op*.so",
+        ),
         tools=("g++",),
-        does="g++ compiles DeepSpeed's communication between CPU ranks, about 1 minute",
+        does="g++ compiles DeepSpeed's communication between CPU ranks and its Adam for CPUs, 1 to 2 minutes",
         remedy="it needs a working g++ with OpenMP",
     )
 

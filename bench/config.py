@@ -15,10 +15,22 @@ from bench.bootstrap import STACKS
 from bench.errors import UserError
 
 ENGINES = ("eager", "ortmodule", "compile")
-OPTIMIZERS = ("adamw", "adamw_foreach", "adamw_fused", "ort_fused_adam")
-SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3", "fsdp2")
-DEEPSPEED = ("zero1", "zero2", "zero3")
-WITHOUT_WHOLE_WEIGHTS = ("zero3", "fsdp2")
+OPTIMIZERS = ("adamw", "adamw_foreach", "adamw_fused", "ort_fused_adam", "deepspeed_cpu_adam")
+SHARDINGS = (
+    "ddp",
+    "zero_redundancy",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero2_offload",
+    "zero3_offload",
+    "fsdp2",
+)
+DEEPSPEED = ("zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
+OFFLOADED = ("zero2_offload", "zero3_offload")
+"""Shardings under which the host holds the optimizer's states and takes its step."""
+
+WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
 TASKS = (
@@ -226,7 +238,7 @@ class Adam:
 class Measure:
     """How long and how often is measured."""
 
-    launches: int
+    launches: int  # 0: parity alone, nothing is timed
     rounds: int
     block_seconds: float
     warmup_steps: int  # of each warm-up block; there are at least two after the first step
@@ -246,7 +258,7 @@ class Measure:
         one_of("measure.batch", self.batch, BATCHES)
         at_least("measure.most_trials", self.most_trials, 2)
         one_of("measure.resident", self.resident, RESIDENTS)
-        at_least("measure.launches", self.launches, 1)
+        at_least("measure.launches", self.launches, 0)
         at_least("measure.rounds", self.rounds, 1)
         at_least("measure.warmup_steps", self.warmup_steps, 1)
         at_least("measure.parity_steps", self.parity_steps, 2)
@@ -258,6 +270,12 @@ class Measure:
             at_most(f"measure.{key}", getattr(self, key), most, "nobody waits for so many")
         if self.until is not None:
             above_zero("measure.until", self.until)
+        if not self.launches and (self.until is not None or self.batch == "max"):
+            key = "until" if self.until is not None else "batch=max"
+            raise UserError(
+                f"measure.{key} needs launches that are timed, and measure.launches=0 has none; "
+                "leave one of them out."
+            )
         for key in ("block_seconds", "parity_tolerance", "margin"):
             above_zero(f"measure.{key}", getattr(self, key))
         blocks = self.rounds * self.block_seconds
@@ -372,6 +390,7 @@ class Config:
                     "which runs the model as one graph and needs all of its weights at a time; "
                     "choose zero1 or zero2."
                 )
+            self._check_offload(name, backend)
             at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
@@ -400,6 +419,23 @@ class Config:
     def attention_of(self, name: str) -> str:
         """The attention of a backend."""
         return self.backends[name].attention or self.attention
+
+    def _check_offload(self, name: str, backend: Backend) -> None:
+        """An optimizer steps where its states are."""
+        if self.device.type == "cpu":
+            return
+        offloaded = backend.sharding in OFFLOADED
+        if offloaded and backend.optimizer == "ort_fused_adam":
+            raise UserError(
+                f"backends.{name}.optimizer=ort_fused_adam has CUDA kernels only, and with "
+                f"sharding={backend.sharding} the host takes the step; choose deepspeed_cpu_adam."
+            )
+        if not offloaded and backend.optimizer == "deepspeed_cpu_adam":
+            raise UserError(
+                f"backends.{name}.optimizer=deepspeed_cpu_adam steps on the host, and with "
+                f"sharding={backend.sharding} the states are on the GPU; choose one of "
+                f"{', '.join(OFFLOADED)}, or another optimizer."
+            )
 
     def _check_length(self) -> None:
         without = self.model.task in WITHOUT_LENGTH

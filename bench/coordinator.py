@@ -20,7 +20,7 @@ from rich.console import Console
 
 from bench import largest, plan, report, results, stacks, stats, validity
 from bench.config import Config
-from bench.errors import LaunchFailed, UserError
+from bench.errors import PASSED, LaunchFailed, UserError
 from bench.largest import SEARCH
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
@@ -29,7 +29,7 @@ from bench.ledger import Ledger, keeping
 from bench.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.prediction import predict
 from bench.progress import Bar
-from bench.records import PARITY_LAUNCH, Block, Phase, Trial, WarmUp
+from bench.records import PARITY_LAUNCH, Block, Phase, Trial, WarmUp, Workload
 from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
@@ -146,6 +146,7 @@ class Comparison:
         self.started = clock()
         self.initial_state = self.ledger.folder / "initial.safetensors"
         self.steps = self.ledger.kept.steps  # of a timed block, once found
+        self.untimed: dict[str, dict[str, Any]] = {}  # what the parity launch knows of a backend's record
         self.steps_down: dict[str, int] = {}  # of each backend whose micro-batch did not last a launch
 
     # --- the whole of it ------------------------------------------------------------------------------
@@ -153,7 +154,8 @@ class Comparison:
     def planned(self) -> dict[str, int]:
         """How many things of each kind will be done at least, for the progress bar."""
         launches = self._missing(self.names)
-        parity = {"parity": (1 if self._together else len(self.names)) if launches else 0}
+        wanted = launches or not self.config.measure.launches
+        parity = {"parity": (1 if self._together else len(self.names)) if wanted else 0}
         trials = USUAL_TRIALS * len(self._searched(self.names)) if launches else 0
         launched = {kind: count * launches for kind, count in self._in_a_launch().items()}
         return parity | {"trial": trials} | launched
@@ -163,7 +165,7 @@ class Comparison:
         self.say = bar.say
         if self.config.resume:
             bar.say(self._resumed())
-            if not self._missing(self.names) and not self._wants_another(bar, 0):
+            if not self._missing(self.names) and not self._wants_another(bar, 0) and not self._untimed:
                 bar.say("nothing is missing")
                 self.ledger.write()
                 return
@@ -262,6 +264,11 @@ class Comparison:
         }
 
     @property
+    def _untimed(self) -> bool:
+        """Whether parity is all that was asked for, and some of it is still to be done."""
+        return not self.config.measure.launches and bool(self.names)
+
+    @property
     def _together(self) -> bool:
         """Whether the groups of a launch live side by side."""
         return self.config.measure.resident == "all"
@@ -269,7 +276,7 @@ class Comparison:
     def failures(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
         rows = self.ledger.rows()
-        failed = rows[rows["round"].isna()]
+        failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = [
             f"{self.ledger.stem}: {row.backend}, {self._launch_name(int(row.launch), row.message)}: "
             f"{row.status}: {row.message}{self._where_to_look(row.backend, int(row.launch))}"
@@ -278,7 +285,7 @@ class Comparison:
         return lines + [
             f"{self.ledger.stem}: {one.backend}: {one.status}: {one.message}"
             for one in stats.summarise(rows)
-            if one.status != "ok" and one.backend not in set(failed["backend"])
+            if one.status not in PASSED and one.backend not in set(failed["backend"])
         ]
 
     def _where_to_look(self, name: str, number: int) -> str:
@@ -306,8 +313,10 @@ class Comparison:
                     GRADIENT_TOLERANCE[self.config.precision.name],
                 )
                 passed.append(name)
+                if not self.config.measure.launches:
+                    self.ledger.update(name, PARITY_LAUNCH, status="untimed", **self.untimed[name])
         self.ledger.write()
-        return passed
+        return passed if self.config.measure.launches else []
 
     def _train_for_parity(self, names: Sequence[str]) -> dict[str, Trajectory]:
         """Each backend's losses and gradient norms over the parity steps, of two batches in turn.
@@ -322,7 +331,8 @@ class Comparison:
             if reference in groups:
                 # It saves the initial state that the others load.
                 with self._failing_into_row(reference, PARITY_LAUNCH, groups):
-                    groups[reference].request("build")
+                    built = groups[reference].request("build")
+                    self.untimed[reference] = {"workload": self._workload(reference, PARITY_LAUNCH, built)}
             requests: list[tuple[str, dict[str, Any]]] = [
                 ("build", {}),
                 ("use_first_batches", {"count": 2 * self.config.grad_accum}),
@@ -338,7 +348,10 @@ class Comparison:
                 for name in [name for name in asked if name in groups]:
                     with self._failing_into_row(name, PARITY_LAUNCH, groups):
                         answers = groups[name].answers(action)
+                        if action == "build":
+                            self.untimed[name] = {"workload": self._workload(name, PARITY_LAUNCH, answers)}
                         if action == "follow":
+                            self.untimed[name]["proof"] = answers[0]["proof"]
                             trajectories[name] = Trajectory(
                                 losses=mean_over_ranks(answers, "losses"),
                                 gradient_norms=mean_over_ranks(answers, "gradient_norms"),
@@ -487,18 +500,14 @@ class Comparison:
             name,
             number,
             setup=Phase(**self._figures(built)),
-            workload=dataclasses.replace(
-                self.ledger.workload(name, number),
-                parameters=built[0]["parameters"],
-                trainable_parameters=built[0]["trainable_parameters"],
-                padding_share=mean_of_known(per_rank(built, "padding_share")),
-            ),
+            workload=self._workload(name, number, built),
             host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
             predicted=predict(
                 parameters=built[0]["parameters"],
                 trainable=built[0]["trainable_parameters"],
                 sharding=self.config.backends[name].sharding,
                 world_size=self.config.device.world_size,
+                device=self.config.device.type,
             ),
         )
         first = self._watched(group, "first_step")
@@ -511,6 +520,15 @@ class Comparison:
             optimizer_state_bytes=per_rank(first, "optimizer_state_bytes"),
         )
         self._warm_up(group, name, number)
+
+    def _workload(self, name: str, number: int, built: Sequence[Message]) -> Workload:
+        """With what is known only once there is a model."""
+        return dataclasses.replace(
+            self.ledger.workload(name, number),
+            parameters=built[0]["parameters"],
+            trainable_parameters=built[0]["trainable_parameters"],
+            padding_share=mean_of_known(per_rank(built, "padding_share")),
+        )
 
     def _warm_up(self, group: Group, name: str, number: int) -> None:
         """Warm up, on record."""

@@ -2,6 +2,7 @@
 
 STATUSES = (
     "ok",
+    "untimed",
     "oom",
     "timeout",
     "crashed",
@@ -12,6 +13,9 @@ STATUSES = (
     "skipped",
 )
 """Every status a launch can end in; anything but `ok` replaces the number in a table."""
+
+PASSED = ("ok", "untimed")
+"""No failure. `untimed`: it trained like the reference in the parity launch, and no other was asked for."""
 
 
 LONGEST = 300
@@ -30,13 +34,13 @@ class LaunchFailed(Exception):
     """A worker group did not do what it was asked; `status` is one of `STATUSES`.
 
     Args:
-        status: how the launch ends, never `ok`.
+        status: how the launch ends, none of `PASSED`.
         message: one readable line.
         details: the traceback or whatever else helps to find the cause.
     """
 
     def __init__(self, status: str, message: str, details: str = "") -> None:
-        if status not in STATUSES or status == "ok":
+        if status not in STATUSES or status in PASSED:
             raise ValueError(f"{status!r} is not the status of a failed launch")
         super().__init__(message)
         self.status = status

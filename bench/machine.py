@@ -167,11 +167,12 @@ def check_packages(config: Config) -> None:
         optimizer = backend.optimizer_on(config.device.type)
         if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
             _check_onnxruntime(name, config, stack, here.packages)
-        if backend.sharding in DEEPSPEED and "deepspeed" not in here.packages:
-            raise UserError(
-                f"backends.{name}.sharding={backend.sharding} needs deepspeed, "
-                f"which is not installed; {remedy}."
-            )
+        if "deepspeed" not in here.packages:
+            for key, value in (("sharding", backend.sharding), ("optimizer", optimizer)):
+                if value in (*DEEPSPEED, "deepspeed_cpu_adam"):
+                    raise UserError(
+                        f"backends.{name}.{key}={value} needs deepspeed, which is not installed; {remedy}."
+                    )
 
 
 def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mapping[str, str]) -> None:

@@ -1,7 +1,8 @@
 """`make matrix`: which backend can train which model on this machine, how alike and how fast.
 
-`python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, or for
-those that `model=a,b` names, one comparison each; `support.csv` and its table are up to date after each.
+`python -m bench.matrix [overrides]` measures `experiment=matrix` for every model of conf/matrix.yaml, then
+`experiment=choices` for those that stand for their kind there, or both for those that `model=a,b` names, one
+comparison each; `support.csv` and its table are up to date after each.
 Exit status 0 if every comparison was made, whatever its cells say: not to be supported is a result. 2 if a
 command line is wrong, 130 after Ctrl-C.
 """
@@ -22,9 +23,10 @@ from bench.ledger import keeping
 from bench.naming import command, stem
 from bench.records import write_atomically
 from bench.report import support
-from bench.report.support import models
 
-EXPERIMENT = "experiment=matrix"
+EXPERIMENTS = {"matrix": "models", "choices": "choices"}
+"""Each with its list of models in conf/matrix.yaml."""
+
 FOLDER = "results_dir=results/matrix"
 
 
@@ -35,11 +37,15 @@ def main(overrides: Sequence[str] | None = None) -> int:
     try:
         # All of them are composed first, so that a mistake is known before any work.
         chosen, others = divided(overrides)
-        planned = [(model, [EXPERIMENT, f"model={model}", FOLDER, *others]) for model in chosen]
-        configs = [compose(line) for _, line in planned]
+        planned = [
+            [f"experiment={experiment}", f"model={model}", FOLDER, *others]
+            for experiment, models in chosen.items()
+            for model in models
+        ]
+        configs = [compose(line) for line in planned]
         console = Console(stderr=True)
-        for number, ((model, line), config) in enumerate(zip(planned, configs, strict=True), 1):
-            console.rule(f"{model}, {number} of {len(planned)}")
+        for number, (line, config) in enumerate(zip(planned, configs, strict=True), 1):
+            console.rule(f"{config.model.name}, {line[0]}, {number} of {len(planned)}")
             measure(config, line)
             write(Path(config.results_dir), Path(config.reports_dir))
     except UserError as error:
@@ -51,15 +57,19 @@ def main(overrides: Sequence[str] | None = None) -> int:
     return 0
 
 
-def divided(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The models to measure, and the overrides of all of them."""
+def divided(overrides: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """The models to measure under each experiment, and the overrides of all of them."""
     named = [word.removeprefix("model=").split(",") for word in overrides if word.startswith("model=")]
-    return (named[-1] if named else models()), [word for word in overrides if not word.startswith("model=")]
+    chosen = {
+        experiment: named[-1] if named else support.models(models)
+        for experiment, models in EXPERIMENTS.items()
+    }
+    return chosen, [word for word in overrides if not word.startswith("model=")]
 
 
 def write(folder: Path, reports_dir: Path) -> None:
     """Bring `support.csv` and its table up to date with the comparisons in `folder`."""
-    found = support.read(folder, models())
+    found = support.read(folder, support.models())
     with keeping(folder / support.TABLE):
         write_atomically(folder / support.TABLE, support.table(found))
         write_atomically(reports_dir / "support.md", support.markdown(found))
@@ -67,7 +77,9 @@ def write(folder: Path, reports_dir: Path) -> None:
 
 def measure(config: Config, overrides: Sequence[str]) -> None:
     """One model's comparison; what fails has its row in the results file."""
-    name = stem(config, checked(config), list(overrides[3:]), stacks.own())
+    experiment, *rest = overrides
+    told = [experiment] if experiment == f"experiment={support.CHOICES}" else []
+    name = stem(config, checked(config), [*told, *rest[2:]], stacks.own())
 
     from bench.coordinator import measured  # not for --help
 

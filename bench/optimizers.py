@@ -28,6 +28,10 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
 
         # Its defaults follow transformers' old AdamW (eps 1e-6, no decay); ADAMW_TORCH is torch's formula.
         return FusedAdam(parameters, adam_w_mode=AdamWMode.ADAMW_TORCH, **hyperparameters)
+    if name == "deepspeed_cpu_adam":
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        return DeepSpeedCPUAdam(parameters, adamw_mode=True, **hyperparameters)
     raise ValueError(f"there is no optimizer called {name!r}")
 
 

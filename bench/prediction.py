@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config import DEEPSPEED
+from bench.config import DEEPSPEED, OFFLOADED
 
 FP32_BYTES = 4
 
@@ -15,6 +15,8 @@ DIVIDED = {
     "zero1": ("optimizer",),
     "zero2": ("optimizer", "gradients"),
     "zero3": ("optimizer", "gradients", "weights"),
+    "zero2_offload": ("optimizer", "gradients"),
+    "zero3_offload": ("optimizer", "gradients", "weights"),
     "fsdp2": ("optimizer", "gradients", "weights"),
 }
 """What the ranks divide among them under each sharding; of everything else each has the whole."""
@@ -36,8 +38,8 @@ class Predicted:
     optimizer: int
 
 
-def predict(*, parameters: int, trainable: int, sharding: str, world_size: int) -> Predicted:
-    """What every rank holds.
+def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, device: str) -> Predicted:
+    """What every rank holds on its device.
 
     Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast and
     live as activations do. Source of ZeRO's share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
@@ -47,8 +49,12 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int) 
         trainable: those that are trained.
         sharding: of the backend.
         world_size: ranks.
+        device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
     """
     divided, copies = DIVIDED[sharding], sharding in DEEPSPEED
+    if device == "cuda" and sharding in OFFLOADED:
+        weights = 0 if "weights" in divided else FP32_BYTES * parameters
+        return Predicted(weights=weights, gradients=0, optimizer=0)
 
     def held(what: str, count: int) -> int:
         return -(-count // world_size) if what in divided else count

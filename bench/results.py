@@ -123,15 +123,17 @@ COLUMNS = tuple(DTYPES)
 
 
 def rows(record: Record) -> list[dict[str, Any]]:
-    """The record's measured blocks, one row each, and one more if the launch failed.
+    """The record's measured blocks, one row each, and one more if the launch failed or nothing was timed.
 
     A contaminated block (`bench.validity`) gets the status `invalid` and keeps its figures.
     """
     measured = [_block_row(record, block) for block in record.blocks]
     if record.status == "ok":
         return measured
-    failed = {**_launch_cells(record), "status": record.status, "message": record.message}
-    return [*measured, failed]
+    whole = {**_launch_cells(record), "status": record.status, "message": record.message}
+    if record.status == "untimed":
+        whole["loss_difference"] = record.loss_difference
+    return [*measured, whole]
 
 
 def _block_row(record: Record, block: Block) -> dict[str, Any]:

@@ -396,6 +396,8 @@ def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSumma
     first = valid if len(valid) else mine
     names = {column: first[column][0] for column in ("backend", *CHOICES)}
     names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
+    if status == "untimed":
+        return BackendSummary(**names, loss_difference=_highest(mine["loss_difference"]))
     if status != "ok":
         return BackendSummary(**names)
     state = _highest(valid["optimizer_state_bytes"])

@@ -118,7 +118,7 @@ class Rank:
         }
 
     def follow(self, steps: int) -> dict[str, Any]:
-        """Take `steps` steps, untimed; the loss and the gradient's norm of each.
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
@@ -129,7 +129,7 @@ class Rank:
         for batch in self.training.steps(steps):
             losses.append(self.training.applied_step(batch).item())
             norms.append(sharding.gradient_norm)
-        return {"losses": losses, "gradient_norms": norms}
+        return {"losses": losses, "gradient_norms": norms, "proof": self.training.proof()}
 
     def use_first_batches(self, count: int) -> dict[str, Any]:
         """Cycle through the first `count` micro-batches from now on."""

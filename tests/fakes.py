@@ -178,6 +178,7 @@ class FakeGroup:
         return {
             "losses": [self.script.get("loss", 2.0)] * steps,
             "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
+            "proof": {"ran": True},
         }
 
     def _first_step(self, rank: int) -> dict[str, Any]:

@@ -29,6 +29,8 @@ CHOICES = {
     "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
     "zero2": replace(PYTORCH, sharding="zero2"),
     "zero3": replace(PYTORCH, sharding="zero3"),
+    "zero2_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero2_offload"),
+    "zero3_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero3_offload"),
 }
 TODAYS = {
     "pytorch@modern": replace(PYTORCH, stack="modern"),

@@ -461,7 +461,7 @@ REFUSED = [
     (
         ["backends.pytorch.sharding=fsdp"],
         "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, zero_redundancy, "
-        "zero1, zero2, zero3, fsdp2.",
+        "zero1, zero2, zero3, zero2_offload, zero3_offload, fsdp2.",
     ),
     (
         ["backend=[pytorch_fused,ortmodule]"],
@@ -498,6 +498,24 @@ REFUSED = [
     (
         ["seq_len=1025", "model=gpt2"],
         "seq_len=1025 is longer than the 1024 positions of model.name=gpt2; choose a shorter one.",
+    ),
+    (
+        [
+            *("device=cuda", "device.world_size=1", "backend=[pytorch,pytorch_zero2_offload]"),
+            "backends.pytorch_zero2_offload.optimizer=ort_fused_adam",
+        ],
+        "backends.pytorch_zero2_offload.optimizer=ort_fused_adam has CUDA kernels only, and with "
+        "sharding=zero2_offload the host takes the step; choose deepspeed_cpu_adam.",
+    ),
+    (
+        ["device=cuda", "device.world_size=1", "backends.pytorch.optimizer=deepspeed_cpu_adam"],
+        "backends.pytorch.optimizer=deepspeed_cpu_adam steps on the host, and with sharding=ddp the states "
+        "are on the GPU; choose one of zero2_offload, zero3_offload, or another optimizer.",
+    ),
+    (
+        ["measure=parity", "measure.until=0.01"],
+        "measure.until needs launches that are timed, and measure.launches=0 has none; "
+        "leave one of them out.",
     ),
     # the overrides themselves
     (

@@ -136,6 +136,23 @@ def test_a_backend_whose_loss_does_not_follow_is_not_timed(tmp_path: Path) -> No
     assert len(run.of("pytorch")) == 6
 
 
+def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"ortmodule": {"loss": 2.0002}, "ortmodule_zero1": {"loss": 2.1}}, launches=0)
+    assert [(row["backend"], row["launch"], row["status"]) for row in run.rows] == [
+        ("pytorch", "0", "untimed"),
+        ("ortmodule", "0", "untimed"),
+        ("ortmodule_zero1", "0", "diverged"),
+    ]
+    assert float(run.of("ortmodule")[0]["loss_difference"]) == pytest.approx(1e-4)
+    assert {row["parameters"] for row in run.of("ortmodule")} == {"1000"}
+    assert {row["samples_per_s"] for row in run.rows} == {""}
+    (line,) = run.failures
+    assert "ortmodule_zero1, parity launch: diverged" in line
+    assert len(run.groups) == 3
+    record = json.loads((run.comparison.ledger.folder / "parity" / "ortmodule" / "record.json").read_text())
+    assert record["proof"] == {"ran": True}
+
+
 @pytest.mark.parametrize("norm", [1.0, 0.0, float("nan")])
 def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path, norm: float) -> None:
     run = Run(tmp_path, {"ortmodule_zero1": {"gradient_norm": norm}})

@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from factories import comparison, failed, workload
+from factories import comparison, failed, record, workload
 
 from bench import coordinator, matrix, results
 from bench.config import Config
@@ -60,6 +60,36 @@ def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: P
     assert page.count("ResizeGrad \\| missing") == 1, "the same reason stands there once"
 
 
+def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
+    alike = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
+    shape = {"comparison": "gpt2-cpux2-experiment=choices", "workload": workload(model="gpt2", size="mini")}
+    results.write(
+        folder / "gpt2-cpux2-experiment=choices.csv",
+        [
+            record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
+            record(
+                "compile@modern", status="untimed", loss_difference=8e-8, engine="compile", **alike, **shape
+            ),
+            failed("pytorch_fsdp2", "unsupported", "needs a CUDA device", launch=0, **shape),
+        ],
+    )
+    found = support.read(folder, ["gpt2", "beit-base"])
+    page = support.markdown(found)
+    assert "- **compile** trains 1 of 1 models\n" in page
+    assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"
+    _, choices = page.split("## Other engines")
+    assert "| backend | what runs | gpt2 |" in choices
+    assert "| compile@modern | compile + adamw + ddp, eager attention, ort | ok, 8e-08 |" in choices
+    assert "adamw + ddp, eager attention, ort | **unsupported** (2) |" in choices
+    rows = [row for row in csv.DictReader(support.table(found).splitlines()) if row["model"] == "gpt2"]
+    assert [(row["backend"], row["status"]) for row in rows] == [
+        ("pytorch", "ok"),
+        ("ortmodule", "ok"),
+        ("compile@modern", "untimed"),
+        ("pytorch_fsdp2", "unsupported"),
+    ], "the untimed reference is left out"
+
+
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
     results.write(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
@@ -81,11 +111,12 @@ def test_make_matrix_measures_every_model_once_in_mini(
     monkeypatch.setattr(coordinator, "measured", measured)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert matrix.main(["device=cpu", *out]) == 0
-    assert [name for name, _, _ in asked] == support.models()
+    assert [name for name, _, _ in asked] == support.models() + support.models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == 'make bench ARGS="experiment=matrix model=bert-large device=cpu"'
+    assert asked[-1][2] == 'make bench ARGS="experiment=choices model=whisper-small device=cpu"'
     with (tmp_path / "m" / support.TABLE).open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == 2 * len(support.models())
+        assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
 
 
@@ -99,7 +130,12 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(coordinator, "measured", measured)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert matrix.main(["device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
-    assert asked == ["gpt2-cpux2-seq_len=32", "t5-large-cpux2-seq_len=32"]
+    assert asked == [
+        "gpt2-cpux2-seq_len=32",
+        "t5-large-cpux2-seq_len=32",
+        "gpt2-cpux2-experiment=choices,seq_len=32",
+        "t5-large-cpux2-experiment=choices,seq_len=32",
+    ]
 
 
 def test_a_mistake_is_refused_before_any_model_is_measured(

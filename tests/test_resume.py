@@ -216,6 +216,19 @@ def test_what_is_unsupported_stays_so_and_is_not_tried_again(
     assert "not tried again: ortmodule" in run.said[0]
 
 
+def test_parity_alone_that_is_complete_is_not_made_again(tmp_path: Path) -> None:
+    Run(tmp_path, {"ortmodule": {"loss": 2.1}}, measure={"launches": 0})
+    again = Run(tmp_path, measure={"launches": 0}, resume=True)
+    assert again.groups == []
+    assert [row["status"] for row in again.rows] == ["untimed", "diverged", "untimed"]
+
+
+def test_parity_alone_is_made_again_as_a_whole_where_a_backend_broke(tmp_path: Path) -> None:
+    Run(tmp_path, {"ortmodule": {"fails": {("build", 0, 1): CRASH}}}, measure={"launches": 0})
+    again = Run(tmp_path, measure={"launches": 0}, resume=True)
+    assert [row["status"] for row in again.rows] == ["untimed"] * 3
+
+
 def test_a_reference_that_diverged_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
     before = Run(tmp_path, {"pytorch": {"loss": float("nan")}})
     run = Run(tmp_path, resume=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 
 from bench import results
+from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
 from bench.stats import BackendSummary
@@ -37,9 +38,13 @@ COLUMNS = (
 """Of support.csv; one row for each model and backend."""
 
 
-def models() -> list[str]:
-    """The matrix' models, in the order of its table."""
-    return [str(name) for name in yaml.safe_load(MODELS.read_text(encoding="utf-8"))["models"]]
+CHOICES = "choices"
+"""The experiment that asks what else trains a model; in the name of its comparisons."""
+
+
+def models(under: str = "models") -> list[str]:
+    """The matrix' models under a heading of its list, in the order of its table."""
+    return [str(name) for name in yaml.safe_load(MODELS.read_text(encoding="utf-8"))[under]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,7 @@ class Cell:
             "optimizer": one.optimizer,
             "sharding": one.sharding,
             "status": one.status,
-            "message": one.message if one.status != "ok" else "",
+            "message": "" if one.status in PASSED else one.message,
             "loss_difference": "" if one.loss_difference is None else repr(one.loss_difference),
             "speedup": "" if one.speedup is None else repr(one.speedup.ratio),
             "stack": text.distinct(rows, "stack"),
@@ -85,12 +90,17 @@ def read(folder: Path, order: Sequence[str] = ()) -> list[Comparison]:
         if path.name != TABLE
     ]
     place = {model: number for number, model in enumerate(order)}
-    return sorted(found, key=lambda one: (place.get(one.model, len(place)), one.model))
+    return sorted(found, key=lambda one: (place.get(one.model, len(place)), one.model, _is_of_choices(one)))
 
 
 def table(found: Sequence[Comparison]) -> str:
-    """The content of support.csv."""
-    cells = [Cell(comparison=one, summary=mine) for one in found for mine in one.summaries]
+    """The content of support.csv; the reference of untimed comparisons says nothing and is left out."""
+    cells = [
+        Cell(comparison=one, summary=mine)
+        for one in found
+        for mine in one.summaries
+        if not (mine.is_reference and mine.status == "untimed")
+    ]
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     writer.writeheader()
@@ -100,29 +110,11 @@ def table(found: Sequence[Comparison]) -> str:
 
 def markdown(found: Sequence[Comparison]) -> str:
     """The matrix at a glance, then every reason."""
-    every = [mine for one in found for mine in one.summaries]
-    order = sorted(every, key=lambda mine: (not mine.is_reference, mine.engine, mine.sharding, mine.backend))
-    backends = list(dict.fromkeys(mine.backend for mine in order))
     reasons: dict[str, int] = {}
-    lines = [
-        "# What trains under which backend",
-        "",
-        *_at_a_glance(found),
-        "",
-        _line(["model", "task", *map(text.escaped, backends)]),
-        _line(["---"] * (2 + len(backends))),
-    ]
-    for one in found:
-        cells = [_cell(one.of(backend), reasons) for backend in backends]
-        task = text.distinct(one.rows, "task")
-        alone = sum(other.model == one.model for other in found) == 1
-        lines.append(_line([text.escaped(one.model if alone else one.stem), text.escaped(task), *cells]))
-    lines += [
-        "",
-        "A cell: speed-up over the reference (one short launch, so no more than a first look), and the "
-        "largest relative difference of a step's loss from the reference's, with dropout off.",
-        "",
-    ]
+    timed = [one for one in found if not _is_of_choices(one)]
+    others = [one for one in found if _is_of_choices(one)]
+    lines = ["# What trains under which backend", "", *_at_a_glance(found), ""]
+    lines += [*_by_model(timed, reasons), *_by_backend(others, reasons)]
     if reasons:
         lines += ["## Why not", ""]
         lines += [f"{number}. {text.escaped(reason)}" for reason, number in reasons.items()]
@@ -135,31 +127,88 @@ def markdown(found: Sequence[Comparison]) -> str:
         *(f"- {text.escaped(words)}" for words in dict.fromkeys(one.hardware for one in found)),
         *(f"- {text.escaped(words)}" for words in dict.fromkeys(text.versions(one.rows) for one in found)),
         f"- made by `make matrix`; a single model again: `make matrix MODEL={text.escaped(found[0].model)}`; "
-        "results/matrix/ holds all comparisons, and support.csv this table",
+        "results/matrix/ holds all comparisons, and support.csv these tables",
     ]
     return "\n".join([*lines, ""])
 
 
+def _is_of_choices(one: Comparison) -> bool:
+    return f"experiment={CHOICES}" in one.stem
+
+
+def _by_model(found: Sequence[Comparison], reasons: dict[str, int]) -> list[str]:
+    """A line for each model, a column for each backend."""
+    if not found:
+        return []
+    every = [mine for one in found for mine in one.summaries]
+    order = sorted(every, key=lambda mine: (not mine.is_reference, mine.engine, mine.sharding, mine.backend))
+    backends = list(dict.fromkeys(mine.backend for mine in order))
+    lines = [
+        _line(["model", "task", *map(text.escaped, backends)]),
+        _line(["---"] * (2 + len(backends))),
+    ]
+    for one in found:
+        cells = [_cell(one.of(backend), reasons) for backend in backends]
+        task = text.distinct(one.rows, "task")
+        lines.append(_line([_name(one, found), text.escaped(task), *cells]))
+    return [
+        *lines,
+        "",
+        "A cell: speed-up over the reference (one short launch, so no more than a first look), and the "
+        "largest relative difference of a step's loss from the reference's, with dropout off.",
+        "",
+    ]
+
+
+def _by_backend(found: Sequence[Comparison], reasons: dict[str, int]) -> list[str]:
+    """A line for each backend, a column for each model: there are more of the former."""
+    if not found:
+        return []
+    backends = {mine.backend: mine for one in found for mine in one.others}
+    lines = [
+        "## Other engines, optimizers, shardings and stacks",
+        "",
+        _line(["backend", "what runs", *(_name(one, found) for one in found)]),
+        _line(["---"] * (2 + len(found))),
+    ]
+    for backend, mine in backends.items():
+        cells = [_cell(one.of(backend), reasons) for one in found]
+        runs = f"{mine.engine} + {mine.optimizer} + {mine.sharding}, {mine.attention} attention, {mine.stack}"
+        lines.append(_line([text.escaped(backend), runs, *cells]))
+    return [
+        *lines,
+        "",
+        "One model of each kind; nothing was timed, so that a cell holds the loss difference alone. On a CPU "
+        "what is offloaded to the host stays where it is.",
+        "",
+    ]
+
+
+def _name(one: Comparison, found: Sequence[Comparison]) -> str:
+    alone = sum(other.model == one.model for other in found) == 1
+    return text.escaped(one.model if alone else one.stem)
+
+
 def _at_a_glance(found: Sequence[Comparison]) -> list[str]:
-    """For each engine how many models it trains, and which it does not."""
+    """For each engine of each stack how many models it trains, and which it does not."""
+    tried: dict[tuple[str, str], dict[str, bool]] = {}
+    for one in found:
+        for mine in one.summaries:
+            trained = tried.setdefault((mine.engine, mine.stack), {})
+            trained[one.model] = trained.get(one.model, False) or mine.status in PASSED
     lines = []
-    engines = dict.fromkeys(mine.engine for one in found for mine in one.summaries)
-    for engine in engines:
-        tried = {
-            one.stem: [mine.status == "ok" for mine in one.summaries if mine.engine == engine]
-            for one in found
-        }
-        trained = [stem for stem, passed in tried.items() if any(passed)]
-        others = [one.model for one in found if tried[one.stem] and not any(tried[one.stem])]
-        words = f"**{engine}** trains {len(trained)} of {len(trained) + len(others)} models"
-        lines.append(f"- {words}" + (f"; not: {', '.join(map(text.escaped, others))}" if others else ""))
+    for (engine, stack), trained in tried.items():
+        of_stack = f" of the {stack} stack" if len({stack for _, stack in tried}) > 1 else ""
+        words = f"**{engine}**{of_stack} trains {sum(trained.values())} of {len(trained)} models"
+        others = ", ".join(text.escaped(model) for model, passed in trained.items() if not passed)
+        lines.append(f"- {words}" + (f"; not: {others}" if others else ""))
     return lines
 
 
 def _cell(one: BackendSummary | None, reasons: dict[str, int]) -> str:
     if one is None:
         return text.MISSING
-    if one.status != "ok":
+    if one.status not in PASSED:
         number = reasons.setdefault(one.message, len(reasons) + 1)
         return f"**{one.status}** ({number})"
     if one.is_reference:
@@ -168,5 +217,5 @@ def _cell(one: BackendSummary | None, reasons: dict[str, int]) -> str:
     return f"{speedup}, {text.small(one.loss_difference)}"
 
 
-def _line(cells: Sequence[str]) -> str:
+def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"

@@ -129,11 +129,12 @@ def length(rows: pd.DataFrame) -> str:
 
 def particulars(rows: pd.DataFrame) -> list[str]:
     """What is out of the ordinary: a shrunk model, adapters, recomputed activations, real data."""
-    trained, parameters = (rows[key].dropna().max() for key in ("trainable_parameters", "parameters"))
+    known = rows[["trainable_parameters", "parameters"]].dropna()  # nobody knows them if no model was built
+    adapters = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     source, lengths = distinct(rows, "data"), distinct(rows, "lengths")
     found = [
         "" if distinct(rows, "size") == "published" else distinct(rows, "size"),
-        f"adapters only ({int(trained):,} parameters trained)" if trained < parameters else "",
+        "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
         "checkpointing" if distinct(rows, "checkpointing") == "1" else "",
         source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
     ]

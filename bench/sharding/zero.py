@@ -5,7 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import deepspeed
@@ -23,6 +23,7 @@ class Sharding:
     """DeepSpeed's engine around the module, with our own optimizer inside its ZeRO optimizer."""
 
     stage: int
+    offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
 
     def __init__(
         self,
@@ -40,7 +41,13 @@ class Sharding:
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
-            config=settings(self.stage, micro_batch, grad_accum, sum(one.numel() for one in trained(module))),
+            config=settings(
+                self.stage,
+                micro_batch,
+                grad_accum,
+                sum(one.numel() for one in trained(module)),
+                offloaded=self.offloaded,
+            ),
         )
         self.scaler = _scaler(precision)
         if self.scaler is not None:
@@ -92,6 +99,9 @@ class Sharding:
         stage = self.engine.zero_optimization_stage()
         if stage != self.stage or getattr(self.zero, "optimizer", None) is not self.optimizer:
             raise LaunchFailed("invalid", f"DeepSpeed runs stage {stage} with {class_path(self.zero)}")
+        config = self.engine.zero_offload_optimizer()
+        if ("optimizer" in self.offloaded) != (config is not None and config.device == "cpu"):
+            raise LaunchFailed("invalid", f"DeepSpeed's optimizer is offloaded to {config}")
         if clipping := self.engine.gradient_clipping():
             raise LaunchFailed(
                 "invalid", f"DeepSpeed clips the gradient's norm to {clipping}, as nobody else does"
@@ -100,6 +110,7 @@ class Sharding:
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
             "stage": stage,
+            "offloaded": list(self.offloaded),
             "deepspeed": deepspeed.__version__,
         }
         if self.scaler is not None:
@@ -152,7 +163,9 @@ BUCKET = 500_000_000
 """Elements that DeepSpeed reduces or gathers at once, by default."""
 
 
-def settings(stage: int, micro_batch: int, grad_accum: int, parameters: int) -> dict[str, Any]:
+def settings(
+    stage: int, micro_batch: int, grad_accum: int, parameters: int, *, offloaded: Sequence[str] = ()
+) -> dict[str, Any]:
     """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
 
     Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
@@ -166,7 +179,9 @@ def settings(stage: int, micro_batch: int, grad_accum: int, parameters: int) -> 
             "stage": stage,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
+            **{f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in offloaded},
         },
+        "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host
         "zero_allow_untested_optimizer": True,
         "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 unless told, which Adam all but hides
         "steps_per_print": 2**31,
