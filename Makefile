@@ -53,8 +53,8 @@ matrix: setup ## which backend trains which model on this machine, about an hour
 	@$(PYTHON) bench/bootstrap.py --stack modern
 	$(VENV)/bin/python -m bench.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
-doctor: setup ## what would run on this machine, what would not, and how to mend it
-	$(VENV)/bin/python -m bench.doctor
+doctor: ## what would run on this machine, what would not, and how to mend it; sets nothing up
+	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
 
 selftest: setup ## A/A and A/B comparisons whose outcome is known, about 90 minutes; goes on where it was
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)

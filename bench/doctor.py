@@ -2,8 +2,10 @@
 
 `examine` looks, `findings` judges: the judgement is a pure function of what was seen, so that machines which
 are not at hand can be judged, too. Imports no torch; asks each stack's own interpreter what its torch sees.
+Any Python from 3.10 on will do, with nothing installed: the machine to examine is one on which nothing works.
 """
 
+import argparse
 import ctypes
 import json
 import os
@@ -11,19 +13,16 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench import bootstrap, machine, stacks
-from bench.compose import compose
 from bench.errors import UserError
 from bench.launch.environment import ROOT
-from bench.refusals import CONF
 from bench.telemetry.gpus import visible_gpus
 
 LEAST_DISK_GIB = 8
@@ -65,7 +64,7 @@ class StackSeen:
         pending: the stages of its set-up that are not done; all of them if it was never set up.
         wrong: packages whose version is not the pinned one, `name: there, wanted`.
         torch: what its torch says of itself; None if it cannot be imported.
-        trouble: the last line of what importing torch printed then.
+        trouble: the last line of what importing torch printed then, or why it cannot be set up.
         plain_onnxruntime: a package that overwrites ONNX Runtime Training's module.
     """
 
@@ -101,10 +100,12 @@ class Seen:
     driver_trouble: str = ""
     libraries: Mapping[str, bool] = field(default_factory=dict)
     stacks: Sequence[StackSeen] = ()
-    backends: Mapping[str, str] = field(
-        default_factory=dict
-    )  # why each would be refused; empty: it would run
+    backends: Mapping[str, str] = field(default_factory=dict)
+    """Why each would be refused; empty: it would run."""
+
     default_backends: Sequence[str] = ()
+    chosen: str = "ort"
+    """The stack that is asked about: without it nothing runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +124,26 @@ def findings(seen: Seen) -> list[Finding]:
         *_of_machine(seen),
         *_of_gpus(seen),
         *(one for stack in seen.stacks for one in _of_stack(stack, seen)),
-        *(
-            Finding(
-                what=f"backend {name}",
-                state=("broken" if name in seen.default_backends else "poor") if reason else "ok",
-                detail=reason.partition("; ")[0] or "would run",
-                remedy=reason.partition("; ")[2],
-            )
-            for name, reason in seen.backends.items()
-        ),
+        *_of_backends(seen),
     ]
+
+
+def _of_backends(seen: Seen) -> list[Finding]:
+    """Those that would run in one line, and one for every reason why some would not."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in seen.backends.items():
+        by_reason.setdefault(reason.removeprefix(f"backends.{name} "), []).append(name)
+    found = []
+    if runs := by_reason.pop("", []):
+        found.append(Finding(what="backends", state="ok", detail=f"would run: {', '.join(runs)}"))
+    for reason, names in by_reason.items():
+        detail, _, remedy = reason.partition("; ")
+        wanted = not set(names).isdisjoint(seen.default_backends)
+        state = "broken" if wanted else "poor"
+        found.append(
+            Finding(what="backends", state=state, detail=f"{', '.join(names)}: {detail}", remedy=remedy)
+        )
+    return found
 
 
 def _of_machine(seen: Seen) -> list[Finding]:
@@ -209,20 +220,16 @@ def _of_gpus(seen: Seen) -> list[Finding]:
 def _of_stack(stack: StackSeen, seen: Seen) -> list[Finding]:
     make = "make setup" if stack.name == stacks.NAMES[0] else f"make setup STACK={stack.name}"
     what = f"stack {stack.name}"
+    grave = "broken" if stack.name == seen.chosen else "poor"
     if stack.pending:
-        return [
-            Finding(
-                what=what,
-                state="broken" if stack.name == stacks.NAMES[0] else "poor",
-                detail=f"not set up: {', '.join(stack.pending)} to be done",
-                remedy=f"run `{make}`",
-            )
-        ]
+        detail = f"not set up: {', '.join(stack.pending)} to be done"
+        detail, remedy = (stack.trouble.split(": ", 1)) if stack.trouble else (detail, f"run `{make}`")
+        return [Finding(what=what, state=grave, detail=detail, remedy=remedy)]
     if stack.torch is None:
         return [
             Finding(
                 what=what,
-                state="broken",
+                state=grave,
                 detail=f"torch: {stack.trouble}",
                 remedy=f"run `{make}` anew after `make clean`",
             )
@@ -286,23 +293,23 @@ def _of_cuda(what: str, torch: Mapping[str, Any], seen: Seen) -> list[Finding]:
 # --- looking --------------------------------------------------------------------------------------
 
 
-def examine() -> Seen:
-    """Look at this machine; takes some seconds, most of them to import torch in each stack."""
+def examine(stack: str) -> Seen:
+    """Look at this machine for a stack; takes some seconds, most of them to import torch in each one."""
     cards, trouble = _cards()
+    backends, default = _backends(driver=not trouble) if stack == stacks.own() else ({}, [])
     return Seen(
+        chosen=stack,
         cores=machine.available_cores(),
         busy_cores=_busy_cores(),
-        memory_free_gib=os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        if not Path("/proc/meminfo").exists()
-        else _available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
+        memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
         tools={tool: shutil.which(tool) is not None for tool in ("g++", "make", "git")},
         cards=cards,
         driver_trouble=trouble,
         libraries={name: _loads(name) for name in ORT_LIBRARIES} if cards else {},
         stacks=[_stack(name) for name in stacks.NAMES],
-        backends={path.stem: _refusal(path.stem) for path in _backends()},
-        default_backends=list(compose([]).backends),
+        backends=backends,
+        default_backends=default,
     )
 
 
@@ -312,10 +319,18 @@ def _available_gib(meminfo: str) -> float:
 
 
 def _busy_cores() -> float:
-    """Cores' worth of work that others do, over half a second."""
-    import psutil
+    """Cores' worth of work that all processes do, over half a second."""
+    before, start = _busy_ticks(), time.monotonic()
+    time.sleep(0.5)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
 
-    return float(psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1))
+
+def _busy_ticks() -> int:
+    """Of all cores since the machine was started, but for idling and waiting for a disk (proc(5))."""
+    user, nice, system, _, _, irq, soft_irq, *_ = map(
+        int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    )
+    return user + nice + system + irq + soft_irq
 
 
 def _cards() -> tuple[list[Card], str]:
@@ -363,15 +378,19 @@ def _stack(name: str) -> StackSeen:
     known = bootstrap.STACKS[name]
     env = ROOT / known.folder
     here = stacks.installed(name)
-    if name == stacks.own():  # wherever it came from: an image brings its own environment
-        assert here is not None
-    else:
-        choice = bootstrap.recorded_choice(env, known, None)
-        if choice is None or here is None:
-            return StackSeen(name=name, pending=["everything"])
+    choice = bootstrap.recorded_choice(env, known, None)
+    if choice is not None:
         stages = known.stages(ROOT, env, choice)
         if undone := [stage.name for stage, _ in bootstrap.pending(stages, env)]:
             return StackSeen(name=name, pending=undone)
+    elif here is None or "torch" not in here.packages:  # an image may bring an environment of its own
+        try:
+            bootstrap.find_python(known.pythons)
+        except bootstrap.SetupFailed as error:
+            return StackSeen(name=name, pending=["everything"], trouble=str(error))
+        return StackSeen(name=name, pending=["everything"])
+    if here is None:
+        return StackSeen(name=name, pending=["everything"])
     torch, trouble = _ask_torch(here.interpreter)
     plain = next((one for one in ("onnxruntime", "onnxruntime-gpu") if one in here.packages), "")
     return StackSeen(
@@ -408,34 +427,60 @@ def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _backends() -> list[Path]:
-    return sorted(path for path in (CONF / "backend").glob("*.yaml") if "engine:" in path.read_text("utf-8"))
-
-
-def _refusal(name: str) -> str:
-    """Why a comparison of this backend alone would be refused on this machine; empty if it would not."""
+def _backends(*, driver: bool) -> tuple[dict[str, str], list[str]]:
+    """Why a comparison of each backend alone would be refused (empty: it would not), and the default ones."""
     try:
-        machine.check_packages(compose([f"backend=[{name}]", f"reference={name}"]))
-    except UserError as error:
-        return str(error)
-    return ""
+        from bench.compose import compose
+        from bench.refusals import CONF
+    except ImportError:  # without Hydra there is no stack, which is said elsewhere
+        return {}, []
+    device = [] if driver else ["device=cpu"]  # all that is left with a driver that does not answer
+    refused = {}
+    for path in sorted((CONF / "backend").glob("*.yaml")):
+        if "engine:" not in path.read_text("utf-8"):  # a list of backends
+            continue
+        try:
+            machine.check_packages(compose([*device, f"backend=[{path.stem}]", f"reference={path.stem}"]))
+            refused[path.stem] = ""
+        except UserError as error:
+            refused[path.stem] = str(error)
+    return refused, list(compose(device).backends)
 
 
-COLOURS = {"ok": "green", "poor": "yellow", "broken": "red"}
+# --- telling --------------------------------------------------------------------------------------
+
+COLOURS = {"ok": "32", "poor": "33", "broken": "31"}
+"""Of ANSI terminals: green, yellow, red."""
 
 
-def main() -> int:
-    """Print what was found; 1 if something is broken."""
-    console = Console(stderr=True)
-    with console.status("looking at cores, memory, GPUs and stacks …"):
-        found = findings(examine())
-    table = Table(title=f"stack {stacks.own()} at {sys.prefix}", box=None, padding=(0, 2, 0, 0))
-    for heading in ("what", "state", "found", "remedy"):
-        table.add_column(heading, overflow="fold")
+def told(found: Sequence[Finding], *, width: int, coloured: bool) -> str:
+    """The findings as a table of at most so many columns; a remedy stands below what it mends."""
+    indent = max(len(one.what) for one in found) + 10
+    lines = []
     for one in found:
-        table.add_row(one.what, f"[{COLOURS[one.state]}]{one.state}[/]", one.detail, one.remedy)
-    Console().print(table)
-    return int(any(one.state == "broken" for one in found))
+        state = f"\x1b[{COLOURS[one.state]}m{one.state:6}\x1b[0m" if coloured else f"{one.state:6}"
+        head = f"{one.what:{indent - 10}}  {state}  "
+        sentences = [one.detail, *([f"→ {one.remedy}"] if one.remedy else [])]
+        text = [line for sentence in sentences for line in textwrap.wrap(sentence, max(20, width - indent))]
+        lines += [head + text[0], *(" " * indent + line for line in text[1:])]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what was found; 1 if something is broken that the stack needs."""
+    parser = argparse.ArgumentParser(prog="bench.doctor", description="What would run on this machine?")
+    parser.add_argument("--stack", choices=stacks.NAMES, default=stacks.own())
+    stack = parser.parse_args(arguments).stack
+    if sys.stderr.isatty():
+        print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
+    found = findings(examine(stack))
+    print(f"\x1b[K{stack} stack at {ROOT}\n" if sys.stderr.isatty() else f"{stack} stack at {ROOT}\n")
+    width = shutil.get_terminal_size().columns
+    print(told(found, width=width, coloured=sys.stdout.isatty()))
+    broken = sum(one.state == "broken" for one in found)
+    poor = sum(one.state == "poor" for one in found)
+    print(f"\n{broken} broken, {poor} poor" if broken or poor else "\nall is well")
+    return int(broken > 0)
 
 
 if __name__ == "__main__":

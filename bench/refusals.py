@@ -46,8 +46,9 @@ def refusals(overrides: Sequence[str] = ()) -> Iterator[None]:
 def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
     """What is wrong with the configuration, and the remedy."""
     for cause in _causes(error):
-        if isinstance(cause, UserError):  # raised in a resolver
+        if isinstance(cause, UserError):  # raised in a resolver, below what OmegaConf says of that
             return str(cause)
+    for cause in _causes(error):
         if isinstance(cause, OverrideParseException):
             return (
                 f"{cause.override} is not an override; write key=value, or key=[a,b] for a list, "

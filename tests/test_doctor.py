@@ -1,6 +1,7 @@
 """The doctor's judgement of machines that are not at hand, and of this one by the real command."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import doctor, stacks
+from bench import bootstrap, doctor, stacks
+from bench.compose import compose
 from bench.doctor import Card, Finding, Seen, StackSeen, findings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,11 +89,19 @@ BROKEN = [
     ),
     (
         {"backends": {"pytorch": "", "ortmodule": "torch is not installed; run `make setup`."}},
-        *("backend ortmodule", "broken", "torch is not installed", "run `make setup`."),
+        *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
     ),
     (
-        {"backends": {"pytorch@modern": "needs the modern stack; run `make setup STACK=modern`."}},
-        *("backend pytorch@modern", "poor", "needs the modern stack", "run `make setup STACK=modern`."),
+        {
+            "backends": {
+                name: f"backends.{name} needs modern; set it up." for name in ("x@modern", "y@modern")
+            }
+        },
+        *("backends", "poor", "x@modern, y@modern: needs modern", "set it up."),
+    ),
+    (
+        {"stacks": [StackSeen(name="ort", pending=["everything"], trouble="No Python 3.11: install one.")]},
+        *("stack ort", "broken", "No Python 3.11", "install one."),
     ),
 ]
 
@@ -114,26 +124,67 @@ def test_without_gpus_that_is_all_that_is_said_of_them() -> None:
     assert "stack ort: CUDA" not in found
 
 
-def doctor_here(path: str) -> subprocess.CompletedProcess[str]:
+def doctor_here(path: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "bench.doctor"],
         cwd=ROOT,
-        env={"PATH": path, "COLUMNS": "200"},
+        env={"PATH": path, "COLUMNS": "1000", **variables},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def test_this_machine_would_run_the_default_comparison(tmp_path: Path) -> None:
-    """And with an empty PATH it is said that the compiler is missing."""
+def test_this_machine_would_run_the_default_comparison() -> None:
     well = doctor_here("/usr/local/bin:/usr/bin:/bin")
     assert well.returncode == 0, well.stdout + well.stderr
-    assert "backend pytorch" in well.stdout
+    line = next(line for line in well.stdout.splitlines() if line.startswith("backends"))
+    assert set(compose([]).backends) <= set(line.partition("would run: ")[2].split(", "))
     assert f"stack {stacks.own()}" in well.stdout
-    broken = doctor_here(str(tmp_path))
+
+
+def test_of_a_broken_machine_it_is_told_what_is_broken_and_how_to_mend_it(tmp_path: Path) -> None:
+    """Without a compiler, and with a driver whose libraries are of another version than its module."""
+    driver = tmp_path / "libnvidia-ml.so.1"
+    code = "int nvmlInit_v2(void) { return 18; } int nvmlInitWithFlags(unsigned f) { return 18; }"
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(driver)]
+    subprocess.run(command, input=code, text=True, check=True)
+    broken = doctor_here(str(tmp_path), LD_LIBRARY_PATH=str(tmp_path))
     assert broken.returncode == 1
-    assert "apt install g++" in broken.stdout
+    found = broken.stdout.splitlines()
+    for what, detail, remedy in (
+        ("g++ ", "not on PATH", "→ install it (on Debian or Ubuntu: apt install g++)"),
+        ("NVIDIA driver ", "The NVIDIA driver does not answer", "→ mend it, or choose device=cpu."),
+    ):
+        place, line = next(item for item in enumerate(found) if item[1].startswith(what))
+        assert "broken" in line
+        assert detail in line
+        assert found[place + 1].strip() == remedy
+    assert "0 broken" not in found[-1]
+
+
+def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up(tmp_path: Path) -> None:
+    """By whatever Python there is, with nothing installed; then after a set-up that broke off."""
+    for part in ("bench", "requirements"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = Path(sys.base_prefix, "bin", f"python{version}")
+    command = ["make", "doctor", f"PYTHON={python}", f"STACK={stacks.own()}"]
+
+    def examined() -> str:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stdout + done.stderr
+        return " ".join(done.stdout.split())
+
+    assert f"stack {stacks.own()} broken not set up: everything to be done → run `make setup" in examined()
+    known = bootstrap.STACKS[stacks.own()]
+    env = tmp_path / known.folder
+    env.mkdir()
+    choice = {"python": str(python), "version": f"{version}.0", "device": "cpu"}
+    bootstrap.choice_file(env).write_text(json.dumps(choice))
+    assert f"stack {stacks.own()} broken not set up: venv, packages, " in examined()
+    assert not (env / "bin").exists()
 
 
 def test_a_torch_that_cannot_be_imported_is_told_by_its_last_words(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factories import comparison, failed, record, workload
@@ -61,8 +62,11 @@ def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: P
 
 
 def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
-    alike = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
-    shape = {"comparison": "gpt2-cpux2-experiment=choices", "workload": workload(model="gpt2", size="mini")}
+    alike: dict[str, Any] = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
+    shape: dict[str, Any] = {
+        "comparison": "gpt2-cpux2-experiment=choices",
+        "workload": workload(model="gpt2", size="mini"),
+    }
     results.write(
         folder / "gpt2-cpux2-experiment=choices.csv",
         [
