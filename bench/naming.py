@@ -22,7 +22,7 @@ LONGEST = 100
 
 UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir", "resume")
 """Overrides of what is not measured or stands in the name already; all of `measure` is so, too, but for
-measure.batch=max, which the configuration knows."""
+measure.batch=max and parity alone, which the configuration knows."""
 
 DEFAULT_STACK = next(iter(STACKS))
 """Whose name no file needs to bear."""
@@ -79,6 +79,8 @@ def _suffix(config: Config, overrides: list[str], stack: str) -> str:
     ]
     if config.measure.batch == "max":
         named.append(_setting("measure.batch", "max", config))
+    if not config.measure.launches and any(key.split(".")[0] == "measure" for key in settings):
+        named.append(_setting("measure", "parity", config))  # it replaces no file of timed rounds
     if stack != DEFAULT_STACK:
         named.append(_setting("stack", stack, config))
     return ",".join(sorted(named))

@@ -76,6 +76,11 @@ def test_what_changes_the_measurement_is_in_the_suffix(
     assert stem(config, "cpu", overrides) == f"bert-tiny-cpux2-{suffix}"
 
 
+@pytest.mark.parametrize("override", ["measure=parity", "measure.launches=0"])
+def test_parity_alone_replaces_no_timed_rounds(override: str) -> None:
+    assert named(override) == "bert-tiny-cpux2-measure=parity"
+
+
 @pytest.mark.parametrize("override", ["measure.batch=max", "++measure.batch=max", "measure={batch: max}"])
 def test_the_rule_of_batches_is_measured_where_it_is_not_the_default(override: str) -> None:
     made = named(override, "device.memory_limit_gib=4")
