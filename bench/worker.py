@@ -136,6 +136,32 @@ class Rank:
         self.training.use_first_batches(count)
         return {}
 
+    def roofline(self) -> dict[str, Any]:
+        """The device's matrix-product rate and, on rank 0, the FLOPs of a step; what fails is only absent.
+
+        After everything else in the launch that it is asked of: it builds a second model.
+        """
+        from bench import roofline
+
+        training = self.training
+        found: dict[str, Any] = {"counted": [], "counted_on": "", "product": None, "absent": []}
+        try:
+            found["product"] = roofline.product(
+                training.device,
+                self.spec.precision.name,
+                synchronize=training.synchronize,
+                barrier=training.barrier,
+            )
+        except RuntimeError as error:  # no memory left beside the model, or no such product on this device
+            found["absent"].append(f"matrix products: {in_a_line(error)}")
+        if self.rank == 0:
+            try:
+                (first, *_), *_ = training.steps(1)
+                found |= roofline.counted(self.spec, first)
+            except Exception as error:  # nothing that is trained or timed depends on it
+                found["absent"].append(f"FLOPs of a step: {in_a_line(error)}")
+        return found
+
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""
         if isinstance(error, LaunchFailed):

@@ -180,6 +180,11 @@ class FakeGroup:
             "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
         }
 
+    def _roofline(self, rank: int) -> dict[str, Any]:
+        counted = [(4, 4_000), (8, 8_000)] if rank == 0 else []
+        product = {"flops": 2_000_000, "seconds": 1.0}
+        return {"counted": counted, "counted_on": "shapes", "product": product, "absent": []}
+
     def _first_step(self, rank: int) -> dict[str, Any]:
         self.asked = {"steps": 1}
         return {
