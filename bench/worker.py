@@ -49,10 +49,15 @@ class Rank:
         with without_collections():
             import torch.distributed
 
-            from bench.training import Training
+            from bench.training import Training, device_of
 
-            torch.distributed.init_process_group("nccl" if self.spec.device == "cuda" else "gloo")
-            self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
         self.training.synchronize()
         self.training.barrier()
         seconds = self.clock() - start
@@ -73,6 +78,7 @@ class Rank:
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
+        self.training.free_cached()
         return {
             **block,
             "proof": self.training.proof(),

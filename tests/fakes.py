@@ -78,6 +78,9 @@ class FakeTraining:
     def reset_peaks(self) -> None:
         self.log.append("reset peaks")
 
+    def free_cached(self) -> None:
+        self.log.append("free cached")
+
     def torch_peaks(self) -> tuple[int | None, int | None]:
         return None, None
 
