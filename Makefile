@@ -24,7 +24,8 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report matrix doctor containers selftest coverage overhead test lint lock clean # most are folders, too
+.PHONY: help setup bench sweep compare report matrix doctor containers selftest coverage overhead \
+	test test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -67,6 +68,13 @@ overhead: setup ## what the harness costs against a bare training loop, 7 minute
 
 test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+
+test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as many
+	$(VENV)/bin/python -m pytest -m gpu $(ARGS)
+
+gpu-campaign: setup ## large models on a GPU, in calls of so many minutes: ARGS="minutes=9"
+## until it ends with 0; make calls every other status 2
+	$(VENV)/bin/python -m bench.campaign $(ARGS)
 
 lint: setup ## formatting, lint and types
 	$(VENV)/bin/ruff format --check $(SOURCES)

@@ -292,7 +292,7 @@ class Device:
     """What the ranks run on."""
 
     type: str
-    world_size: int
+    world_size: int  # ranks, on all nodes together
     threads: int  # per rank
     # Each rank keeps to `threads` cores of its own, and the engine to as many threads. If false, nothing is
     # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
@@ -300,6 +300,7 @@ class Device:
     allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
     # of a backend's private memory on the host, shared equally by its ranks; none if null
     memory_limit_gib: float | None = None
+    nnodes: int = 1  # machines, with equally many ranks each
 
     def __post_init__(self) -> None:
         one_of("device.type", self.type, DEVICES)

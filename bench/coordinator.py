@@ -29,7 +29,7 @@ from bench.ledger import Ledger, keeping
 from bench.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.prediction import predict
 from bench.progress import Bar
-from bench.records import PARITY_LAUNCH, Block, Phase, Trial, WarmUp, Workload
+from bench.records import PARITY_LAUNCH, Block, Phase, Product, Roofline, Trial, WarmUp, Workload
 from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
@@ -356,9 +356,27 @@ class Comparison:
                                 losses=mean_over_ranks(answers, "losses"),
                                 gradient_norms=mean_over_ranks(answers, "gradient_norms"),
                             )
+            if reference in groups and self.config.measure.launches:
+                self._find_roofline(groups)
             for group in groups.values():
                 group.end()
         return trajectories
+
+    def _find_roofline(self, groups: dict[str, Group]) -> None:
+        """The work of a step and the devices' limit, from the reference's ranks while the others sleep.
+
+        What fails leaves blanks and no row: parity is known by now, and nothing that is timed needs it.
+        """
+        reference = self.config.reference
+        for name in groups.keys() - {reference}:
+            groups[name].pause()
+        try:
+            self.ledger.roofline = roofline_of(groups[reference].request("roofline"))
+        except LaunchFailed as failure:
+            groups.pop(reference).close()
+            self.ledger.roofline = Roofline(absent=(f"{failure.status}: {failure.message}",))
+        for reason in self.ledger.roofline.absent:
+            self.say(f"no share of the matrix-product rate: {reason}")
 
     def _without_reference(self) -> LaunchFailed:
         return LaunchFailed(
@@ -750,6 +768,17 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
     """A figure of every step, mean over the ranks."""
     return tuple(stats.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
+
+
+def roofline_of(answers: Sequence[Message]) -> Roofline:
+    """What the ranks have found; without the products of all of them there is no rate."""
+    products = per_rank(answers, "product")
+    return Roofline(
+        counted=tuple((samples, flops) for samples, flops in answers[0]["counted"]),
+        counted_on=answers[0]["counted_on"],
+        products=() if None in products else tuple(Product(**one) for one in products),
+        absent=tuple(dict.fromkeys(reason for answer in answers for reason in answer["absent"])),
+    )
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:

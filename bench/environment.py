@@ -40,7 +40,17 @@ PACKAGES = (
 OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
 """Set by the harness to places inside its checkout."""
 
-PASSED_ON = ("CUDA_", "NCCL_", "GLOO_", "NVIDIA_", "LD_", "TRANSFORMERS_", "SAFETENSORS_", "PYTHON")
+PASSED_ON = (
+    "CUDA_",
+    "NCCL_",
+    "GLOO_",
+    "NVIDIA_",
+    "LD_",
+    "TRANSFORMERS_",
+    "TRITON_",
+    "SAFETENSORS_",
+    "PYTHON",
+)
 """Beginnings of variables that workers inherit and that may change what is measured."""
 
 SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)

@@ -13,7 +13,7 @@ from bench import environment, results
 from bench.config import Config, measured
 from bench.errors import CannotKeep, LaunchFailed
 from bench.parity import Trajectory
-from bench.records import PARITY_LAUNCH, Record, Trial, Workload
+from bench.records import PARITY_LAUNCH, Record, Roofline, Trial, Workload
 from bench.resume import Kept, kept
 from bench.telemetry.gpus import Gpu, short_name
 
@@ -50,6 +50,7 @@ class Ledger:
         records: of this run, by launch and backend.
         micro_batches: of the timed launches, by backend; where it is missing, the configured one.
         trials: of the search for it, by backend.
+        roofline: of all backends, once it is known.
 
     Raises:
         UserError: the comparison is to be resumed and its results file does not fit, or is damaged.
@@ -86,6 +87,7 @@ class Ledger:
         if config.measure.batch == "max":
             self.micro_batches |= self.kept.micro_batches
         self.trials: dict[str, tuple[Trial, ...]] = {}
+        self.roofline = Roofline()
 
     def update(self, name: str, number: int, **changes: Any) -> None:
         """Replace this backend's record of this launch, and keep it on disk."""
@@ -164,6 +166,7 @@ class Ledger:
             checkpointing=config.checkpointing,
             batch_rule=config.measure.batch,
             memory_limit_gib=config.device.memory_limit_gib,
+            nodes=config.device.nnodes,
         )
 
     def _opened(self, name: str, number: int) -> Record:
@@ -192,6 +195,7 @@ class Ledger:
             until=config.measure.until,
             workload=self.workload(name, number),
             trials=self.trials.get(name, ()),
+            roofline=self.roofline,
             parity_losses=trajectory.losses if trajectory else (),
             parity_gradient_norms=trajectory.gradient_norms if trajectory else (),
             loss_difference=self.loss_differences.get(name),

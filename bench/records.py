@@ -14,10 +14,10 @@ from typing import Any
 from bench.errors import STATUSES
 from bench.prediction import Predicted
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
-memory."""
+memory. 5: nodes, roofline."""
 
 PARITY_LAUNCH = 0
 """The launch number of what comes before: the parity check, and a search that fails; timed launches count
@@ -107,6 +107,7 @@ class Workload:
     checkpointing: bool
     batch_rule: str  # equal, or max: each backend at its own largest micro-batch
     memory_limit_gib: float | None = None
+    nodes: int = 1
     parameters: int | None = None  # known once a worker has built the model
     trainable_parameters: int | None = None  # fewer with LoRA
     padding_share: float | None = None  # padded positions / all positions of the batches used
@@ -119,6 +120,32 @@ class Trial:
     micro_batch: int
     fits: bool
     message: str = ""  # why not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """Matrix products of one rank, timed together."""
+
+    flops: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofline:
+    """The work of a step and what the device can do, found once for all backends of a comparison.
+
+    Attributes:
+        counted: micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they
+            could not be counted.
+        counted_on: `shapes` alone, or `data`: the model had to be run.
+        products: each rank's quickest, while all of them multiplied; empty if they could not be timed.
+        absent: why something is missing.
+    """
+
+    counted: tuple[tuple[int, int], ...] = ()
+    counted_on: str = ""
+    products: tuple[Product, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +184,7 @@ class Record:
     predicted: Predicted | None = None  # from the parameters alone
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
     trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
+    roofline: Roofline = Roofline()
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's

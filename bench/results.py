@@ -50,6 +50,7 @@ DTYPES = {
     "checkpointing": WHOLE,  # 1 or 0: activations are recomputed in the backward pass
     "batch_rule": TEXT,  # equal; max: each backend at its own largest micro-batch
     "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: none
+    "nodes": WHOLE,  # machines that the ranks are spread over
     "world_size": WHOLE,
     "micro_batch": WHOLE,
     "grad_accum": WHOLE,
@@ -69,6 +70,10 @@ DTYPES = {
     "steps": WHOLE,
     "seconds": REAL,  # of the slowest rank
     "samples_per_s": REAL,  # steps * global_batch / seconds
+    "model_flops_per_step": WHOLE,  # forward and backward, all ranks; without recomputation and optimizer
+    "model_flops_per_s": REAL,  # model_flops_per_step * steps / seconds
+    "matmul_flops_per_s": REAL,  # of the devices at this precision, as measured before; sum of all ranks
+    "roofline_share": REAL,  # model_flops_per_s / matmul_flops_per_s
     "cpu_seconds": REAL,  # user + system, sum of all ranks
     "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
     "stolen_seconds": REAL,  # that the hypervisor took of them
@@ -145,6 +150,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         launch
         | _launch_phases(record)
         | _gpu_cells(block)
+        | _roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if message else "ok",
             "message": message,
@@ -197,6 +203,22 @@ def _launch_phases(record: Record) -> dict[str, Any]:
     if record.first_step is not None:
         allocated = record.first_step.torch_peak_allocated_bytes
         cells["first_step_torch_peak_allocated_mib"] = _highest_mib(allocated)
+    return cells
+
+
+def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
+    """How much of what the devices can do the block did; blank where either is unknown."""
+    work, roofline = record.workload, record.roofline
+    cells: dict[str, Any] = {}
+    if roofline.counted:
+        ranks_work = stats.model_flops(roofline.counted, work.micro_batch)
+        per_step = ranks_work * work.grad_accum * work.world_size
+        cells["model_flops_per_step"] = per_step
+        cells["model_flops_per_s"] = stats.rate(per_step * steps, seconds)
+    if roofline.products:
+        cells["matmul_flops_per_s"] = sum(stats.rate(one.flops, one.seconds) for one in roofline.products)
+    if roofline.counted and roofline.products:
+        cells["roofline_share"] = stats.ratio(cells["model_flops_per_s"], cells["matmul_flops_per_s"])
     return cells
 
 
@@ -465,6 +487,11 @@ def _check(table: pd.DataFrame, name: str) -> None:
     derived = stats.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
         raise _damaged(name, "samples_per_s is not steps x global_batch / seconds")
+    did, can = blocks["model_flops_per_s"], blocks["matmul_flops_per_s"]
+    work = stats.rate(blocks["model_flops_per_step"] * blocks["steps"], blocks["seconds"])
+    for column, derived in (("model_flops_per_s", work), ("roofline_share", stats.ratio(did, can))):
+        if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
+            raise _damaged(name, f"{column} is not what it is derived from")
 
 
 def _has_duplicates(cells: Cells, columns: tuple[str, ...]) -> bool:

@@ -28,9 +28,12 @@ NEWEST_TORCH_FOR_ORT = (2, 6)
 SECONDS = 60
 """An interpreter that lists its packages takes a tenth of one; a cold disk may take a while."""
 
+# Of a package that is there twice, the first on the path is the one that is imported. What has no name is
+# what a removal has left.
 LIST = """
 import importlib.metadata, json, platform, sys
-packages = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
+packages = {one.metadata["Name"]: one.version for one in reversed([*importlib.metadata.distributions()])}
+packages.pop(None, None)
 print(json.dumps({"python": platform.python_version(), "packages": packages, "prefix": sys.prefix}))
 """
 
@@ -71,7 +74,8 @@ def installed(stack: str | None = None) -> Installed | None:
 @functools.cache
 def installed_here() -> Installed:
     """This process's environment."""
-    packages = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
+    found = [(one.metadata["Name"], one.version) for one in importlib.metadata.distributions()]
+    packages = {name: version for name, version in reversed(found) if name}  # as in LIST
     return Installed(sys.executable, Path(sys.prefix), platform.python_version(), packages)
 
 

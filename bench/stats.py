@@ -45,6 +45,7 @@ MUST_EQUAL = (
     "checkpointing",
     "memory_limit_gib",
     "device",
+    "nodes",
     "world_size",
     "threads_per_rank",
     "cores_per_rank",
@@ -78,6 +79,20 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
     return steps * global_batch / seconds
 
 
+def rate(amount: Number, seconds: Number) -> Number:
+    """`amount` per second."""
+    return amount / seconds
+
+
+def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
+    """FLOPs of a micro-batch from those of two others: a part grows with the samples, a part does not.
+
+    Exact, since either part is a whole number.
+    """
+    (few, flops), (many, more) = counted
+    return flops + (micro_batch - few) * ((more - flops) // (many - few))
+
+
 def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
     return max(seconds_per_rank)
@@ -93,7 +108,7 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def ratio(value: float, base: float) -> float:
+def ratio(value: Number, base: Number) -> Number:
     """`value` over `base`."""
     return value / base
 
@@ -336,6 +351,7 @@ class BackendSummary:
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
     loader_share: float | None = None  # of a block's seconds, waited for batches; median over blocks
+    roofline_share: float | None = None  # of the devices' matrix-product rate; averaged as samples_per_s is
     log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
 
 
@@ -416,6 +432,7 @@ def _measured(mine: Cells, valid: Cells, logs: Sequence[Floats]) -> BackendSumma
         optimizer_state_bytes=None if state is None else int(state),
         energy_per_sample_j=_energy_per_sample_j(valid),
         loader_share=loader_share(valid),
+        roofline_share=_roofline_share(valid),
     )
 
 
@@ -572,6 +589,13 @@ def _energy_per_sample_j(valid: Cells) -> float | None:
     if np.isnan(energy).any():
         return None
     return float(energy.sum() / (valid["steps"] * valid["global_batch"]).sum())
+
+
+def _roofline_share(valid: Cells) -> float | None:
+    shares = valid["roofline_share"]
+    if np.isnan(shares).any():
+        return None
+    return math.exp(np.mean([midmean(launch) for launch in _by_launch(valid["launch"], np.log(shares))]))
 
 
 def loader_share(blocks: Cells) -> float | None:

@@ -27,12 +27,12 @@ class Training:
     Args:
         spec: what to train and how.
         rank: of this process.
-        local_rank: of this process on its node.
+        device: its own, as `device_of` has prepared it.
     """
 
-    def __init__(self, spec: WorkerSpec, *, rank: int, local_rank: int) -> None:
+    def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
         self.spec = spec
-        self.device = _device(spec, local_rank)
+        self.device = device
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
         self.engine = engines.make(spec.engine)
@@ -147,6 +147,14 @@ class Training:
         if self._on_cuda:
             torch.cuda.reset_peak_memory_stats(self.device)
 
+    def free_cached(self) -> None:
+        """Give back what torch's caching allocator keeps without need, such as a compiler's trial runs left.
+
+        Else every later peak of the device's memory would hold it.
+        """
+        if self._on_cuda:
+            torch.cuda.empty_cache()
+
     def torch_peaks(self) -> tuple[int | None, int | None]:
         """Peak allocated and reserved bytes of torch's caching allocator; None on a CPU, which has none."""
         if not self._on_cuda:
@@ -192,13 +200,19 @@ class Training:
         return self.device.type == "cuda"
 
 
-def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
+def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
+    """This process' device, chosen and set up before any process group is made.
+
+    Raises:
+        LaunchFailed: it is not the one whose memory and energy are read, or cannot do the precision.
+    """
     torch.set_num_threads(spec.threads)
     torch.set_num_interop_threads(1)
     if spec.device == "cpu":
         return torch.device("cpu")
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
+    _check_identity(spec.device_uuids[local_rank], device)
     precision.check_capability(
         spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
     )
@@ -207,6 +221,13 @@ def _device(spec: WorkerSpec, local_rank: int) -> torch.device:
     torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
     torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
     return device
+
+
+def _check_identity(wanted: str, device: torch.device) -> None:
+    """NVML's name of the device must be CUDA's; of a MIG slice CUDA tells another."""
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    if wanted.startswith("GPU-") and uuid != wanted:
+        raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
 
 
 def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:

@@ -49,10 +49,15 @@ class Rank:
         with without_collections():
             import torch.distributed
 
-            from bench.training import Training
+            from bench.training import Training, device_of
 
-            torch.distributed.init_process_group("nccl" if self.spec.device == "cuda" else "gloo")
-            self.training = Training(self.spec, rank=self.rank, local_rank=self.local_rank)
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
         self.training.synchronize()
         self.training.barrier()
         seconds = self.clock() - start
@@ -73,6 +78,7 @@ class Rank:
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
+        self.training.free_cached()
         return {
             **block,
             "proof": self.training.proof(),
@@ -135,6 +141,32 @@ class Rank:
         """Cycle through the first `count` micro-batches from now on."""
         self.training.use_first_batches(count)
         return {}
+
+    def roofline(self) -> dict[str, Any]:
+        """The device's matrix-product rate and, on rank 0, the FLOPs of a step; what fails is only absent.
+
+        After everything else in the launch that it is asked of: it builds a second model.
+        """
+        from bench import roofline
+
+        training = self.training
+        found: dict[str, Any] = {"counted": [], "counted_on": "", "product": None, "absent": []}
+        try:
+            found["product"] = roofline.product(
+                training.device,
+                self.spec.precision.name,
+                synchronize=training.synchronize,
+                barrier=training.barrier,
+            )
+        except RuntimeError as error:  # no memory left beside the model, or no such product on this device
+            found["absent"].append(f"matrix products: {in_a_line(error)}")
+        if self.rank == 0:
+            try:
+                (first, *_), *_ = training.steps(1)
+                found |= roofline.counted(self.spec, first)
+            except Exception as error:  # nothing that is trained or timed depends on it
+                found["absent"].append(f"FLOPs of a step: {in_a_line(error)}")
+        return found
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""

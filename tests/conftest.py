@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import stacks
+from bench.telemetry.gpus import visible_gpus
 
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -27,6 +28,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     place = item.config.cache.mkdir("turns")  # of this checkout, whoever runs its tests
     with turn(place, alone=item.get_closest_marker("alone") is not None):
         return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """To have asked for the GPU's tests and to see all of them skipped would look like success."""
+    if config.option.markexpr == "gpu" and not visible_gpus():
+        pytest.exit("no NVIDIA GPU is visible here; run `make test-gpu` where nvidia-smi lists one", 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -78,6 +78,9 @@ class FakeTraining:
     def reset_peaks(self) -> None:
         self.log.append("reset peaks")
 
+    def free_cached(self) -> None:
+        self.log.append("free cached")
+
     def torch_peaks(self) -> tuple[int | None, int | None]:
         return None, None
 
@@ -180,6 +183,11 @@ class FakeGroup:
             "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
             "proof": {"ran": True},
         }
+
+    def _roofline(self, rank: int) -> dict[str, Any]:
+        counted = [(4, 4_000), (8, 8_000)] if rank == 0 else []
+        product = {"flops": 2_000_000, "seconds": 1.0}
+        return {"counted": counted, "counted_on": "shapes", "product": product, "absent": []}
 
     def _first_step(self, rank: int) -> dict[str, Any]:
         self.asked = {"steps": 1}

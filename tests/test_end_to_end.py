@@ -91,6 +91,12 @@ def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> 
     assert list(rows["samples_per_s"]) == pytest.approx(list(computed), rel=1e-9)
 
 
+def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
+    rows = three[1]
+    assert rows["model_flops_per_step"].nunique() == rows["matmul_flops_per_s"].nunique() == 1
+    assert rows["roofline_share"].between(0.001, 1.2).all()
+
+
 def test_no_row_took_more_than_its_share_of_the_cores(three: tuple[Path, pd.DataFrame]) -> None:
     rows = three[1]
     budget = rows["seconds"] * rows["world_size"] * rows["threads_per_rank"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 import torch._dynamo.utils
+import torch._inductor.config
 
 from bench.errors import LaunchFailed
 
@@ -44,6 +45,7 @@ class Engine:
             "graph_breaks": sum(breaks.values()),
             "break_reasons": sorted(breaks),
             "compile_seconds": compile_seconds(),
+            "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs),  # off, unless somebody else did
         }
 
     def status_of(self, error: Exception) -> str | None:

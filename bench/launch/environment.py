@@ -57,7 +57,7 @@ def worker_environment(
     binaries = str(prefix / "bin")
     variables |= {
         "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": ":".join(filter(None, (str(ROOT), base.get("PYTHONPATH")))),
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),

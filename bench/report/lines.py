@@ -94,6 +94,11 @@ COLUMNS = (
     _figure("tokens/s", tokens_per_s),
     Column(name="speed-up [95 %]", cell=_speedup, key=_ratio),
     Column(name="verdict", cell=_verdict),
+    Column(
+        name="of matmul rate",
+        cell=lambda line: text.share(line.summary.roofline_share),
+        key=lambda line: line.summary.roofline_share,
+    ),
     _figure("peak MiB", lambda line: line.comparison.peak_mib(line.summary)),
     _figure("optimizer state MiB/rank", _state),
     _figure("set-up s", lambda line: line.summary.setup_s, 3),

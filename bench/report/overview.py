@@ -25,6 +25,13 @@ DEFINITIONS = (
         "inconclusive.",
     ),
     (
+        "of matmul rate",
+        "model FLOP/s ÷ the matrix-product rate, both of all ranks. The model's FLOPs are counted: forward "
+        "and backward of the reference with eager attention, padding included, optimizer and recomputation "
+        "not. The rate is the quickest of square products at the same precision, measured before anything is "
+        "timed, on all ranks at a time.",
+    ),
+    (
         "peak MiB",
         "highest of the timed blocks: the device's where there is one, else of the rank that has most.",
     ),

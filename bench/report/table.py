@@ -23,7 +23,7 @@ TERMINAL_WIDTH = 100
 def markdown(comparison: Comparison) -> str:
     """The page of a comparison: table, what went wrong, and how it was measured."""
     rows, summaries = comparison.rows, comparison.summaries
-    columns = _columns(rows)
+    columns = _columns(rows, summaries)
     lines = [
         f"# {text.escaped(text.distinct(rows, 'comparison'))}",
         "",
@@ -44,12 +44,14 @@ def markdown(comparison: Comparison) -> str:
 def terminal(rows: pd.DataFrame) -> Table:
     """The same for a terminal, at most 100 columns wide: the verdict stands with its speed-up."""
     summaries = summarise(rows)
-    columns = _columns(rows) | {_SPEEDUP: _speedup_and_verdict}
-    for name in ("what runs", "verdict", _STATE, _ENERGY):
+    columns = _columns(rows, summaries) | {_SPEEDUP: _speedup_and_verdict}
+    for name in ("what runs", "verdict", _ROOFLINE, _STATE, _ENERGY):
         columns.pop(name, None)
     caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
     caption += [f"warning: {warning}" for warning in warnings(rows)]
     caption += [text.workload(rows), text.hardware(rows), text.extent(rows), *_limits(summaries)]
+    if shares := [f"{text.share(one.roofline_share)} ({one.backend})" for one in _of_matmul_rate(summaries)]:
+        caption.append(f"of the matrix-product rate measured here: {', '.join(shares)}")
     table = Table(
         title=Text(text.one_line(text.distinct(rows, "comparison"))),
         caption=Text("\n".join(map(text.one_line, caption)), justify="left"),
@@ -68,12 +70,14 @@ def terminal(rows: pd.DataFrame) -> Table:
 
 
 _SPEEDUP = "speed-up [95 %]"
+_ROOFLINE = "of matmul rate"
 _STATE = "optimizer state MiB/rank"
 _ENERGY = "energy J/sample"
 
 
-def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
+def _columns(rows: pd.DataFrame, summaries: list[BackendSummary]) -> dict[str, Cell]:
     """Header and content of every column; memory is the device's where there is one."""
+    roofline: dict[str, Cell] = {_ROOFLINE: lambda one: text.share(one.roofline_share)}
     on_cpu = text.distinct(rows, "device") == "cpu"
     memory = "host peak MiB/rank" if on_cpu else "device peak MiB"
     peak = attrgetter("host_peak_mib" if on_cpu else "device_peak_mib")
@@ -84,6 +88,7 @@ def _columns(rows: pd.DataFrame) -> dict[str, Cell]:
         "samples/s": lambda one: text.number(one.samples_per_s),
         _SPEEDUP: _speedup,
         "verdict": _verdict,
+        **(roofline if _of_matmul_rate(summaries) else {}),
         memory: lambda one: text.number(peak(one)),
         _STATE: _optimizer_state,
         **({} if on_cpu else {_ENERGY: lambda one: text.number(one.energy_per_sample_j)}),
@@ -128,6 +133,11 @@ def _optimizer_state(one: BackendSummary) -> str:
 
 def _break_even(one: BackendSummary) -> str:
     return text.MISSING if one.break_even_steps is None else f"{one.break_even_steps:,}"
+
+
+def _of_matmul_rate(summaries: list[BackendSummary]) -> list[BackendSummary]:
+    """The backends of which it is known."""
+    return [one for one in summaries if one.roofline_share is not None]
 
 
 def _noted(summaries: list[BackendSummary]) -> list[BackendSummary]:

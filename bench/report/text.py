@@ -44,6 +44,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def share(value: float | None) -> str:
+    """A share with two significant digits, such as `38 %`."""
+    return MISSING if value is None else f"{number(100 * value, 2)} %"
+
+
 def small(value: float | None) -> str:
     """A figure that may be very small, such as a loss difference."""
     return MISSING if value is None else f"{value:.2g}"
