@@ -131,9 +131,10 @@ def particulars(rows: pd.DataFrame) -> list[str]:
     """What is out of the ordinary: a shrunk model, adapters, recomputed activations, real data."""
     trained, parameters = (rows[key].dropna().max() for key in ("trainable_parameters", "parameters"))
     source, lengths = distinct(rows, "data"), distinct(rows, "lengths")
+    adapters = pd.notna(trained) and trained < parameters  # unknown where no backend got as far as a model
     found = [
         "" if distinct(rows, "size") == "published" else distinct(rows, "size"),
-        f"adapters only ({int(trained):,} parameters trained)" if trained < parameters else "",
+        f"adapters only ({int(trained):,} parameters trained)" if adapters else "",
         "checkpointing" if distinct(rows, "checkpointing") == "1" else "",
         source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
     ]
