@@ -122,6 +122,9 @@ class Comparison:
         clock: seconds, for the cap of `measure.until`.
         command: that makes this comparison again, for the record.
         nodes: the others, if there are to be several.
+
+    Raises:
+        UserError: the configuration asks for several, and whoever called has none.
     """
 
     def __init__(
@@ -133,6 +136,8 @@ class Comparison:
         command: str = "",
         nodes: Nodes | None = None,
     ) -> None:
+        if nodes is None and config.device.nnodes > 1:
+            raise UserError("This runs on one node only; leave device.nnodes and device.rdzv_endpoint out.")
         self.config = config
         self.nodes = nodes
         self.start_group = start_group

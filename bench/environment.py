@@ -111,7 +111,7 @@ def _variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, s
     }
 
 
-def differences(one: Any, other: Any, other_is: str = "now") -> list[str]:
+def differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
     """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
     old, now = _flat(_with_effect(one)), _flat(_with_effect(other))
     return [

@@ -6,6 +6,7 @@ The exit status is 0 after Ctrl-C, SIGTERM or a wait in vain, 2 if it was refuse
 """
 
 import argparse
+import itertools
 import os
 import socket
 import sys
@@ -60,6 +61,7 @@ class Session:
         self.devices: dict[str, Device] = {}
         self.coordinator = channel.socket.getpeername()[0]
         self.own_address = channel.socket.getsockname()[0]
+        self.cores = os.sched_getaffinity(0)
 
     def serve(self) -> None:
         """Answer requests until the coordinator ends; then nothing that was started here is left."""
@@ -82,6 +84,7 @@ class Session:
     def _close(self) -> None:
         for part in self.parts.values():
             part.close()
+        os.sched_setaffinity(0, self.cores)
 
     def do_describe(self, settings: dict[str, Any], names: Sequence[str]) -> Message:
         """The environment of each stack; None of one that is not set up here."""
@@ -103,13 +106,14 @@ class Session:
         settings: dict[str, Any],
         stack: str,
     ) -> None:
-        """Start a group's ranks on this node, which is the `number`-th."""
+        """Start a group's ranks on this node, which is the `number`-th, and keep off their cores."""
         installed = stacks.installed(stack)
         if installed is None:
             raise UserError(f"the {stack} stack is not set up here; run `make setup STACK={stack}`.")
-        met = Meeting(**meeting)
+        met, told = Meeting(**meeting), WorkerSpec.of(spec)
+        os.sched_setaffinity(0, self.cores - set(itertools.chain(*told.cores)) or self.cores)
         self.parts[part] = LocalPart(
-            WorkerSpec.of(spec),
+            told,
             arguments=met.arguments(host=self.coordinator, node=number),
             folder=self.folder / part,
             variables={
@@ -160,9 +164,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
     except socket.gaierror as error:
         raise UserError(f"{host} is not known here ({error.strerror}); give its address instead.") from None
     ourselves = greeting()
-    say(
-        f"{ourselves['host']}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends"
-    )
+    say(f"{ourselves['host']}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
     while (left := end - time.monotonic()) > 0:
         channel = None
         try:

@@ -198,7 +198,9 @@ class Nodes:
         for name, ours in self.ours.items():
             if theirs[name] is None:
                 return f"the {name} stack is not set up there; run `make setup STACK={name}`"
-            lines |= dict.fromkeys(environment.differences(*_comparable(ours, theirs[name]), "there"))
+            lines |= dict.fromkeys(
+                environment.differences(*_comparable(ours, theirs[name]), other_is="there")
+            )
         if not lines:
             return ""
         more = f" and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
