@@ -9,9 +9,10 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from bench import machine, slurm, stacks
+from bench import machine, stacks
 from bench.config import Config
 from bench.errors import UserError
+from bench.launch import slurm
 from bench.parity import LOSS_TOLERANCE
 from bench.refusals import CONF, choices_of, no_value, not_a_choice, refusals, unknown_key
 
