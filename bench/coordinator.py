@@ -178,6 +178,8 @@ class Comparison:
     def measure(self, bar: Bar) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
         self.say = bar.say
+        if self.nodes is not None:
+            self.nodes.say = bar.say
         if self.config.resume:
             bar.say(self._resumed())
             if not self._missing(self.names) and not self._wants_another(bar, 0):
