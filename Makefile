@@ -12,9 +12,11 @@ ARGS :=
 BASE :=
 NEW :=
 SETUP_ARGS :=
+LAUNCHER :=
+COORDINATOR :=
 
 # A Hydra override that is given to make itself would be ignored without a word.
-KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS MAKEFLAGS
+KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER COORDINATOR MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))", \
@@ -24,7 +26,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep compare report matrix doctor containers selftest coverage overhead \
+.PHONY: help setup bench sweep node compare report matrix doctor containers selftest coverage overhead \
 	test test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## this list
@@ -40,7 +42,12 @@ bench: setup ## measure the backends on this machine
 	$(BENCH)
 
 sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
-	$(BENCH) --multirun
+## LAUNCHER=slurm submits a job for each (LAUNCHER=local tries that out without SLURM)
+	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
+
+node: setup ## take part in a comparison on several machines, on each of the others: COORDINATOR=host:port
+	$(VENV)/bin/python -m bench.node $(or $(COORDINATOR),$(error give COORDINATOR=host:port, \
+		its device.rdzv_endpoint)) $(ARGS)
 
 compare: setup ## working tree against the committed results, or BASE=… NEW=… (files, folders, git revisions)
 ## ARGS=--markdown prints it for a pull request

@@ -16,11 +16,11 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench import stacks
+from bench import jobs, stacks
 from bench.compose import check_overrides, load, register
 from bench.config import Config
 from bench.dataset import check_dataset
-from bench.errors import CannotKeep, UserError
+from bench.errors import CannotFinish, CannotKeep, UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import (
     available_cores,
@@ -47,7 +47,10 @@ def main() -> int:
     try:
         with refusals(overrides):
             check_overrides(overrides)
-            for_each_point(outcome.measure)
+            with jobs.failing_in_a_sentence():
+                for_each_point(outcome.measure)
+    except CannotFinish as error:
+        outcome.failed.append(str(error))
     except UserError as error:
         outcome.refused.append(str(error))
     except KeyboardInterrupt as interruption:
@@ -57,6 +60,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 143 if isinstance(interruption, Terminated) else 130
+    outcome.collect()
     outcome.print()
     return outcome.status
 
@@ -74,11 +78,14 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
 
 
 def compare(cfg: DictConfig) -> list[str]:
-    """Measure one comparison; a line for each of its launches that was not ok."""
+    """Measure one comparison, or serve it; a line for each of its launches that was not ok."""
     given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
     assert isinstance(given, dict)
     overrides = [str(override) for override in given["task"]]
     config = load(cfg)
+    if jobs.task() > 0:
+        jobs.serve(config)
+        return []
     name = stem(config, checked(config), overrides, stacks.own())
 
     from bench.coordinator import run  # not for --help, which should take no time
@@ -107,10 +114,25 @@ class Outcome:
 
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    bugs: list[Exception] = field(default_factory=list)
+    bugs: list[str] = field(default_factory=list)  # tracebacks
+    process: str = field(default_factory=jobs.this_process)
 
     def measure(self, cfg: DictConfig) -> None:
         """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
+        self._measure(cfg)
+        if self.process != jobs.this_process():  # this is a copy, in a job
+            self.print()
+            if jobs.task() == 0:
+                jobs.report({"refused": self.refused, "failed": self.failed, "bugs": self.bugs})
+
+    def collect(self) -> None:
+        """Add what jobs have noted."""
+        for trouble in jobs.reports():
+            self.refused += trouble["refused"]
+            self.failed += trouble["failed"]
+            self.bugs += trouble["bugs"]
+
+    def _measure(self, cfg: DictConfig) -> None:
         try:
             self.failed += compare(cfg)
         except CannotKeep as error:
@@ -118,7 +140,7 @@ class Outcome:
         except UserError as error:
             self.refused.append(str(error))
         except Exception as error:
-            self.bugs.append(error)
+            self.bugs.append("".join(traceback.format_exception(error)))
 
     @property
     def status(self) -> int:
@@ -129,10 +151,8 @@ class Outcome:
 
     def print(self) -> None:
         """Everything that went wrong, to stderr; only our own errors with a traceback."""
-        for error in self.bugs:
-            traceback.print_exception(error)
-        for line in (*self.failed, *self.refused):
-            print(line, file=sys.stderr)
+        for text in (*self.bugs, *self.failed, *self.refused):
+            print(text.rstrip(), file=sys.stderr)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from bench import machine, stacks
 from bench.config import Config
 from bench.errors import UserError
+from bench.launch import slurm
 from bench.parity import LOSS_TOLERANCE
 from bench.refusals import CONF, choices_of, no_value, not_a_choice, refusals, unknown_key
 
@@ -25,10 +26,13 @@ def register() -> None:
             "bert-large" if (device or machine.default_device()) == "cuda" else "bert-tiny"
         ),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
-        "cpu_ranks": lambda: min(2, machine.available_cores()),
+        "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, machine.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
-        "gpu_ranks": lambda: max(1, machine.available_gpus()),
-        "threads": lambda ranks: max(1, min(8, machine.available_cores() // max(1, int(ranks)))),
+        "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, machine.available_gpus()),
+        "threads": lambda ranks, nodes: max(
+            1, min(8, machine.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
+        ),
+        "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,

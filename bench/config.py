@@ -61,6 +61,9 @@ DEVICES = ("cpu", "cuda")
 ALLOCATORS = ("tuned", "system")
 RESIDENTS = ("all", "one")
 
+MEETING = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
+"""Settings of `device` about how nodes meet, which change nothing that is measured."""
+
 NAME = re.compile(r"\w[\w@.+-]*")
 """Of a backend."""
 
@@ -301,6 +304,9 @@ class Device:
     # of a backend's private memory on the host, shared equally by its ranks; none if null
     memory_limit_gib: float | None = None
     nnodes: int = 1  # machines, with equally many ranks each
+    rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
+    rdzv_timeout_s: float = 300  # how long to wait for them before anything starts
+    rejoin_timeout_s: float = 30  # and between launches for one that was lost
 
     def __post_init__(self) -> None:
         one_of("device.type", self.type, DEVICES)
@@ -319,6 +325,52 @@ class Device:
                     "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses; "
                     "leave it out."
                 )
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        at_least("device.nnodes", self.nnodes, 1)
+        above_zero("device.rdzv_timeout_s", self.rdzv_timeout_s)
+        at_least("device.rejoin_timeout_s", self.rejoin_timeout_s, 0)
+        if self.world_size % self.nnodes:
+            fewer = self.world_size // self.nnodes * self.nnodes
+            raise UserError(
+                f"device.world_size={self.world_size} cannot be shared equally by "
+                f"device.nnodes={self.nnodes}; set device.world_size={fewer or self.nnodes}."
+            )
+        if self.nnodes > 1 and self.rdzv_endpoint is None:
+            raise UserError(
+                f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one; "
+                "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port."
+            )
+        if self.nnodes == 1 and self.rdzv_endpoint is not None:
+            raise UserError(
+                f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node; leave it out, or set "
+                "device.nnodes=…."
+            )
+        if self.rdzv_endpoint is not None:
+            try:
+                host_and_port(self.rdzv_endpoint)
+            except ValueError as error:
+                raise UserError(f"device.rdzv_endpoint={self.rdzv_endpoint} {error}.") from None
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks on each node."""
+        return self.world_size // self.nnodes
+
+
+def host_and_port(endpoint: str) -> tuple[str, int]:
+    """The parts of `HOST:PORT`.
+
+    Raises:
+        ValueError: it is none; the message goes on from "… ".
+    """
+    host, _, port = endpoint.rpartition(":")
+    if not re.fullmatch(r"[\w.-]+", host) or not re.fullmatch(r"\d{1,5}", port, re.ASCII):
+        raise ValueError("is not HOST:PORT, such as node0:29400 or 10.0.0.1:29400")
+    if not 0 < int(port) < 2**16:
+        raise ValueError("has no possible port; choose one from 1024 to 65535")
+    return host, int(port)
 
 
 @dataclass(kw_only=True)
@@ -486,4 +538,6 @@ def measured(config: Config) -> dict[str, Any]:
     del plain["results_dir"], plain["reports_dir"], plain["resume"]
     for cap in ("timeout_s", "most_launches", "most_seconds"):
         del plain["measure"][cap]
+    for meeting in MEETING:
+        del plain["device"][meeting]
     return plain

@@ -18,14 +18,16 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import largest, plan, report, results, stacks, stats, validity
+from bench import environment, largest, plan, report, results, stacks, stats, validity
 from bench.config import Config
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.largest import SEARCH
 from bench.launch.channel import Message
 from bench.launch.environment import worker_environment
 from bench.launch.group import Group
+from bench.launch.remote import Assignment
 from bench.ledger import Ledger, keeping
+from bench.nodes import Nodes, RemoteDevice, gathered
 from bench.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.prediction import predict
 from bench.progress import Bar
@@ -34,7 +36,7 @@ from bench.report.table import TERMINAL_WIDTH, terminal
 from bench.spec import WorkerSpec
 from bench.telemetry.device import Device
 from bench.telemetry.gpus import visible_gpus
-from bench.telemetry.sampler import Sampler
+from bench.telemetry.sampler import Sampled, Sampler
 
 
 def run(config: Config, stem: str, command: str) -> list[str]:
@@ -63,8 +65,12 @@ def run(config: Config, stem: str, command: str) -> list[str]:
 
 def measured(config: Config, stem: str, command: str) -> "Comparison":
     """Measure the comparison and leave its CSV; arguments as for `run`."""
-    with alone(Path(config.results_dir) / "runs" / stem, stem):
-        comparison = Comparison(config, stem, command=command)
+    say = Console(stderr=True).print
+    with (
+        alone(Path(config.results_dir) / "runs" / stem, stem),
+        gathered(config, lambda line: say(line, markup=False, highlight=False, soft_wrap=True)) as nodes,
+    ):
+        comparison = Comparison(config, stem, command=command, nodes=nodes)
         with (
             stepped_aside(comparison.cores),
             Bar(comparison.planned(), Console(stderr=True)) as bar,
@@ -115,6 +121,10 @@ class Comparison:
         start_group: starts a worker group; tests give their own.
         clock: seconds, for the cap of `measure.until`.
         command: that makes this comparison again, for the record.
+        nodes: the others, if there are to be several.
+
+    Raises:
+        UserError: the configuration asks for several, and whoever called has none.
     """
 
     def __init__(
@@ -124,18 +134,25 @@ class Comparison:
         start_group: Callable[..., Group] = Group,
         clock: Callable[[], float] = time.monotonic,
         command: str = "",
+        nodes: Nodes | None = None,
     ) -> None:
+        if nodes is None and config.device.nnodes > 1:
+            raise UserError("This runs on one node only; leave device.nnodes and device.rdzv_endpoint out.")
         self.config = config
+        self.nodes = nodes
         self.start_group = start_group
         self.clock = clock
         self.gpus = visible_gpus() if config.device.type == "cuda" else []
-        self.cores = plan.core_shares(
-            sorted(os.sched_getaffinity(0)),
-            world_size=config.device.world_size,
-            threads=config.device.threads,
-            held=config.device.hold_threads,
-        )
-        self.sampler = Sampler([Device(gpu.uuid) for gpu in self.gpus[: config.device.world_size]])
+        self.cores = self._shares(sorted(os.sched_getaffinity(0)))
+        ranks = config.device.ranks_per_node
+        devices: list[Sampled] = [Device(gpu.uuid) for gpu in self.gpus[:ranks]]
+        if nodes is not None and self.gpus:
+            devices += [
+                RemoteDevice(nodes, place, local)
+                for place in range(len(nodes.members))
+                for local in range(ranks)
+            ]
+        self.sampler = Sampler(devices)
         self.ledger = Ledger(config, stem, self.gpus, cores_per_rank=len(self.cores[0]), command=command)
         self.names = [
             name
@@ -163,6 +180,8 @@ class Comparison:
     def measure(self, bar: Bar) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
         self.say = bar.say
+        if self.nodes is not None:
+            self.nodes.say = bar.say
         if self.config.resume:
             bar.say(self._resumed())
             if not self._missing(self.names) and not self._wants_another(bar, 0) and not self._untimed:
@@ -689,23 +708,44 @@ class Comparison:
 
     def _group(self, spec: WorkerSpec, folder: Path) -> Group:
         device = self.config.device
-        stack = stacks.installed(self.config.backends[spec.backend].stack)
+        name = self.config.backends[spec.backend].stack
+        stack = stacks.installed(name)
         assert stack is not None, "bench.machine.check_packages refuses a stack that is not there"
+        settings = environment.settings(self.config)
         return self.start_group(
             spec,
             world_size=device.world_size,
             folder=folder,
-            variables=worker_environment(
-                os.environ,
-                device=device.type,
-                threads=device.threads,
-                allocator=device.allocator,
-                precision=self.config.precision.name,
-                checkpointing=self.config.checkpointing,
-                prefix=stack.prefix,
-            ),
+            variables=worker_environment(os.environ, **settings, prefix=stack.prefix),
             interpreter=stack.interpreter,
             timeout_s=self.config.measure.timeout_s,
+            elsewhere=self._elsewhere(spec, settings, name or stacks.own()),
+        )
+
+    def _elsewhere(self, spec: WorkerSpec, settings: dict[str, Any], stack: str) -> list[Assignment]:
+        """What the other nodes start for a group: the same, on their own cores and devices."""
+        if self.nodes is None:
+            return []
+        self.nodes.require()
+        return [
+            Assignment(
+                node=node,
+                spec=dataclasses.replace(
+                    spec,
+                    cores=tuple(self._shares(node.cores)),
+                    device_uuids=tuple(node.gpus) if self.gpus else (),
+                ),
+                settings=settings,
+                stack=stack,
+            )
+            for node in self.nodes.members
+        ]
+
+    def _shares(self, cores: Sequence[int]) -> list[tuple[int, ...]]:
+        """The cores of each rank on a node that has these."""
+        device = self.config.device
+        return plan.core_shares(
+            cores, world_size=device.ranks_per_node, threads=device.threads, held=device.hold_threads
         )
 
     def _spec(self, name: str, number: int) -> WorkerSpec:
@@ -736,6 +776,7 @@ class Comparison:
             memory_limit_bytes=None if limit is None else int(limit * 2**30 / config.device.world_size),
             initial_state=str(self.initial_state),
             saves_initial_state=parity and name == config.reference,
+            nnodes=config.device.nnodes,
         )
 
     def _launch_name(self, number: int, message: str = "") -> str:

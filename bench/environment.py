@@ -70,6 +70,23 @@ def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
         config: of the comparison.
         stack: a backend's; this process's own if None.
     """
+    return described(settings(config), stack)
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """What `worker_environment` needs to know of a comparison, as plain JSON."""
+    device = config.device
+    return {
+        "device": device.type,
+        "threads": device.threads,
+        "allocator": device.allocator,
+        "precision": config.precision.name,
+        "checkpointing": config.checkpointing,
+    }
+
+
+def described(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
+    """`collect` on a node that knows the comparison's settings only."""
     here = stacks.installed(stack)
     assert here is not None, "bench.machine.check_packages refuses a stack that is not there"
     gpus = visible_gpus()
@@ -85,21 +102,17 @@ def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "code": code_hash(),
-        "variables": variables(os.environ, config),
+        "variables": _variables(os.environ, settings),
         "removed_variables": scrubbed(os.environ),
     }
 
 
 def variables(base: Mapping[str, str], config: Config) -> dict[str, str]:
     """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
-    device = config.device
-    settings: dict[str, Any] = {
-        "device": device.type,
-        "threads": device.threads,
-        "allocator": device.allocator,
-        "precision": config.precision.name,
-        "checkpointing": config.checkpointing,
-    }
+    return _variables(base, settings(config))
+
+
+def _variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
     ours = worker_environment({}, **settings)
     return {
         name: f"sha256:{digest(value)}" if "/" in value else value
@@ -108,11 +121,11 @@ def variables(base: Mapping[str, str], config: Config) -> dict[str, str]:
     }
 
 
-def differences(one: Any, other: Any) -> list[str]:
+def differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
     """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
     old, now = _flat(_with_effect(one)), _flat(_with_effect(other))
     return [
-        f"{key}: {old.get(key, 'missing')}, now {now.get(key, 'missing')}"
+        f"{key}: {old.get(key, 'missing')}, {other_is} {now.get(key, 'missing')}"
         for key in sorted(old.keys() | now.keys())
         if old.get(key) != now.get(key)
     ]

@@ -30,6 +30,10 @@ class CannotKeep(UserError):
     """The disk takes no more: the comparison ends as after a failed launch, not as a wrong command line."""
 
 
+class CannotFinish(UserError):
+    """A job of a sweep is gone, and what it should have measured is missing."""
+
+
 class LaunchFailed(Exception):
     """A worker group did not do what it was asked; `status` is one of `STATUSES`.
 

@@ -41,19 +41,22 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
     Raises:
         UserError: with the device.* key to change.
     """
-    ranks, threads = config.device.world_size, config.device.threads
-    if config.device.type == "cuda" and ranks > gpus:
-        remedy = f"set device.world_size={gpus}" if gpus else "choose device=cpu"
+    device = config.device
+    nodes, ranks, threads = device.nnodes, device.ranks_per_node, device.threads
+    asked = f"device.world_size={device.world_size}"
+    each = "" if nodes == 1 else f" on each of device.nnodes={nodes}"
+    if device.type == "cuda" and ranks > gpus:
+        remedy = f"set device.world_size={gpus * nodes}" if gpus else "choose device=cpu"
         raise UserError(
-            f"device.world_size={ranks} needs {_count(ranks, 'GPU')}, "
-            f"but this machine shows {gpus}; {remedy}."
+            f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}; {remedy}."
         )
     if ranks * threads > cores:
-        remedy = f"device.threads={cores // ranks}" if ranks <= cores else f"device.world_size={cores}"
+        fewer = f"device.world_size={cores * nodes}"
+        remedy = f"device.threads={cores // ranks}" if ranks <= cores else fewer
         if ranks > cores and threads > 1:
             remedy += " device.threads=1"
         raise UserError(
-            f"device.world_size={ranks} and device.threads={threads} need {ranks * threads} cores, "
+            f"{asked} and device.threads={threads} need {ranks * threads} cores{each}, "
             f"but this process has {cores}; set {remedy}."
         )
 
@@ -79,7 +82,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     words = (mini.shrunk(shape) if config.model.size == "mini" else shape).get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
-    needed *= config.device.world_size
+    needed *= config.device.ranks_per_node
     if needed > host_bytes:
         keys = {
             "micro_batch": config.micro_batch,
@@ -87,7 +90,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
             "data.batches": config.data.batches,
         }
         largest = max(keys, key=lambda key: keys[key])
-        ranks = _count(config.device.world_size, "rank")
+        ranks = _count(config.device.ranks_per_node, "rank")
         raise UserError(
             f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
             f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
@@ -97,13 +100,14 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
 
 def _check_limits(config: Config, host_bytes: int) -> None:
     """Backends at their largest batches use all that each of them may, side by side."""
-    limit, backends = config.device.memory_limit_gib, len(config.backends)
+    limit, backends, nodes = config.device.memory_limit_gib, len(config.backends), config.device.nnodes
+    host_bytes *= nodes  # the limit is of all ranks of a backend together
     together = backends if config.measure.resident == "all" else 1
     if config.measure.batch == "max" and limit is not None and limit * together * 2**30 > host_bytes:
         alone = "" if together == 1 else ", or measure.resident=one"
         raise UserError(
             f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
-            f"than the {host_bytes / 2**30:.0f} GiB of this machine; "
+            f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}; "
             f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}."
         )
 

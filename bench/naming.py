@@ -15,12 +15,15 @@ from urllib.parse import quote
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.bootstrap import STACKS
-from bench.config import Config
+from bench.config import MEETING, Config
 
 LONGEST = 100
 """Characters; a longer name is cut, and a hash of the whole takes the place of the rest."""
 
-UNMEASURED = ("device", "device.world_size", "results_dir", "reports_dir", "resume")
+UNMEASURED = (
+    *("device", "device.world_size", "results_dir", "reports_dir", "resume"),
+    *(f"device.{meeting}" for meeting in MEETING),
+)
 """Overrides of what is not measured or stands in the name already; all of `measure` is so, too, but for
 measure.batch=max and parity alone, which the configuration knows."""
 

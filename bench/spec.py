@@ -38,6 +38,7 @@ class WorkerSpec:
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
+    nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
 
     def save(self, path: Path) -> None:
         """Write the spec as JSON."""
@@ -46,7 +47,11 @@ class WorkerSpec:
     @classmethod
     def load(cls, path: Path) -> "WorkerSpec":
         """Read what `save` wrote."""
-        plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "WorkerSpec":
+        """The spec that `dataclasses.asdict` made `plain` of."""
         plain["model"] = model_of(plain["model"])
         plain["precision"] = Precision(**plain["precision"])
         plain["data"] = Data(**plain["data"])

@@ -1,5 +1,6 @@
 """One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
 
+import itertools
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,7 +45,7 @@ class Training:
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
         )
-        _same_start(model, spec, rank)
+        _same_start(model, spec, rank, self.device)
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(
@@ -230,8 +231,10 @@ def _check_identity(wanted: str, device: torch.device) -> None:
         raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
 
 
-def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
+def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
     """Load the comparison's initial state; the group that is told to makes it first.
+
+    On several nodes rank 0 loads it, and the others get it from there.
 
     Raises:
         LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
@@ -241,6 +244,16 @@ def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
         if rank == 0:
             save_model(model, str(path))
         torch.distributed.barrier()
+    if spec.nnodes == 1 or rank == 0:
+        _load(model, path)
+    if spec.nnodes > 1:
+        for tensor in itertools.chain(model.parameters(), model.buffers()):
+            sent = tensor.detach().to(device)  # NCCL sends what is on a GPU
+            torch.distributed.broadcast(sent, src=0)
+            tensor.detach().copy_(sent)
+
+
+def _load(model: torch.nn.Module, path: Path) -> None:
     missing, unexpected = load_model(model, path, strict=False)
     if missing or unexpected:
         raise LaunchFailed(

@@ -135,7 +135,7 @@ class TestRunning:
         idle = [os.getpid()] + [
             pid
             for name, other in running.groups.items()
-            for pid in (descendants(other.agent.pid) if name != "pytorch" else [other.agent.pid])
+            for pid in (descendants(other.here.agent.pid) if name != "pytorch" else [other.here.agent.pid])
         ]
         assert len(idle) == 1 + 1 + 2 * 3
         time.sleep(1)
@@ -148,7 +148,7 @@ class TestRunning:
 
 def sorted_by_rank(group: Group) -> list[int]:
     """The pids of a group's ranks."""
-    pids = [pid for pid in descendants(group.agent.pid) if pid != group.agent.pid]
+    pids = [pid for pid in descendants(group.here.agent.pid) if pid != group.here.agent.pid]
     return sorted(pids, key=lambda pid: int(variable(pid, "RANK")))
 
 

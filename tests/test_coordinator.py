@@ -393,7 +393,7 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
     monkeypatch.setattr(
         coordinator,
         "Comparison",
-        lambda config, stem, command: Comparison(
+        lambda config, stem, command, nodes: Comparison(
             config, stem, cast(Any, starter(scripts, [])), command=command
         ),
     )

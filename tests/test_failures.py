@@ -93,7 +93,7 @@ def faulty(faults: Mapping[str, tuple[str, Fault]], when: Callable[[], bool] = l
 
 
 def backend_of(group: Group) -> str:
-    return group.log.parent.name
+    return group.here.log.parent.name
 
 
 def kill_rank(group: Group) -> None:
@@ -101,7 +101,7 @@ def kill_rank(group: Group) -> None:
 
 
 def kill_agent(group: Group) -> None:
-    group.agent.kill()
+    group.here.agent.kill()
 
 
 def stop_rank(group: Group) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from test_backends import descendants
 
 from bench.coordinator import Comparison
 from bench.errors import LaunchFailed
-from bench.launch.channel import connect
+from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,16 +52,16 @@ def group(tmp_path: Path) -> Iterator[Group]:
 
 def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group) -> None:
     group.connect()
-    pids = descendants(group.agent.pid)
+    pids = descendants(group.here.agent.pid)
     assert len(pids) == 3
     group.close()
     assert gone(pids, 1)
-    assert not group.scratch.path.exists()
+    assert not group.here.scratch.path.exists()
 
 
 def test_a_paused_group_still_ends(group: Group) -> None:
     group.connect()
-    pids = descendants(group.agent.pid)
+    pids = descendants(group.here.agent.pid)
     group.pause()
     group.close()
     assert gone(pids, 1)
@@ -79,8 +80,8 @@ def test_an_agent_that_is_ended_takes_its_ranks_with_it_and_is_named(
     group: Group, number: signal.Signals
 ) -> None:
     group.connect()
-    pids = descendants(group.agent.pid)
-    group.agent.send_signal(number)
+    pids = descendants(group.here.agent.pid)
+    group.here.agent.send_signal(number)
     with pytest.raises(LaunchFailed, match=rf"^torchrun was killed by {number.name} during build$"):
         group.request("build")
     assert gone(pids)
@@ -117,7 +118,7 @@ def test_the_time_limit_is_for_all_that_is_asked_of_a_group(group: Group) -> Non
 
 
 def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
-    group.agent.kill()
+    group.here.agent.kill()
     with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during start$") as caught:
         group.connect()
     assert caught.value.status == "crashed"
@@ -126,8 +127,11 @@ def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
 def test_a_stranger_without_the_secret_is_turned_away(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {**group.listener.variables(), "BENCH_TOKEN": "guessed"}.items():
         monkeypatch.setenv(name, value)
-    connect({"rank": 0, "pid": os.getpid()})
-    group.connect()
+    with ThreadPoolExecutor() as stranger:
+        turned_away = stranger.submit(connect, {"rank": 0, "pid": os.getpid()})
+        group.connect()
+        with pytest.raises(Refused):
+            turned_away.result()
     assert sorted(group.channels) == [0, 1]
     assert os.getpid() not in group.pids.values()
 

@@ -1,13 +1,16 @@
-"""JSON lines over one socket between the coordinator and one rank.
+"""JSON lines over one socket: between the coordinator and one rank, or the coordinator and one node.
 
-The addresses are in Linux's abstract namespace: nothing lies on disk, so nothing is left behind, whoever
-is killed. A waiting side sleeps in a read and notices the other's end as end-of-file.
+On one machine the addresses are in Linux's abstract namespace: nothing lies on disk, so nothing is left
+behind, whoever is killed. Across machines it is TCP. A waiting side sleeps in a read and notices the other's
+end as end-of-file, and a machine that is gone by the kernel's keep-alive.
 """
 
+import hashlib
 import hmac
 import json
 import os
 import secrets
+import select
 import socket
 from typing import Any
 
@@ -16,11 +19,21 @@ TOKEN_VARIABLE = "BENCH_TOKEN"
 """Environment variables that tell a group's ranks where to report, and the secret that lets them in
 (any local user could connect)."""
 
+HANDSHAKE_SECONDS = 10
+
+IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 4
+"""After so long without a word the kernel asks whether the other machine is there, so often, so many times:
+one that is gone is noticed after 30 seconds."""
+
 Message = dict[str, Any]
 
 
 class Closed(Exception):
     """The other side has ended."""
+
+
+class Refused(Exception):
+    """One side does not know the other's secret."""
 
 
 class Channel:
@@ -76,40 +89,64 @@ class Channel:
         message: Message = json.loads(line)
         return message
 
+    def has_closed(self) -> bool:
+        """Whether the other side has ended, without waiting and without taking what it has sent."""
+        try:
+            readable, _, _ = select.select([self.socket], [], [], 0)
+            return bool(readable) and not self.socket.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
     def close(self) -> None:
         """Let the other side see end-of-file."""
         self.socket.close()
 
 
 class Listener:
-    """The coordinator's side: where the ranks of one group report."""
+    """The coordinator's side: where the ranks of one group, or all nodes, report.
 
-    def __init__(self) -> None:
-        self.name = f"bench-{os.getpid()}-{secrets.token_hex(8)}"
-        self.token = secrets.token_hex(32)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.bind(f"\0{self.name}")
-        self.socket.listen(128)
+    Args:
+        host: of this machine, to listen there on TCP; on this machine alone if None.
+        port: 0 takes a free one.
+        secret: that lets them in; one of its own if None.
+    """
+
+    def __init__(self, host: str | None = None, port: int = 0, *, secret: str | None = None) -> None:
+        self.secret = secret or secrets.token_hex(32)
+        if host is None:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            name = f"bench-{os.getpid()}-{secrets.token_hex(8)}"
+            self.socket.bind(f"\0{name}")
+            self.socket.listen(128)
+            self.address = f"unix:{name}"
+        else:
+            self.socket = socket.create_server((host, port), backlog=128)
+            host, port = self.socket.getsockname()
+            self.address = f"tcp:{host}:{port}"
 
     def variables(self) -> dict[str, str]:
         """What the ranks need to connect."""
-        return {SOCKET_VARIABLE: self.name, TOKEN_VARIABLE: self.token}
+        return {SOCKET_VARIABLE: self.address, TOKEN_VARIABLE: self.secret}
+
+    @property
+    def port(self) -> int:
+        """Of TCP."""
+        return int(self.address.rpartition(":")[2])
 
     def fileno(self) -> int:
         """For selectors."""
         return self.socket.fileno()
 
     def accept(self) -> tuple[Channel, Message] | None:
-        """A rank's channel and greeting; None if whoever connected does not know the secret."""
+        """A channel and the greeting that came over it; None if the caller does not know the secret."""
         connection, _ = self.socket.accept()
-        connection.settimeout(10)
+        if connection.family != socket.AF_UNIX:
+            _watch_the_line(connection)
+        connection.settimeout(HANDSHAKE_SECONDS)
         channel = Channel(connection)
         try:
-            greeting = channel.receive()
-        except (Closed, ValueError):
-            channel.close()
-            return None
-        if not hmac.compare_digest(str(greeting.get("token")), self.token):
+            greeting = _admit(channel, self.secret)
+        except (Closed, Refused, ValueError, KeyError, TypeError):
             channel.close()
             return None
         connection.settimeout(None)
@@ -122,8 +159,72 @@ class Listener:
 
 def connect(greeting: Message) -> Channel:
     """The rank's side: connect to the coordinator and say who we are."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(f"\0{os.environ[SOCKET_VARIABLE]}")
-    channel = Channel(connection)
-    channel.send({**greeting, "token": os.environ[TOKEN_VARIABLE]})
+    channel = dial(os.environ[SOCKET_VARIABLE])
+    introduce(channel, os.environ[TOKEN_VARIABLE], greeting)
     return channel
+
+
+def dial(address: str, seconds: float | None = None) -> Channel:
+    """Connect to a listener's address.
+
+    Raises:
+        OSError: there is none, or not within so many seconds.
+    """
+    kind, _, where = address.partition(":")
+    if kind == "unix":
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(f"\0{where}")
+    else:
+        host, _, port = where.rpartition(":")
+        connection = socket.create_connection((host, int(port)), timeout=seconds)
+        connection.settimeout(None)
+        _watch_the_line(connection)
+    return Channel(connection)
+
+
+def introduce(channel: Channel, secret: str, greeting: Message) -> None:
+    """Prove to each other that both know the secret, which itself is never sent, then say who we are.
+
+    Raises:
+        Refused: one side does not know the other's secret.
+        Closed: nobody is there any more.
+    """
+    theirs = str(channel.receive()["challenge"])
+    ours = secrets.token_hex(32)
+    channel.send({"challenge": ours, "proof": _proof(secret, "caller", theirs, ours)})
+    answer = channel.receive()
+    if not hmac.compare_digest(str(answer.get("proof")), _proof(secret, "listener", theirs, ours)):
+        raise Refused
+    channel.send(greeting)
+
+
+def _admit(channel: Channel, secret: str) -> Message:
+    """The other side of `introduce`; the greeting."""
+    ours = secrets.token_hex(32)
+    channel.send({"challenge": ours})
+    caller = channel.receive()
+    theirs = str(caller["challenge"])
+    if not hmac.compare_digest(str(caller["proof"]), _proof(secret, "caller", ours, theirs)):
+        channel.send({"proof": None})
+        raise Refused
+    channel.send({"proof": _proof(secret, "listener", ours, theirs)})
+    return channel.receive()
+
+
+def _proof(secret: str, role: str, listeners: str, callers: str) -> str:
+    """By role, so that nobody can send a challenge back and have it answered."""
+    return hmac.new(secret.encode(), f"{role} {listeners} {callers}".encode(), hashlib.sha256).hexdigest()
+
+
+def _watch_the_line(connection: socket.socket) -> None:
+    """Have the kernel notice a machine that is gone, whether or not something is being sent to it."""
+    patience_ms = 1000 * (IDLE_SECONDS + PROBE_SECONDS * PROBES)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_NODELAY, 1),  # a request is one small packet that somebody waits for
+        (socket.TCP_KEEPIDLE, IDLE_SECONDS),
+        (socket.TCP_KEEPINTVL, PROBE_SECONDS),
+        (socket.TCP_KEEPCNT, PROBES),
+        (socket.TCP_USER_TIMEOUT, patience_ms),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.launch.meeting import SECRET_VARIABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRUBBED = (
@@ -53,7 +55,11 @@ def worker_environment(
 
     `prefix` is the folder of the workers' environment.
     """
-    variables = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
+    variables = {
+        name: value
+        for name, value in base.items()
+        if not name.startswith(SCRUBBED) and name != SECRET_VARIABLE
+    }
     binaries = str(prefix / "bin")
     variables |= {
         "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there

@@ -80,6 +80,7 @@ def explain(
     agent: int | None,
     log: str,
     oom_killer: bool,
+    torchrun: str = "torchrun",
 ) -> LaunchFailed:
     """What became of a group in which a rank ended without a word.
 
@@ -91,10 +92,11 @@ def explain(
         agent: torchrun's own exit status; None if it still runs.
         log: the end of the group's log.
         oom_killer: whether the kernel has killed a process of ours for want of memory meanwhile.
+        torchrun: the agent's name in a sentence.
     """
     killed = [rank for rank, status in exits.items() if status < 0]
     if not exits and agent is not None and agent != 0:
-        who, status = "torchrun", agent
+        who, status = torchrun, agent
     elif killed or not told:
         rank = min(killed or exits or silent or [0])
         who, status = f"rank {rank}", exits.get(rank, 0)

@@ -1,34 +1,24 @@
 """One worker group: the processes of one backend in one launch, from start to end."""
 
-import json
-import os
 import selectors
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.errors import LaunchFailed
 from bench.launch import fate
-from bench.launch.agent import EXITS_VARIABLE
 from bench.launch.channel import Channel, Closed, Listener, Message
-from bench.launch.scratch import Scratch
+from bench.launch.meeting import Meeting, Port, gloo_interface, new_id, token
+from bench.launch.part import AGENT_SECONDS, Ended, LocalPart, Part
+from bench.launch.remote import Assignment, RemotePart
 from bench.spec import WorkerSpec
 
-MONITOR_SECONDS = 2
-"""How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
-
 SELECT_SECONDS = 5
-"""How often a waiting coordinator looks whether the agent is still there."""
-
-AGENT_SECONDS = 10
-"""How long an agent may take to tidy up before it is killed."""
-
-LOG_TAIL_BYTES = 4000
+"""How often a waiting coordinator looks whether the agents are still there."""
 
 SECONDS_FOR_THE_CAUSE = 1.0
 """After one rank's trouble, how long the others may take to tell theirs, which may be the cause of it."""
@@ -54,6 +44,7 @@ class Group:
         variables: the workers' environment variables.
         timeout_s: the longest that all that is asked of the group may take together.
         interpreter: the Python that runs it.
+        elsewhere: what each other node has to start, in the order of their ranks.
     """
 
     def __init__(
@@ -65,55 +56,48 @@ class Group:
         variables: Mapping[str, str],
         timeout_s: float,
         interpreter: str = sys.executable,
+        elsewhere: Sequence[Assignment] = (),
     ) -> None:
         self.world_size = world_size
-        self.interpreter = interpreter
         self.timeout_s = timeout_s
         self.seconds_left = timeout_s
-        self.listener = Listener()
         self.channels: dict[int, Channel] = {}
-        self.pids: dict[int, int] = {}  # by rank; torch elastic makes each the leader of its own session
-        self._oom_kills = fate.oom_kills()
-        folder.mkdir(parents=True, exist_ok=True)
-        self.log = folder / "log.txt"
-        spec.save(folder / "spec.json")
+        self.pids: dict[int, int] = {}  # by rank, each on its node
+        self.ranks_per_node = world_size // (1 + len(elsewhere))
         with ExitStack() as undo:  # what a failing start has opened so far
+            if elsewhere:
+                host, secret = elsewhere[0].node.here, elsewhere[0].node.secret
+                identity, port = new_id(), Port()
+                undo.callback(port.release)
+                self.listener = Listener(host, secret=token(secret, identity))
+                meeting = Meeting(
+                    id=identity,
+                    nnodes=1 + len(elsewhere),
+                    ranks_per_node=self.ranks_per_node,
+                    rendezvous_port=port.number,
+                    report_port=self.listener.port,
+                )
+                arguments = meeting.arguments(host=host, node=0)
+                variables = {**gloo_interface(host), **variables}
+            else:
+                self.listener = Listener()
+                arguments = ["--standalone", f"--nproc-per-node={world_size}"]
             undo.callback(self.listener.close)
-            # Frameworks leave files there that nobody removes when a process is killed.
-            self.scratch = Scratch()
-            undo.callback(self.scratch.remove)
-            self._exits, last_words = os.pipe()
-            os.set_blocking(self._exits, False)
-            undo.callback(os.close, self._exits)
-            try:
-                self.agent = self._start_agent(folder, variables, last_words)
-            finally:
-                os.close(last_words)
-            undo.pop_all()
-
-    def _start_agent(
-        self, folder: Path, variables: Mapping[str, str], last_words: int
-    ) -> "subprocess.Popen[bytes]":
-        with self.log.open("wb") as log:
-            return subprocess.Popen(
-                [
-                    *(self.interpreter, "-m", "bench.launch.agent", str(os.getpid())),
-                    *("--standalone", f"--nproc-per-node={self.world_size}"),
-                    *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
-                    *("-m", "bench.worker", str(folder / "spec.json")),
-                ],
-                env={
-                    **variables,
-                    **self.listener.variables(),
-                    "TMPDIR": str(self.scratch.path),
-                    EXITS_VARIABLE: str(last_words),
-                },
-                pass_fds=(last_words,),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+            self.here = LocalPart(
+                spec,
+                arguments=arguments,
+                folder=folder,
+                variables={**variables, **self.listener.variables()},
+                interpreter=interpreter,
+                name=f"node 0 ({elsewhere[0].node.own_host})" if elsewhere else "",
             )
+            undo.callback(self.here.close)
+            self.parts: list[Part] = [self.here]
+            for assignment in elsewhere:
+                part = RemotePart(assignment, meeting)
+                undo.callback(part.close)
+                self.parts.append(part)
+            self._undo = undo.pop_all()
 
     def __enter__(self) -> "Group":
         return self
@@ -133,8 +117,9 @@ class Group:
                 for _ in self._wait(selector, deadline, "start"):
                     if accepted := self.listener.accept():
                         channel, greeting = accepted
-                        self.channels[greeting["rank"]] = channel
-                        self.pids[greeting["rank"]] = greeting["pid"]
+                        rank, pid = greeting["rank"], greeting["pid"]
+                        self.channels[rank], self.pids[rank] = channel, pid
+                        self._part_of(rank).adopt(rank, pid)
 
     def request(self, action: str, watch: Watch | None = None, **arguments: Any) -> list[Message]:
         """Ask every rank for the same; their answers in the order of the ranks.
@@ -194,14 +179,8 @@ class Group:
         self._signal_ranks(signal.SIGSTOP)
 
     def log_tail(self) -> str:
-        """The end of what the agent and the ranks wrote."""
-        try:
-            with self.log.open("rb") as log:
-                log.seek(0, os.SEEK_END)
-                log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
-                return log.read().decode(errors="replace")
-        except OSError:
-            return ""
+        """The end of what the agents and the ranks wrote, node by node."""
+        return self._together({part.name: part.log_tail() for part in self.parts})
 
     def end(self) -> None:
         """Let the ranks end by themselves."""
@@ -213,26 +192,15 @@ class Group:
                 channel.receive()
             except (Closed, TimeoutError):
                 continue
-        self.agent.terminate()
+        for part in self.parts:
+            part.terminate()
 
     def close(self) -> None:
-        """End every process of the group, by force where it is still there."""
+        """End every process of the group, by force where it is still there; twice is as good as once."""
         for channel in self.channels.values():
             channel.close()
-        self.listener.close()
-        self._signal_ranks(signal.SIGKILL)
-        self.pids.clear()  # closed twice, it must not reach processes that got these numbers since
-        # The agent reaps its workers before it goes; killed, it would leave them to init as zombies.
-        self.agent.terminate()
-        try:
-            self.agent.wait(AGENT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.agent.kill()
-            self.agent.wait()
-        if self._exits >= 0:
-            os.close(self._exits)
-            self._exits = -1
-        self.scratch.remove()
+        self._undo.close()
+        self.pids.clear()
 
     @contextmanager
     def _within_the_limit(self) -> Iterator[float]:
@@ -253,44 +221,63 @@ class Group:
         ready = selector.select(max(0.0, patience))
         if ready:
             return ready
-        if self.agent.poll() is not None:
-            raise self._cause(dict.fromkeys(self.pids), action)
+        for number, part in enumerate(self.parts):
+            if part.has_ended():
+                raise self._cause(dict.fromkeys(self._ranks_on(number)), action)
         if time.monotonic() >= deadline:
             raise LaunchFailed(
                 "timeout",
                 f"{action}: this launch took longer than measure.timeout_s={self.timeout_s:g} seconds in all"
-                + (f"; {fate.states(self.pids)}" if self.pids else ""),
+                + (f"; {', '.join(part.states() for part in self.parts)}" if self.pids else ""),
             )
         return []
 
     def _cause(self, troubles: Mapping[int, LaunchFailed | None], action: str) -> LaunchFailed:
         """The trouble that explains the others'; None: the rank ended without a word."""
+        if lost := self._lost(action):  # whatever the others tell, they tell of ranks that have gone
+            return lost
         told = [trouble for trouble in troubles.values() if trouble is not None]
         particular = [trouble for trouble in told if trouble.status != "crashed"]
         if particular or (told and len(told) == len(troubles)):
             return (particular or told)[0]
-        self._signal_ranks(signal.SIGCONT)  # a stopped rank would not follow the agent's request to end
-        with suppress(subprocess.TimeoutExpired):
-            self.agent.wait(AGENT_SECONDS)
+        silent = [rank for rank, trouble in troubles.items() if trouble is None]
+        concerned = {self._part_of(rank).name: self._part_of(rank) for rank in silent}
+        ended = {name: part.after(AGENT_SECONDS) for name, part in concerned.items()}
+        return self._lost(action) or self._explained(action, told, silent, ended)
+
+    def _lost(self, action: str) -> LaunchFailed | None:
+        for part in self.parts:
+            if part.is_lost():
+                return LaunchFailed("crashed", f"{part.name} was lost during {action}", self.log_tail())
+        return None
+
+    def _explained(
+        self, action: str, told: Sequence[LaunchFailed], silent: Sequence[int], ended: Mapping[str, Ended]
+    ) -> LaunchFailed:
+        failed = {name: part.agent for name, part in ended.items() if part.agent}
+        agent = next(iter(failed), "")
         return fate.explain(
             action,
             told=told,
-            silent=[rank for rank, trouble in troubles.items() if trouble is None],
-            exits=self._exits_of_ranks(),
-            agent=self.agent.returncode,
-            log=self.log_tail(),
-            oom_killer=self._oom_kills != fate.oom_kills(),
+            silent=silent,
+            exits={rank: status for part in ended.values() for rank, status in part.exits.items()},
+            agent=failed.get(agent),
+            torchrun=f"torchrun on {agent}" if agent else "torchrun",
+            log=self._together({name: part.log for name, part in ended.items()}),
+            oom_killer=any(part.oom_killer for part in ended.values()),
         )
 
-    def _exits_of_ranks(self) -> dict[int, int]:
-        """The exit status of each rank that failed by itself, if the agent could still tell."""
-        try:
-            words = os.read(self._exits, 1 << 16)
-        except BlockingIOError:  # it still runs
-            return {}
-        return {int(rank): status for rank, status in json.loads(words or b"{}").items()}
+    def _together(self, logs: Mapping[str, str]) -> str:
+        if len(self.parts) == 1:
+            return next(iter(logs.values()), "")
+        return "\n".join(f"--- {name}\n{log}" for name, log in logs.items() if log)
+
+    def _ranks_on(self, node: int) -> range:
+        return range(node * self.ranks_per_node, (node + 1) * self.ranks_per_node)
+
+    def _part_of(self, rank: int) -> Part:
+        return self.parts[rank // self.ranks_per_node]
 
     def _signal_ranks(self, number: signal.Signals) -> None:
-        for session in self.pids.values():
-            with suppress(ProcessLookupError):
-                os.killpg(session, number)
+        for part in self.parts:
+            part.signal(number)

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from bench.records import Sample
-from bench.telemetry.device import Device
 
 PERIOD_SECONDS = 0.5
 
@@ -19,11 +19,20 @@ MOST_LOOKS = 4
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
+class Sampled(Protocol):
+    """`bench.telemetry.device.Device`, or one of another node."""
+
+    absent: dict[str, str]
+
+    def sample(self) -> Sample:
+        """Everything about the device at this moment."""
+
+
 class Sampler:
     """Samples of every device since `start`; no thread, so that nothing runs but when it is asked to.
 
     Args:
-        devices: the group's, by local rank; none on a CPU.
+        devices: the group's, by rank; none on a CPU.
         clock: seconds.
         cpu_clock: CPU seconds of the calling thread.
         sleep: waits so many seconds.
@@ -31,7 +40,7 @@ class Sampler:
 
     def __init__(
         self,
-        devices: Sequence[Device],
+        devices: Sequence[Sampled],
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
         sleep: Callable[[float], None] = time.sleep,

@@ -1,0 +1,210 @@
+"""A group's ranks on one machine: torch elastic's agent that starts them, their signals, their end."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bench.launch import fate
+from bench.launch.agent import EXITS_VARIABLE
+from bench.launch.scratch import Scratch
+from bench.spec import WorkerSpec
+
+MONITOR_SECONDS = 2
+"""How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
+
+AGENT_SECONDS = 10
+"""How long an agent may take to tidy up before it is killed."""
+
+LOG_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What is known of a part of which something has ended.
+
+    Attributes:
+        exits: by rank, the exit status of those that failed by themselves, as far as torchrun tells.
+        agent: torchrun's own exit status; None if it still runs.
+        oom_killer: whether the kernel has killed a process there for want of memory since the start.
+        log: the end of what agent and ranks wrote.
+    """
+
+    exits: dict[int, int]
+    agent: int | None
+    oom_killer: bool
+    log: str
+
+
+class Part(Protocol):
+    """Starts on construction. `LocalPart` does it, `bench.launch.remote.RemotePart` has it done elsewhere."""
+
+    name: str
+    """Which node, for messages; empty for a group on one machine."""
+
+    def adopt(self, rank: int, pid: int) -> None:
+        """A rank has reported; torch elastic makes each the leader of its own session."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the session of every rank."""
+
+    def has_ended(self) -> bool:
+        """Whether the agent has, or its machine cannot be reached any more."""
+
+    def is_lost(self) -> bool:
+        """Whether its machine cannot be reached any more."""
+
+    def after(self, seconds: float) -> Ended:
+        """What is known once the agent has ended, or so many seconds later."""
+
+    def states(self) -> str:
+        """What each rank does at this moment, in words."""
+
+    def log_tail(self) -> str:
+        """The end of what the agent and the ranks wrote."""
+
+    def terminate(self) -> None:
+        """Ask the agent to end."""
+
+    def close(self) -> None:
+        """End every process, by force where it is still there; twice is as good as once."""
+
+
+class LocalPart:
+    """Ranks on this machine.
+
+    Args:
+        spec: what the workers are told.
+        arguments: torchrun's, about how many ranks there are and where.
+        folder: where the spec and the log go.
+        variables: the workers' environment variables.
+        interpreter: the Python that runs it.
+        name: of this machine, if there are others.
+    """
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        *,
+        arguments: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str],
+        interpreter: str,
+        name: str = "",
+    ) -> None:
+        self.name = name
+        self.pids: dict[int, int] = {}  # by rank
+        self._oom_kills = fate.oom_kills()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "log.txt"
+        spec.save(folder / "spec.json")
+        with ExitStack() as undo:  # what a failing start has opened so far
+            # Frameworks leave files there that nobody removes when a process is killed.
+            self.scratch = Scratch()
+            undo.callback(self.scratch.remove)
+            self._exits, last_words = os.pipe()
+            os.set_blocking(self._exits, False)
+            undo.callback(os.close, self._exits)
+            try:
+                self.agent = self._start_agent(arguments, folder, variables, interpreter, last_words)
+            finally:
+                os.close(last_words)
+            undo.pop_all()
+
+    def _start_agent(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str],
+        interpreter: str,
+        last_words: int,
+    ) -> "subprocess.Popen[bytes]":
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [
+                    *(interpreter, "-m", "bench.launch.agent", str(os.getpid()), *arguments),
+                    *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
+                    *("-m", "bench.worker", str(folder / "spec.json")),
+                ],
+                env={**variables, "TMPDIR": str(self.scratch.path), EXITS_VARIABLE: str(last_words)},
+                pass_fds=(last_words,),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+            )
+
+    def adopt(self, rank: int, pid: int) -> None:
+        """See `Part`, here and below."""
+        self.pids[rank] = pid
+
+    def signal(self, number: int) -> None:
+        """To every rank's session."""
+        for session in self.pids.values():
+            with suppress(ProcessLookupError):
+                os.killpg(session, number)
+
+    def has_ended(self) -> bool:
+        """Whether the agent has."""
+        return self.agent.poll() is not None
+
+    def is_lost(self) -> bool:
+        """Never: it is here."""
+        return False
+
+    def after(self, seconds: float) -> Ended:
+        """Ranks that are stopped would not follow the agent's request to end."""
+        self.signal(signal.SIGCONT)
+        with suppress(subprocess.TimeoutExpired):
+            self.agent.wait(seconds)
+        return Ended(
+            exits=self._exits_of_ranks(),
+            agent=self.agent.returncode,
+            oom_killer=self._oom_kills != fate.oom_kills(),
+            log=self.log_tail(),
+        )
+
+    def _exits_of_ranks(self) -> dict[int, int]:
+        try:
+            words = os.read(self._exits, 1 << 16)
+        except BlockingIOError:  # it still runs
+            return {}
+        return {int(rank): status for rank, status in json.loads(words or b"{}").items()}
+
+    def states(self) -> str:
+        """From /proc."""
+        return fate.states(self.pids)
+
+    def log_tail(self) -> str:
+        """Of the log in the folder."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(0, os.SEEK_END)
+                log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
+                return log.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def terminate(self) -> None:
+        """By SIGTERM."""
+        self.agent.terminate()
+
+    def close(self) -> None:
+        """The agent reaps its workers before it goes; killed, it would leave them to init as zombies."""
+        self.signal(signal.SIGKILL)
+        self.pids.clear()  # closed twice, it must not reach processes that got these numbers since
+        self.agent.terminate()
+        try:
+            self.agent.wait(AGENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.agent.kill()
+            self.agent.wait()
+        if self._exits >= 0:
+            os.close(self._exits)
+            self._exits = -1
+        self.scratch.remove()
