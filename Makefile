@@ -65,7 +65,7 @@ overhead: setup ## what the harness costs against a bare training loop, 7 minute
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
 test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup ## formatting, lint and types
 	$(VENV)/bin/ruff format --check $(SOURCES)

@@ -36,7 +36,7 @@ def bench(
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
-                *("device=cpu", "measure=quick", "measure.launches=2", "measure.block_seconds=0.2"),
+                *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
                 *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
                 *overrides,
             ],
@@ -77,9 +77,9 @@ def test_three_backends_leave_their_rows(three: tuple[Path, pd.DataFrame]) -> No
     assert (rows["status"] == "ok").all()
     counts = rows.groupby("backend")[["launch", "round"]].nunique()
     assert {name: tuple(counts.loc[name]) for name in ("pytorch", "ortmodule", "ortmodule_zero1")} == {
-        "pytorch": (2, 3),
-        "ortmodule": (2, 3),
-        "ortmodule_zero1": (2, 3),
+        "pytorch": (1, 3),
+        "ortmodule": (1, 3),
+        "ortmodule_zero1": (1, 3),
     }
 
 
@@ -128,7 +128,7 @@ def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
     folder, _ = three
     records = [json.loads(path.read_text()) for path in folder.glob("results/runs/*/*/*/*/record.json")]
     ours = [record for record in records if record["engine"] == "ortmodule"]
-    assert len(ours) == 4
+    assert len(ours) == 2
     for record in ours:
         engine = record["proof"]["engine"]
         assert engine["loss_function"] == "_ORTModuleFunctionBackward"
