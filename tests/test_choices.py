@@ -26,7 +26,7 @@ both = pytest.mark.skipif(
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 CHOICES = {
-    "foreach and sdpa": replace(PYTORCH, optimizer="adamw_foreach", attention="sdpa"),
+    "foreach_sdpa": replace(PYTORCH, optimizer="adamw_foreach", attention="sdpa"),
     "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
     "zero2": replace(PYTORCH, sharding="zero2"),
     "zero3": replace(PYTORCH, sharding="zero3"),
