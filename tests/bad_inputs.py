@@ -200,7 +200,7 @@ def run_all(folder: Path) -> dict[str, Answer]:
     ) as process:
         told, _ = process.communicate(json.dumps([words_of(case) for case in cases()]))
     assert process.returncode == 0, "the commands could not be started"
-    answers = [answer(*one, folder) for one in json.loads(told)]
+    answers = [answer(text, status, seconds, folder) for text, status, seconds in json.loads(told)]
     return dict(zip(cases(), answers, strict=True))
 
 

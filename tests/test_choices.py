@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configs import a_config
+from configs import a_config, a_model
 
 from bench import stacks
 from bench.config import Backend, Config
@@ -53,7 +53,9 @@ class Trained:
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     backends = {"pytorch": PYTORCH} | CHOICES | TODAYS | (ELSEWHERE if stacks.installed("modern") else {})
-    made = a_config(tmp_path_factory.mktemp("choices"), timeout_s=250)
+    model = a_model()
+    model.config["num_hidden_layers"] = 1  # compiling takes long enough
+    made = a_config(tmp_path_factory.mktemp("choices"), model=model, timeout_s=250)
     return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
 
 
