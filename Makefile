@@ -74,7 +74,7 @@ overhead: setup ## what the harness costs against a bare training loop, 7 minute
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
 test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as many
 	$(VENV)/bin/python -m pytest -m gpu $(ARGS)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 
 class Cells:
@@ -25,9 +26,9 @@ class Cells:
         if column not in self._columns:
             whole = self._rows[column]
             self._columns[column] = (
-                whole.to_numpy(object)
-                if whole.dtype == object
-                else whole.to_numpy(dtype=float, na_value=math.nan)
+                whole.to_numpy(dtype=float, na_value=math.nan)
+                if is_numeric_dtype(whole.dtype)
+                else whole.to_numpy(object)  # text: object, and pandas 3 has a type of its own
             )
         return self._columns[column][self._chosen]
 

@@ -457,7 +457,7 @@ def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def _array(cells: list[str], dtype: str) -> Any:
     """A column's cells as what pandas calls `dtype`; blank is missing."""
     if dtype == TEXT:
-        return np.array(cells, dtype=object)
+        return pd.Series(cells, dtype=object)  # of a bare array pandas 3 makes a type of text of its own
     if dtype == REAL:
         return np.array([float(cell) if cell else math.nan for cell in cells])
     blank = np.array([not cell for cell in cells], dtype=bool)

@@ -3,10 +3,12 @@
     python tests/bad_inputs.py --folder EMPTY_FOLDER --out tests/bad_inputs.md
 
 Every case runs the real command in a folder with the files of `prepare`. Numbers that belong to the machine
-are written as `N`, and the folder as `FOLDER`.
+are written as `N`, and the folder as `FOLDER`. The commands are forked from a process that has imported the
+harness, since a hundred starts of Python would take most of the time.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -20,7 +22,7 @@ TOO_LONG = "long" * 100
 """For a file's name; the table shows less of it."""
 
 SECONDS = 5.0
-"""The longest that a refusal may take; a start of Python and Hydra is most of it."""
+"""The longest that a refusal may take, with Python's start."""
 
 BENCH = (
     # numbers
@@ -159,28 +161,90 @@ def prepare(folder: Path) -> None:
         (folder / place).write_bytes(content)
 
 
-def run(case: str, folder: Path) -> Answer:
-    """Run one case in `folder`."""
+def words_of(case: str) -> list[str]:
+    """The words after `python -m`."""
     first, *words = case.split()
-    command = ["-m", f"bench.{first}", *words] if case in OTHERS else ["-m", "bench", *case.split()]
-    if case in BENCH and not any(word.startswith("device=") for word in case.split()):
+    if case in OTHERS:
+        return [f"bench.{first}", *words]
+    command = ["bench", *case.split()]
+    if not any(word.startswith("device=") for word in case.split()):
         command.append("device=cpu")
-    if case in BENCH and "device.world_size" not in case:
+    if "device.world_size" not in case:
         command.append("device.world_size=2")
+    return command
+
+
+def run(case: str, folder: Path) -> Answer:
+    """Run one case in `folder`, in a process of its own from Python's start on."""
     begun = time.monotonic()
     done = subprocess.run(
-        [sys.executable, *command],
+        [sys.executable, "-m", *words_of(case)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    text = re.sub(r"(?<=shows )\d+|(?<=process has )\d+|(?<=machine has )[\d,]+", "N", done.stderr.strip())
+    return answer(done.stderr, done.returncode, time.monotonic() - begun, folder)
+
+
+def run_all(folder: Path) -> dict[str, Answer]:
+    """Run every case in `folder`, several at a time."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _FORKING, str(len(os.sched_getaffinity(0)))],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        told, _ = process.communicate(json.dumps([words_of(case) for case in cases()]))
+    assert process.returncode == 0, "the commands could not be started"
+    answers = [answer(text, status, seconds, folder) for text, status, seconds in json.loads(told)]
+    return dict(zip(cases(), answers, strict=True))
+
+
+def environment() -> dict[str, str]:
+    """The commands' environment variables."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def answer(said: str, status: int, seconds: float, folder: Path) -> Answer:
+    """What was said, without what belongs to this machine."""
+    text = re.sub(r"(?<=shows )\d+|(?<=process has )\d+|(?<=machine has )[\d,]+", "N", said.strip())
     text = re.sub(r"set device\.\S+?=\d+( device\.threads=1)?\.", "set device.…=N.", text)
-    return Answer(
-        text=text.replace(str(folder), "FOLDER"), status=done.returncode, seconds=time.monotonic() - begun
-    )
+    return Answer(text=text.replace(str(folder), "FOLDER"), status=status, seconds=seconds)
+
+
+_FORKING = """
+import json, os, runpy, sys, tempfile, time
+import bench.__main__, bench.compare, bench.report.__main__
+
+def start(words, said):
+    pid = os.fork()
+    if pid:
+        return pid
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(said.fileno(), 2)
+    for name in ("bench.__main__", "bench.compare", "bench.report.__main__"):
+        del sys.modules[name]  # executed anew, as by -m
+    sys.argv = [words[0], *words[1:]]
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    sys.exit(0)
+
+waiting, running, answers = list(enumerate(json.load(sys.stdin))), {}, {}
+while waiting or running:
+    while waiting and len(running) < int(sys.argv[1]):
+        number, words = waiting.pop(0)
+        said = tempfile.TemporaryFile()
+        running[start(words, said)] = number, said, time.monotonic()
+    pid, status = os.wait()
+    number, said, begun = running.pop(pid)
+    said.seek(0)
+    text = said.read().decode(errors="replace")
+    answers[number] = text, os.waitstatus_to_exitcode(status), time.monotonic() - begun
+json.dump([answers[number] for number in sorted(answers)], sys.stdout)
+"""
 
 
 def markdown(answers: dict[str, Answer]) -> str:
@@ -219,7 +283,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder outside any git checkout")
     options = parser.parse_args()
     prepare(options.folder)
-    table = markdown({case: run(case, options.folder) for case in cases()})
+    table = markdown(run_all(options.folder))
     print(table)
     if options.out:
         options.out.write_text(table, encoding="utf-8")

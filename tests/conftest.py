@@ -12,6 +12,23 @@ import pytest
 from bench import stacks
 from bench.telemetry.gpus import visible_gpus
 
+FIRST = (
+    "test_interruptions.py",
+    "test_choices.py",
+    "test_precision.py",
+    "test_backends.py",
+    "test_group.py",
+    "test_largest.py",
+    "test_failures.py",
+)
+"""Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
+
+SKIPPED_ON_MODERN = {
+    "ort": "the modern stack has no ONNX Runtime Training",
+    "once": "says nothing about the stack; runs on the pinned one",
+}
+"""Marks, and why their tests are skipped there."""
+
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -26,7 +43,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A test that is marked `alone` waits for all others to end and keeps new ones from starting."""
     place = item.config.cache.mkdir("turns")  # of this checkout, whoever runs its tests
-    with turn(place, alone=item.get_closest_marker("alone") is not None):
+    with turn(place, alone=runs_alone(item)):
         return (yield)
 
 
@@ -37,12 +54,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs ONNX Runtime is skipped on the stack without it."""
+    """Long files come first, those that only run alone last; some tests are for the pinned stack."""
+    only_alone = {item.path for item in items} - {item.path for item in items if not runs_alone(item)}
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: (item.path in only_alone, places.get(item.path.name, len(places))))
     if stacks.own() == "ort":
         return
     for item in items:
-        if item.get_closest_marker("ort"):
-            item.add_marker(pytest.mark.skip(reason="the modern stack has no ONNX Runtime Training"))
+        for mark, reason in SKIPPED_ON_MODERN.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def runs_alone(item: pytest.Item) -> bool:
+    """Whether no other test may run beside this one."""
+    return item.get_closest_marker("alone") is not None
 
 
 @contextmanager

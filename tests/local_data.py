@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pytest
 import soundfile
 from PIL import Image
 from tokenizers import Tokenizer
@@ -87,6 +90,12 @@ def images(path: Path, count: int = 12, classes: Sequence[str] = ("cat", "dog"))
         pixels = np.random.default_rng(number).integers(0, 256, (20, 24, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.png")
     return str(path)
+
+
+takes_sounds = pytest.mark.skipif(
+    int(datasets.__version__.split(".")[0]) > 3 and find_spec("torchcodec") is None,
+    reason="this version of datasets takes sounds with torchcodec alone",
+)
 
 
 def sounds(path: Path, count: int = 8, rate: int = RATE) -> str:

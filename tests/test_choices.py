@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configs import a_config
+from configs import a_config, a_model
 
 from bench import stacks
 from bench.config import Backend, Config
@@ -18,26 +18,27 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]
-modern = pytest.mark.skipif(
+todays = pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
+pinned = pytest.mark.skipif(stacks.own() != "ort", reason="about the pinned torch")
+both = pytest.mark.skipif(
     stacks.installed("modern") is None, reason="the modern stack is not set up: make setup STACK=modern"
 )
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 CHOICES = {
-    "foreach": replace(PYTORCH, optimizer="adamw_foreach"),
-    "sdpa": replace(PYTORCH, attention="sdpa"),
+    "foreach_sdpa": replace(PYTORCH, optimizer="adamw_foreach", attention="sdpa"),
     "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
     "zero2": replace(PYTORCH, sharding="zero2"),
     "zero3": replace(PYTORCH, sharding="zero3"),
     "zero2_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero2_offload"),
     "zero3_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero3_offload"),
 }
-TODAYS = {
-    "pytorch@modern": replace(PYTORCH, stack="modern"),
-    "compile@modern": replace(PYTORCH, engine="compile", stack="modern"),
-    "zero1@modern": replace(PYTORCH, sharding="zero1", stack="modern"),
-    "fsdp2@modern": replace(PYTORCH, sharding="fsdp2", stack="modern"),
+TODAYS = {  # of the pinned stack: diverges, as README says; tests/test_precision.py; unsupported, see below
+    "compile": replace(PYTORCH, engine="compile"),
+    "zero1": replace(PYTORCH, sharding="zero1"),
+    "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
+ELSEWHERE = {"pytorch@modern": replace(PYTORCH, stack="modern")}
 STEPS = 4
 
 
@@ -53,8 +54,10 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    backends = {"pytorch": PYTORCH} | CHOICES | (TODAYS if stacks.installed("modern") else {})
-    made = a_config(tmp_path_factory.mktemp("choices"), timeout_s=250)
+    backends = {"pytorch": PYTORCH} | CHOICES | TODAYS | (ELSEWHERE if stacks.installed("modern") else {})
+    model = a_model()
+    model.config["num_hidden_layers"] = 1  # compiling takes long enough
+    made = a_config(tmp_path_factory.mktemp("choices"), model=model, timeout_s=250)
     return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
 
 
@@ -93,10 +96,17 @@ def test_it_trains_like_pytorch(name: str, comparison: Comparison, reference: Tr
     check(name, trained(comparison, name), reference, comparison.config.backends[name])
 
 
-@modern
+@todays
 @pytest.mark.parametrize("name", TODAYS)
-def test_another_stack_trains_like_this_one(name: str, comparison: Comparison, reference: Trained) -> None:
+def test_so_does_what_only_today_s_torch_can(name: str, comparison: Comparison, reference: Trained) -> None:
     check(name, trained(comparison, name), reference, TODAYS[name])
+
+
+@pinned
+@both
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_another_stack_trains_like_this_one(name: str, comparison: Comparison, reference: Trained) -> None:
+    check(name, trained(comparison, name), reference, ELSEWHERE[name])
 
 
 def check(name: str, found: Trained, reference: Trained, backend: Backend) -> None:
@@ -112,9 +122,6 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
         assert found.state_bytes == pytest.approx(reference.state_bytes, rel=0.01)
     else:
         assert found.state_bytes == pytest.approx(reference.state_bytes / 2, rel=0.02), "each state once"
-
-
-pinned = pytest.mark.skipif(stacks.own() != "ort", reason="about the pinned torch")
 
 
 @pinned

@@ -384,9 +384,8 @@ REFUSED = [
         "backends.pytorch.engin is not a key of the configuration; did you mean backends.pytorch.engine?",
     ),
     (
-        ["backends.other.engine=eager"],
-        "backends.other is not among the chosen backends (pytorch, ortmodule, ortmodule_zero1); "
-        "add other to backend=[…].",
+        ["backend=[pytorch,ortmodule]", "backends.other.engine=eager"],
+        "backends.other is not among the chosen backends (pytorch, ortmodule); add other to backend=[…].",
     ),
     (
         ["model.config.hidden_act=relu"],
@@ -449,7 +448,7 @@ REFUSED = [
         "device=cuda with precision=bf16.",
     ),
     (
-        ["precision=bf16"],
+        ["precision=bf16", "backend=[pytorch,ortmodule]"],
         "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
         "product there; choose precision=fp16, or backends without ONNX Runtime: "
         "backend=[pytorch,pytorch_zero1].",
@@ -471,12 +470,6 @@ REFUSED = [
     (
         ["precision=tf32", "device=cpu"],
         "precision=tf32 exists on CUDA devices only; choose precision=fp32.",
-    ),
-    (
-        ["precision=bf16"],
-        "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
-        "product there; choose precision=fp16, or backends without ONNX Runtime: "
-        "backend=[pytorch,pytorch_zero1].",
     ),
     (
         ["precision.initial_scale=2"],

@@ -12,6 +12,8 @@ from bench.config import Measure
 from bench.selfcheck import coverage
 from bench.selfcheck.coverage import RECORDED, Noise, drawn_from, made, recorded, simulate
 
+pytestmark = pytest.mark.once
+
 FOLDER = Path(__file__).resolve().parents[1] / coverage.FOLDER
 
 MADE = {noise.name: noise for noise in made()}

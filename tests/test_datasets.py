@@ -234,6 +234,7 @@ def test_images_are_scaled_when_they_are_asked_for(tmp_path: Path) -> None:
     assert -1 <= found["pixel_values"].min() < found["pixel_values"].max() <= 1
 
 
+@local_data.takes_sounds
 def test_sounds_become_spectrograms(tmp_path: Path) -> None:
     made = prepared(
         tmp_path,
@@ -250,6 +251,7 @@ def test_sounds_become_spectrograms(tmp_path: Path) -> None:
     assert (np.diff(lengths)[:2] == 1).all(), "the words have one, two, three letters"
 
 
+@local_data.takes_sounds
 def test_the_start_token_that_the_model_adds_is_cut_off(tmp_path: Path) -> None:
     arguments: dict[str, Any] = {
         "path": local_data.sounds(tmp_path / "sounds"),

@@ -259,6 +259,7 @@ def test_text_is_no_image(refusal: Callable[..., str], tmp_path: Path) -> None:
     )
 
 
+@local_data.takes_sounds
 def test_a_sound_at_another_rate_is_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
     sentence = refusal(
         "speech-recognition",
@@ -271,6 +272,7 @@ def test_a_sound_at_another_rate_is_refused(refusal: Callable[..., str], tmp_pat
     )
 
 
+@local_data.takes_sounds
 def test_a_spectrogram_that_the_model_does_not_take_is_refused(
     refusal: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -279,6 +281,21 @@ def test_a_spectrogram_that_the_model_does_not_take_is_refused(
         path=local_data.sounds(tmp_path / "sounds"),
         processor=local_data.speech_processor(tmp_path / "processor"),
         settings={"max_source_positions": 1500},
+    )
+
+
+@pytest.mark.skipif(not local_data.takes_sounds.args[0], reason="sounds are taken here")
+def test_sounds_without_torchcodec_are_refused_where_datasets_needs_it(
+    refusal: Callable[..., str], tmp_path: Path
+) -> None:
+    sentence = refusal(
+        "speech-recognition",
+        path=local_data.sounds(tmp_path / "sounds"),
+        processor=local_data.speech_processor(tmp_path / "processor"),
+    )
+    assert sentence.startswith("data.path=FOLDER/sounds (data.split=train) holds sounds, which datasets ")
+    assert sentence.endswith(
+        " takes with torchcodec alone; install that and FFmpeg, or take the pinned stack."
     )
 
 

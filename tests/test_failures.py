@@ -1,7 +1,8 @@
 """Every way in which a launch can fail, provoked for real: the row that it leaves, and nothing else.
 
 Not here: `unsupported` (test_end_to_end.py, FNet), `fallback` and `invalid` (test_backends.py,
-test_coordinator.py), which need no broken machine.
+test_coordinator.py), which need no broken machine; ONNX Runtime under a limit of memory, enough and not
+(test_largest.py).
 """
 
 import dataclasses
@@ -12,10 +13,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from configs import BACKENDS, a_config
+from fakes import starter
 from rich.console import Console
 from test_group import gone
 
@@ -159,6 +161,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return outcome
 
 
+@pytest.mark.once
 @pytest.mark.alone
 class TestRanksThatEndOrStop:
     @pytest.mark.parametrize("name", EXPECTED)
@@ -190,6 +193,7 @@ class TestRanksThatEndOrStop:
         assert gone(list(faults.pids))
 
 
+@pytest.mark.once
 def test_a_launch_that_takes_too_long(tmp_path: Path) -> None:
     outcome = Outcome(config(tmp_path, "pytorch", "victim", measure={"timeout_s": 1.0}))
     statuses = {backend: (launch, status) for backend, launch, status, _ in outcome.failed()}
@@ -198,23 +202,18 @@ def test_a_launch_that_takes_too_long(tmp_path: Path) -> None:
     assert outcome.rounds("pytorch") == []
 
 
-@pytest.mark.parametrize("backend", ["pytorch", "ortmodule"])
-def test_no_more_memory_than_the_limit(tmp_path: Path, backend: str) -> None:
+def test_no_more_memory_than_the_limit(tmp_path: Path) -> None:
     # 40,000 x 16 tokens x 512 words x 4 bytes are 1.2 GiB of scores a rank, and there are 2 GiB.
-    made = config(tmp_path, backend, device={"memory_limit_gib": 4.0}, micro_batch=40_000, grad_accum=1)
+    made = config(tmp_path, "pytorch", device={"memory_limit_gib": 4.0}, micro_batch=40_000, grad_accum=1)
     outcome = Outcome(made)
     ((name, launch, status, message),) = outcome.failed()
-    assert (name, launch, status) == (backend, 0, "oom"), message
+    assert (name, launch, status) == ("pytorch", 0, "oom"), message
     assert "\n" not in message
 
 
-def test_with_memory_enough_the_limit_changes_nothing(tmp_path: Path) -> None:
-    outcome = Outcome(config(tmp_path, "ortmodule", device={"memory_limit_gib": 8.0}))
-    assert outcome.failed() == []
-
-
+@pytest.mark.once
 def test_a_loss_that_diverges(tmp_path: Path) -> None:
-    made = config(tmp_path, "pytorch", "victim")
+    made = config(tmp_path, "pytorch", "victim", device={"world_size": 1})
     made.adam.lr = 1e30
     outcome = Outcome(made)
     statuses = {backend: status for backend, _, status, _ in outcome.failed()}
@@ -235,7 +234,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.once
 def test_a_full_disk(small_disk: Path) -> None:
+    """Real ranks until the disk is full; that going on afterwards takes none is the coordinator's affair."""
     csv = small_disk / "results" / "m-cpux2.csv"
     written: list[bytes] = []
 
@@ -250,12 +251,13 @@ def test_a_full_disk(small_disk: Path) -> None:
                     while True:
                         filler.write(b"x" * size)
 
-    made = config(small_disk, "pytorch", "victim", measure={"rounds": 3})
+    made = config(small_disk, "pytorch", "victim", device={"world_size": 1}, measure={"rounds": 3})
     with pytest.raises(CannotKeep, match=r"cannot be written \(no space left on device\); make room, and go"):
         Outcome(made, faulty({"victim": ("block", fill)}, a_round_is_there))
     assert csv.read_bytes() == written[0], "the round before"
     (small_disk / "filler").unlink()
-    outcome = Outcome(dataclasses.replace(made, resume=True))
+    fakes = starter({name: {"step_seconds": 0.1} for name in made.backends}, [])
+    outcome = Outcome(dataclasses.replace(made, resume=True), cast(Any, fakes))
     assert outcome.failed() == []
     for backend in ("pytorch", "victim"):
         assert outcome.rounds(backend)[0] == (1, 1), "kept"

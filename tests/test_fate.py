@@ -90,6 +90,14 @@ def test_a_kill_from_outside_is_not_explained_by_the_log_of_the_others() -> None
     assert (failure.status, failure.message) == ("crashed", "rank 1 was killed by SIGKILL during block")
 
 
+@pytest.mark.parametrize("status", [1, -signal.SIGKILL])
+def test_a_rank_that_torchrun_ended_is_not_the_cause(status: int) -> None:
+    """Newer ones tell of it, too."""
+    found = explained(silent=[0, 1], exits={0: -signal.SIGTERM, 1: status})
+    assert found.message.startswith("rank 1 ")
+    assert explained(exits={1: -signal.SIGTERM}).message == "rank 1 was killed by SIGTERM during block"
+
+
 def test_the_kernel_s_oom_killer_is_recognised() -> None:
     assert explained(exits={1: -signal.SIGKILL}, oom_killer=True).status == "oom"
     assert explained(agent=-signal.SIGKILL, oom_killer=True).status == "oom"

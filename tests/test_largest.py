@@ -288,6 +288,7 @@ def test_limits_that_are_more_than_the_machine_are_refused(
 
 
 @pytest.mark.timeout(300)  # some 30 s on a core that nobody else uses
+@pytest.mark.ort
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:
     measure = {"launches": 1, "rounds": 2, "block_seconds": 0.1, "timeout_s": 200.0, "most_trials": 2}
     made = limited(tmp_path, 1.5, **measure)

@@ -103,6 +103,7 @@ def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_pa
     assert "gpt2" not in index.split("## Claims")[0], "first looks at miniatures are no results"
 
 
+@pytest.mark.ort
 def test_make_matrix_measures_every_model_once_in_mini(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert (tmp_path / "reports" / "support.md").exists()
 
 
+@pytest.mark.ort
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

@@ -13,6 +13,7 @@ import pytest
 from configs import BACKENDS, a_config
 from rich.console import Console
 
+from bench import stacks
 from bench.config import Backend, Config, Precision
 from bench.coordinator import Comparison
 from bench.parity import GRADIENT_TOLERANCE, LOSS_TOLERANCE
@@ -21,6 +22,8 @@ from bench.progress import Bar
 ROOT = Path(__file__).resolve().parents[1]
 
 ALL = {**BACKENDS, "pytorch_zero1": Backend(engine="eager", optimizer="adamw", sharding="zero1")}
+HERE = list(BACKENDS) if stacks.own() == "ort" else ["pytorch", "pytorch_zero1"]
+ENGINES = ("eager", "ortmodule") if stacks.own() == "ort" else ("eager",)
 
 two_cores = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
@@ -49,7 +52,7 @@ def a_config_in(
     ("precision", "grad_accum", "names"),  # fp32: tests/test_backends.py
     [
         # A scale at which the first steps overflow, and one that doubles on the way.
-        (Precision(name="fp16", initial_scale=2.0**24, growth_steps=3), 4, list(ALL)),
+        (Precision(name="fp16", initial_scale=2.0**24, growth_steps=3), 4, HERE),
         (Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"]),
     ],
     ids=["fp16-accumulated", "bf16-accumulated"],
@@ -131,13 +134,13 @@ def alone() -> dict[str, dict[str, Any]]:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for engine in ("eager", "ortmodule")
+        for engine in ENGINES
     }
     return {engine: json.loads(process.communicate()[0].splitlines()[-1]) for engine, process in done.items()}
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("engine", ["eager", "ortmodule"])
+@pytest.mark.parametrize("engine", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_checkpointing_changes_no_loss(alone: dict[str, Any], engine: str, precision: str) -> None:
     tolerance = {"fp32": 1e-6, "fp16": 1e-4}[precision]
@@ -147,6 +150,7 @@ def test_checkpointing_changes_no_loss(alone: dict[str, Any], engine: str, preci
     assert checkpointed["losses"] == pytest.approx(expected["losses"], rel=LOSS_TOLERANCE[precision])
 
 
+@pytest.mark.ort
 @pytest.mark.timeout(300)
 def test_checkpointed_layers_are_really_recomputed(alone: dict[str, Any]) -> None:
     for precision in ("fp32", "fp16"):
@@ -159,6 +163,7 @@ def test_checkpointed_layers_are_really_recomputed(alone: dict[str, Any]) -> Non
         assert alone["eager"][precision]["proof"]["checkpointed"] == []
 
 
+@pytest.mark.ort
 @pytest.mark.timeout(300)
 def test_checkpointing_that_recomputes_nothing_is_a_fallback(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["checkpointed in vain"]["failed"]
@@ -169,6 +174,7 @@ def test_checkpointing_that_recomputes_nothing_is_a_fallback(alone: dict[str, An
     ]
 
 
+@pytest.mark.ort
 @pytest.mark.timeout(300)
 def test_ort_computes_in_16_bits_what_it_is_asked_to(alone: dict[str, Any]) -> None:
     assert alone["ortmodule"]["fp16"]["proof"]["casts_to_16_bits"] > 10
@@ -178,6 +184,7 @@ def test_ort_computes_in_16_bits_what_it_is_asked_to(alone: dict[str, Any]) -> N
         assert alone[engine]["fp16"]["losses"] != alone[engine]["fp32"]["losses"]
 
 
+@pytest.mark.ort
 @pytest.mark.timeout(300)
 def test_ort_has_no_bf16_on_a_cpu_as_the_configuration_says_beforehand(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["bf16"]["failed"]
@@ -187,6 +194,7 @@ def test_ort_has_no_bf16_on_a_cpu_as_the_configuration_says_beforehand(alone: di
     assert alone["eager"]["bf16"]["losses"] == pytest.approx(alone["eager"]["fp32"]["losses"], rel=2e-2)
 
 
+@pytest.mark.ort
 @pytest.mark.timeout(300)
 def test_what_an_ort_kernel_refuses_only_while_it_runs_is_unsupported_too(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["llama fp16"]["failed"]

@@ -94,6 +94,8 @@ def explain(
         oom_killer: whether the kernel has killed a process of ours for want of memory meanwhile.
         torchrun: the agent's name in a sentence.
     """
+    # torchrun ends the others by SIGTERM, and newer ones tell of that, too.
+    exits = {rank: status for rank, status in exits.items() if status != -signal.SIGTERM} or exits
     killed = [rank for rank, status in exits.items() if status < 0]
     if not exits and agent is not None and agent != 0:
         who, status = torchrun, agent

@@ -135,10 +135,10 @@ class Scaler(DynamicLossScaler):
     def __init__(self, initial_scale: float, growth_steps: int) -> None:
         super().__init__(
             init_scale=initial_scale,
-            scale_factor=2.0,
             scale_window=growth_steps,
             min_scale=0.0,
             delayed_shift=1,
+            consecutive_hysteresis=False,
             raise_error_at_min_scale=False,
         )
         self.initial_scale = initial_scale

@@ -108,6 +108,12 @@ def _naming(data: Data) -> Iterator[None]:
             raise UserError(
                 f"data.path={data.path} (data.split={data.split}) holds no rows; give a dataset with some."
             ) from error
+        if "'torchcodec'" in str(cause):
+            raise UserError(
+                f"data.path={data.path} (data.split={data.split}) holds sounds, which datasets "
+                f"{datasets.__version__} takes with torchcodec alone; install that and FFmpeg, or take the "
+                "pinned stack."
+            ) from error
         raise UserError(
             f"data.path={data.path} (data.split={data.split}) {kind} cannot be loaded: {first_words(cause)}; "
             "give a folder of csv, json, parquet, text, image or sound files, or the id of a dataset."
