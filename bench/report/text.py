@@ -134,7 +134,8 @@ def length(rows: pd.DataFrame) -> str:
 
 def particulars(rows: pd.DataFrame) -> list[str]:
     """What is out of the ordinary: a shrunk model, adapters, recomputed activations, real data."""
-    trained, parameters = (rows[key].dropna().max() for key in ("trainable_parameters", "parameters"))
+    known = rows[["trainable_parameters", "parameters"]].dropna()  # none if every backend failed before
+    trained, parameters = (0, 0) if known.empty else known.max()
     source, lengths = distinct(rows, "data"), distinct(rows, "lengths")
     found = [
         "" if distinct(rows, "size") == "published" else distinct(rows, "size"),
