@@ -167,6 +167,15 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     assert "limited by" not in synthetic
 
 
+def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_shown(tmp_path: Path) -> None:
+    unknown = workload(parameters=None, trainable_parameters=None, padding_share=None)
+    records = [failed(name, "oom", "no memory", 0, workload=unknown) for name in ("pytorch", "ortmodule")]
+    results.write(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
+    made, refused = report.render(tmp_path / "results", tmp_path / "reports")
+    assert not refused
+    assert any("oom: no memory" in path.read_text(encoding="utf-8") for path in made if path.suffix == ".md")
+
+
 def test_energy_is_shown_where_there_is_a_gpu() -> None:
     on_gpu = comparison({"pytorch": [[2.0]]}, device="h100")
     (metered,) = (dataclasses.replace(one, energy_joules=(300.0, 340.0)) for one in on_gpu[0].blocks)
