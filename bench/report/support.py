@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 
 from bench import results
+from bench.bootstrap import STACKS
 from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
@@ -165,16 +166,21 @@ def _by_backend(found: Sequence[Comparison], reasons: dict[str, int]) -> list[st
     if not found:
         return []
     backends = {mine.backend: mine for one in found for mine in one.others}
+    order = sorted(
+        backends.values(),
+        key=lambda mine: (list(STACKS).index(mine.stack), mine.engine, mine.sharding, mine.backend),
+    )
     lines = [
         "## Other engines, optimizers, shardings and stacks",
         "",
         _line(["backend", "what runs", *(_name(one, found) for one in found)]),
         _line(["---"] * (2 + len(found))),
     ]
-    for backend, mine in backends.items():
-        cells = [_cell(one.of(backend), reasons) for one in found]
-        runs = f"{mine.engine} + {mine.optimizer} + {mine.sharding}, {mine.attention} attention, {mine.stack}"
-        lines.append(_line([text.escaped(backend), runs, *cells]))
+    for mine in order:
+        cells = [_cell(one.of(mine.backend), reasons) for one in found]
+        attention = f", {mine.attention} attention" if mine.attention != "eager" else ""
+        runs = f"{mine.engine} + {mine.optimizer} + {mine.sharding}{attention}; {mine.stack} stack"
+        lines.append(_line([text.escaped(mine.backend), runs, *cells]))
     return [
         *lines,
         "",
@@ -201,7 +207,7 @@ def _at_a_glance(found: Sequence[Comparison]) -> list[str]:
         of_stack = f" of the {stack} stack" if len({stack for _, stack in tried}) > 1 else ""
         words = f"**{engine}**{of_stack} trains {sum(trained.values())} of {len(trained)} models"
         others = ", ".join(text.escaped(model) for model, passed in trained.items() if not passed)
-        lines.append(f"- {words}" + (f"; not: {others}" if others else ""))
+        lines.append(f"- {words}" + (f"; not, for the reasons below: {others}" if others else ""))
     return lines
 
 
