@@ -225,6 +225,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
             ("DS_ACCELERATOR", "cpu"),
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", "1"),
+            ("DS_ENABLE_NINJA", "1"),  # a source on each core
             ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=(

@@ -44,7 +44,7 @@ BENCH = (
     "data.workers=100",
     "precision=fp16 precision.initial_scale=0",
     "precision=fp32 precision.initial_scale=2",
-    "measure.launches=0",
+    "measure.launches=-1",
     "measure.launches=1000000",
     "measure.rounds=2.5",
     "measure.rounds=5000",

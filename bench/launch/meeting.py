@@ -8,8 +8,6 @@ import secrets
 import socket
 from dataclasses import dataclass
 
-import psutil
-
 from bench.errors import UserError
 from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 
@@ -110,6 +108,8 @@ def gloo_interface(address: str) -> dict[str, str]:
 
     Left alone it takes the one that the host's name resolves to, which on many machines is the loopback.
     """
+    import psutil  # here, since `make doctor` imports this module on machines where nothing is installed
+
     for name, addresses in psutil.net_if_addrs().items():
         for one in addresses:
             if one.family == socket.AF_INET and one.netmask:
