@@ -51,6 +51,7 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
     assert done.returncode == (1 if disturbed.any() else 0), f"{done.stderr}\n{shown}"
 
 
+@pytest.mark.once
 @pytest.mark.timeout(300)
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
@@ -61,6 +62,7 @@ def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_pat
     assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each of two nodes needs a core of its own")

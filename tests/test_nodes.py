@@ -513,6 +513,7 @@ def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Pat
 
 
 @needs_two_cores
+@pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path: Path) -> None:
