@@ -207,6 +207,7 @@ def test_a_file_without_parts_is_no_campaign(tmp_path: Path) -> None:
         campaign.read(tmp_path / "x.yaml")
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(600)

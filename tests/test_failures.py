@@ -234,6 +234,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.once
 def test_a_full_disk(small_disk: Path) -> None:
     """Real ranks until the disk is full; that going on afterwards takes none is the coordinator's affair."""

@@ -36,6 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_comparison_that_is_interrupted_again_and_again_goes_on_where_it_was(folder: Path) -> None:
     again = "resume=true"
     found = [

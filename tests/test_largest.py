@@ -287,6 +287,7 @@ def test_limits_that_are_more_than_the_machine_are_refused(
         check_memory(made, host_bytes=16 << 30)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # some 30 s on a core that nobody else uses
 @pytest.mark.ort
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
     assert len(text.splitlines()) < 60
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(300)

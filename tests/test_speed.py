@@ -46,6 +46,7 @@ def many(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
 def test_two_hundred_models_are_reported_in_ten_seconds(many: Path, tmp_path: Path) -> None:
