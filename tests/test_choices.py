@@ -132,3 +132,16 @@ def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> No
         with pytest.raises(LaunchFailed, match=r"fully_shard of torch 2\.6.* needs a CUDA device") as caught:
             group.request("build")
     assert caught.value.status == "unsupported"
+
+
+def test_fsdp2_shards_the_members_of_the_outermost_lists_alone() -> None:
+    """As in T5, whose layers hold lists of their parts: these cannot be sharded once the layer is."""
+    import torch
+
+    from bench.sharding import fsdp2
+
+    layer, model = torch.nn.Module(), torch.nn.Module()
+    layer.parts = torch.nn.ModuleList([torch.nn.Linear(1, 1)])
+    model.encoder = torch.nn.Module()
+    model.encoder.layers = torch.nn.ModuleList([layer, torch.nn.Linear(1, 1)])
+    assert list(fsdp2._layers(model)) == list(model.encoder.layers)

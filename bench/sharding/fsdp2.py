@@ -17,16 +17,15 @@ class Sharding(ddp.Sharding):
     """A layer's weights are gathered before it runs, and its gradients scattered after."""
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-        """Every layer is sharded by itself, and what is left with the whole.
+        """Every layer is sharded by itself, with all that is in it, and what is left with the whole.
 
         Raises:
             LaunchFailed: status `unsupported`, on a CPU if this torch can shard on CUDA devices only.
         """
         if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
             raise LaunchFailed("unsupported", f"fully_shard of torch {torch.__version__} needs a CUDA device")
-        for layers in [one for one in module.modules() if isinstance(one, torch.nn.ModuleList)]:
-            for layer in layers:
-                fully_shard(layer)
+        for layer in list(_layers(module)):
+            fully_shard(layer)
         return fully_shard(module)
 
     def norm(self) -> torch.Tensor:
@@ -62,3 +61,12 @@ class Sharding(ddp.Sharding):
             "parameters": sum(one.to_local().numel() for one in parameters),
             "of_parameters": sum(one.numel() for one in parameters),
         }
+
+
+def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """The members of the outermost lists: T5's layers hold lists of their own, of parts of a layer."""
+    for child in module.children():
+        if isinstance(child, torch.nn.ModuleList):
+            yield from child
+        else:
+            yield from _layers(child)
