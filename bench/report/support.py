@@ -203,9 +203,11 @@ def _at_a_glance(found: Sequence[Comparison]) -> list[str]:
             trained = tried.setdefault((mine.engine, mine.stack), {})
             trained[one.model] = trained.get(one.model, False) or mine.status in PASSED
     lines = []
+    several = len({stack for _, stack in tried}) > 1
     for (engine, stack), trained in tried.items():
-        of_stack = f" of the {stack} stack" if len({stack for _, stack in tried}) > 1 else ""
-        words = f"**{engine}**{of_stack} trains {sum(trained.values())} of {len(trained)} models"
+        words = f"**{engine}**" + (f" of the {stack} stack" if several else "")
+        words += f" trains {sum(trained.values())} of {len(trained)} models"
+        words += " from the reference's weights" if several else ""
         others = ", ".join(text.escaped(model) for model, passed in trained.items() if not passed)
         lines.append(f"- {words}" + (f"; not, for the reasons below: {others}" if others else ""))
     return lines
