@@ -171,7 +171,7 @@ class Comparison:
     def planned(self) -> dict[str, int]:
         """How many things of each kind will be done at least, for the progress bar."""
         launches = self._missing(self.names)
-        wanted = launches or not self.config.measure.launches
+        wanted = launches or self._untimed
         parity = {"parity": (1 if self._together else len(self.names)) if wanted else 0}
         trials = USUAL_TRIALS * len(self._searched(self.names)) if launches else 0
         launched = {kind: count * launches for kind, count in self._in_a_launch().items()}

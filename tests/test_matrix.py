@@ -12,7 +12,7 @@ from bench import coordinator, matrix, results
 from bench.config import Config
 from bench.records import Record
 from bench.report import __main__ as report_command
-from bench.report import support
+from bench.report import support, table
 
 SECONDS = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
 
@@ -78,6 +78,9 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
         ],
     )
     found = support.read(folder, ["gpt2", "beit-base"])
+    own_page = table.markdown(found[1])
+    assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
+    assert "unsupported: needs a CUDA device" in own_page
     page = support.markdown(found)
     assert "- **compile** trains 1 of 1 models\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"

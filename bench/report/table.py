@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
 from bench.stats import BackendSummary, mib, summarise
@@ -141,7 +142,7 @@ def _of_matmul_rate(summaries: list[BackendSummary]) -> list[BackendSummary]:
 
 
 def _noted(summaries: list[BackendSummary]) -> list[BackendSummary]:
-    return [one for one in summaries if one.message or one.status != "ok"]
+    return [one for one in summaries if one.message or one.status not in PASSED]
 
 
 def _note(one: BackendSummary) -> str:
