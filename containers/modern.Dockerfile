@@ -10,7 +10,8 @@ FROM python:3.12-bookworm
 WORKDIR /bench
 COPY Makefile pyproject.toml ./
 COPY requirements requirements
-COPY bench/bootstrap.py bench/bootstrap.py
+COPY bench/bootstrap.py bench/packages.py bench/
+ENV UV_NO_CACHE=1
 RUN make setup STACK=modern PYTHON=python3.12 SETUP_ARGS="--device cuda"
 
 COPY . .

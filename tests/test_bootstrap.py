@@ -351,8 +351,8 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
 def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
     known = bootstrap.STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    [requirements] = [path for stage in stages for path in stage.inputs]
-    assert requirements.name == name
+    [requirements, script] = [path for stage in stages for path in stage.inputs]
+    assert (requirements.name, script.name) == (name, "packages.py")
     lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
     assert len(lines) > 50
     assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
@@ -364,7 +364,7 @@ def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, devi
     """The file of requirements leaves CUDA's libraries out, which differ from build to build."""
     known = bootstrap.STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    torch, rest = [command for command in stages[1].commands if "install" in command]
+    torch, rest = [command for command in stages[1].commands if "packages.py" in command[1]]
     assert torch[-1].startswith("torch==")
     assert "--no-deps" not in torch
     assert "--no-deps" in rest
