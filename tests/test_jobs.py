@@ -62,6 +62,7 @@ def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_pat
     assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(300)

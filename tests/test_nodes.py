@@ -484,6 +484,7 @@ def told(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 @needs_two_cores
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.ort
 @pytest.mark.timeout(600)

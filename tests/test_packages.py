@@ -12,6 +12,8 @@ import pytest
 
 from bench import packages
 
+pytestmark = pytest.mark.once
+
 SCRIPT = packages.__file__
 
 

@@ -53,7 +53,7 @@ def a_config_in(
     [
         # A scale at which the first steps overflow, and one that doubles on the way.
         (Precision(name="fp16", initial_scale=2.0**24, growth_steps=3), 4, HERE),
-        (Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"]),
+        pytest.param(Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"], marks=pytest.mark.long),
     ],
     ids=["fp16-accumulated", "bf16-accumulated"],
 )
@@ -77,6 +77,7 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
     assert reference.losses[-1] < reference.losses[0] * 0.95
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @two_cores
 def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_alone(tmp_path: Path) -> None:
