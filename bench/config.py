@@ -541,3 +541,8 @@ def measured(config: Config) -> dict[str, Any]:
     for meeting in MEETING:
         del plain["device"][meeting]
     return plain
+
+
+def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
+    """Samples per optimizer step, over all data-parallel ranks."""
+    return micro_batch * grad_accum * world_size

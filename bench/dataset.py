@@ -12,10 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.config import Config
+from bench.config import Config, global_batch
 from bench.errors import UserError
 from bench.launch.environment import worker_environment
-from bench.stats import global_batch
 
 PACKAGES = {"image-classification": ("pillow", "PIL"), "speech-recognition": ("soundfile", "soundfile")}
 """What a task's dataset needs beside `datasets`: the distribution, and its module."""

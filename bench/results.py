@@ -17,6 +17,7 @@ import pandas as pd
 
 from bench import stats, validity
 from bench.cells import Cells
+from bench.config import global_batch
 from bench.errors import STATUSES, UserError
 from bench.records import SCHEMA_VERSION, Block, Phase, Record, Sample, write_atomically
 
@@ -271,7 +272,7 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "predicted_weights_bytes": predicted and predicted.weights,
         "predicted_gradients_bytes": predicted and predicted.gradients,
         "predicted_optimizer_bytes": predicted and predicted.optimizer,
-        "global_batch": stats.global_batch(work.micro_batch, work.grad_accum, work.world_size),
+        "global_batch": global_batch(work.micro_batch, work.grad_accum, work.world_size),
         "optimizer_state_bytes": None,
         "loss_difference": None,
         "warm_up_settled": None,

@@ -69,11 +69,6 @@ MOST_DIFFERENCES = 4
 # Counts, seconds and bytes of one block
 
 
-def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
-    """Samples per optimizer step, over all data-parallel ranks."""
-    return micro_batch * grad_accum * world_size
-
-
 def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
     """Throughput of a block over all ranks; `seconds` are those of its slowest rank."""
     return steps * global_batch / seconds

@@ -181,6 +181,15 @@ def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> 
     assert (tmp_path / "accelerator").read_text() == "cpu\n"
 
 
+def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, "own", 'echo "$@"')
+    monkeypatch.setenv("CXX", f"{tmp_path}/own -m64")
+    set_up(stack_of(shell("built", '"$CXX" -g "a file.cpp" > told')), tmp_path, "cpu")
+    assert (tmp_path / "told").read_text() == "-m64 -g a file.cpp -g0\n"
+
+
 # Two processes. The slow stage behaves like a build that was killed and left its lock: it cannot
 # succeed beside a leftover `half`, and it lasts until the file `go` is there.
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 pytestmark = [
     pytest.mark.alone,
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a rank and its coordinator need two cores"),
 ]

@@ -203,6 +203,7 @@ def test_a_launch_that_takes_too_long(tmp_path: Path) -> None:
     assert outcome.rounds("pytorch") == []
 
 
+@pytest.mark.once
 def test_no_more_memory_than_the_limit(tmp_path: Path) -> None:
     # 40,000 x 16 tokens x 512 words x 4 bytes are 1.2 GiB of scores a rank, and there are 2 GiB.
     made = config(tmp_path, "pytorch", device={"memory_limit_gib": 4.0}, micro_batch=40_000, grad_accum=1)

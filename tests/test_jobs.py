@@ -51,6 +51,7 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
     assert done.returncode == (1 if disturbed.any() else 0), f"{done.stderr}\n{shown}"
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.timeout(300)
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:

@@ -336,6 +336,38 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
     assert "holds no results file" in capsys.readouterr().err
 
 
+def test_comparisons_of_the_same_workload_are_told_apart_and_others_need_no_name(tmp_path: Path) -> None:
+    def tables(folder: Path) -> tuple[str, str]:
+        report.render(folder / "results", folder / "reports")
+        names = ("index.md", "index.html")
+        index, page = ((folder / "reports" / name).read_text(encoding="utf-8") for name in names)
+        return index, page
+
+    for stem in ("bert-tiny-cpux2", "bert-tiny-cpux2-experiment=stacks"):
+        save(tmp_path / "twice", golden_records(), stem)
+    index, page = tables(tmp_path / "twice")
+    assert "| model | workload | comparison | backend |" in index
+    assert index.count("| cpux2-experiment=stacks | ") == index.count("| cpux2 | ") > 1
+    assert "<td>cpux2-experiment=stacks</td>" in page
+
+    save(tmp_path / "once", golden_records(), "bert-tiny-cpux2")
+    index, page = tables(tmp_path / "once")
+    assert "| model | workload | backend |" in index
+    assert "<td>cpux2</td>" not in page
+
+
+def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path) -> None:
+    save(tmp_path, golden_records(), "a")
+    page = tmp_path / "reports" / "index.md"
+    for folder, link in (("matrix", "support.md"), ("selftest", "selftest.md")):
+        report.render(tmp_path / "results", tmp_path / "reports")
+        assert link not in page.read_text(encoding="utf-8")
+        (tmp_path / "results" / folder).mkdir()
+        (tmp_path / "results" / folder / "verdicts.csv").touch()
+        report.render(tmp_path / "results", tmp_path / "reports")
+        assert f"]({link})" in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.alone
 def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
     code = (

@@ -10,6 +10,7 @@ import scipy.stats
 from factories import block, comparison, failed, phase, record, sample, with_environment, workload
 
 from bench import results, stats
+from bench.config import global_batch
 from bench.records import Record
 from bench.stats import BackendSummary, Speedup
 
@@ -45,7 +46,7 @@ def speedup_of(records: list[Record], backend: str) -> Speedup:
 
 
 def test_global_batch_is_the_product_over_accumulation_and_ranks() -> None:
-    assert stats.global_batch(micro_batch=4, grad_accum=3, world_size=8) == 96
+    assert global_batch(micro_batch=4, grad_accum=3, world_size=8) == 96
 
 
 def test_throughput_counts_the_samples_of_all_steps_over_the_time_of_all_steps() -> None:

@@ -23,11 +23,12 @@ def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]
         UserError: there is no results file.
     """
     collection = collect(results.files(results_dir))
-    written = _everything(collection, out_dir) if collection.comparisons else []
+    beside = [one for one in overview.BESIDE if (results_dir / one.made_of).exists()]
+    written = _everything(collection, out_dir, beside) if collection.comparisons else []
     return written, collection.refused
 
 
-def _everything(collection: Collection, out_dir: Path) -> list[Path]:
+def _everything(collection: Collection, out_dir: Path, beside: Sequence[overview.Beside]) -> list[Path]:
     from bench.report import figures  # matplotlib: 1 s that tables and --help need not pay
 
     pictures = parallel.run([partial(figures.save, job, out_dir) for job in figures.planned(collection)])
@@ -39,6 +40,7 @@ def _everything(collection: Collection, out_dir: Path) -> list[Path]:
         not_drawn=figures.not_drawn(collection),
         findings=claims.check(collection),
         warned={path.stem: warnings for path, warnings in tables},
+        beside=beside,
     )
     for name, content in (
         ("index.md", overview.markdown(contents)),

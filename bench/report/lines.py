@@ -85,9 +85,16 @@ def _break_even(line: Line) -> str:
     return text.MISSING if steps is None else f"{steps:,}"
 
 
+COMPARISON = Column(
+    name="comparison",
+    cell=lambda line: line.comparison.stem.removeprefix(f"{line.comparison.model}-"),
+)
+"""Only where the same workload was compared several times."""
+
 COLUMNS = (
     Column(name="model", cell=lambda line: line.comparison.model),
     Column(name="workload", cell=lambda line: line.comparison.workload),
+    COMPARISON,
     Column(name="backend", cell=lambda line: text.one_line(line.summary.backend)),
     Column(name="micro-batch", cell=_micro_batch, key=_own_batch),
     _figure("samples/s", lambda line: line.summary.samples_per_s),
@@ -115,8 +122,20 @@ def lines(comparisons: Sequence[Comparison]) -> list[Line]:
 
 
 def shown_columns(found: Sequence[Line]) -> list[Column]:
-    """The columns in which at least one line has a figure, and all columns of text."""
-    return [one for one in COLUMNS if one.key is None or any(one.key(line) is not None for line in found)]
+    """The columns in which at least one line has a figure, and those of text that tell lines apart."""
+
+    def is_shown(one: Column) -> bool:
+        if one is COMPARISON:
+            return _is_ambiguous(found)
+        return one.key is None or any(one.key(line) is not None for line in found)
+
+    return [one for one in COLUMNS if is_shown(one)]
+
+
+def _is_ambiguous(found: Sequence[Line]) -> bool:
+    """Whether model and workload stand for more than one comparison."""
+    comparisons = {line.comparison.stem: line.comparison for line in found}.values()
+    return len({(one.model, one.workload) for one in comparisons}) < len(comparisons)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,7 @@ class Contents:
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
         warned: the harness's warnings about each comparison, by its file's stem.
+        beside: the pages about what is no comparison, of `BESIDE`.
     """
 
     collection: Collection
@@ -84,6 +85,33 @@ class Contents:
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
     warned: Mapping[str, Sequence[str]]
+    beside: Sequence["Beside"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A page beside this one.
+
+    Attributes:
+        name: its file.
+        about: the words of the link.
+        made_of: what of the results folder it is made of (bench/report/__main__.py).
+    """
+
+    name: str
+    about: str
+    made_of: str
+
+
+BESIDE = (
+    Beside(name="support.md", about="Which backend trains which model", made_of="matrix"),
+    Beside(
+        name="selftest.md",
+        about="The harness, measured by comparisons whose outcome is known",
+        made_of="selftest/verdicts.csv",
+    ),
+)
+"""Those about what is no comparison."""
 
 
 def markdown(contents: Contents) -> str:
@@ -137,6 +165,9 @@ def markdown(contents: Contents) -> str:
             f"{_warnings(len(warned[comparison.stem]))}"
             + (f"; in no table above, since {text.LEFT_ALONE}" if comparison.uncontrolled else "")
         )
+    if contents.beside:
+        parts += ["", "## Beside the comparisons", ""]
+        parts += [f"- [{page.about}]({page.name})" for page in contents.beside]
     parts += ["", "## How the numbers are defined", ""]
     parts += [f"- **{name}**: {text.escaped(meaning)}" for name, meaning in DEFINITIONS]
     return "\n".join([*parts, ""])

@@ -79,6 +79,7 @@ def _table(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 def _row(line: Line, columns: Sequence[lines.Column]) -> dict[str, Any]:
     return {
         "stem": line.comparison.stem,
+        "backend": text.one_line(line.summary.backend),
         "device": line.comparison.panel,
         "verdict": line.summary.verdict or "",
         "status": line.summary.status,
