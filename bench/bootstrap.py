@@ -34,6 +34,8 @@ TAIL_LINES = 30
 SECONDS_TO_STOP = 10
 """How long an interrupted command may clean up before it is killed."""
 
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 PROBE = """
 import importlib.util, json, os, sys, sysconfig
 header = os.path.join(sysconfig.get_config_var("INCLUDEPY"), "Python.h")
@@ -369,21 +371,43 @@ def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: 
 
     It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=(lock,),
-    )
+    process = None
     try:
+        with interrupts_held_back():  # else one that comes now leaves a process that nobody knows of
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
         return process.wait()
     except KeyboardInterrupt:
-        end(process)
+        if process:
+            end(process)
         raise
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Raise a KeyboardInterrupt that comes meanwhile at the end.
+
+    A handler does it, not the signals' mask, which what is started here would inherit.
+    """
+    came: list[int] = []
+    numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]
+    for number in numbers:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -498,7 +522,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="the packages to install (default: as before, else cuda if there is an NVIDIA GPU)",
     )
     options = parser.parse_args(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in INTERRUPTS:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
             signal.signal(number, signal.default_int_handler)
     try:

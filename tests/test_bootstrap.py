@@ -257,6 +257,30 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     assert len(ran(checkout)) == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_just_when_a_command_starts_ends_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if "sleep 60" in str(args):
+                started.append(self.pid)
+                os.kill(os.getpid(), number)
+
+    handler = signal.signal(number, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            set_up(stack_of(shell("slow", "sleep 60")), tmp_path, "cpu")
+    finally:
+        signal.signal(number, handler)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
 def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
     checkout: Path,
 ) -> None:
