@@ -19,6 +19,8 @@ from bench.telemetry.gpus import visible_gpus
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
 """What decides how a comparison is measured; results/, reports/, tests and the README do not."""
 
+SOURCES = (".py", ".yaml", ".txt", ".toml")
+
 NOT_HASHED = (
     *("conf/", "pyproject.toml"),  # the resolved configuration and the packages have hashes of their own
     *("bench/report/", "bench/reference/", "bench/selfcheck/"),  # only read rows
@@ -186,19 +188,20 @@ def _file_hash(path: Path) -> str:
 
 
 def git_commit() -> str:
-    """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git."""
+    """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git.
+
+    A file of the harness that git does not know of, such as somebody's own engine, is a difference, too.
+    """
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"
-    return f"{commit}-dirty" if _git("status", "--porcelain", "-uno", "--", *CODE) else commit
+    return f"{commit}-dirty" if _git("status", "--porcelain", "--", *CODE) else commit
 
 
 def code_hash() -> str:
-    """A hash of the harness's own files: git's, or without git every source file."""
-    listed = _git("ls-files", "--", *CODE)
-    paths = [ROOT / line for line in listed.splitlines()] if listed else _sources()
+    """A hash of the harness's own source files, whether git knows of them or not."""
     hashed = hashlib.sha256()
-    for path in sorted(path for path in paths if path.is_file()):
+    for path in sorted(_sources()):
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(NOT_HASHED):
             continue
@@ -209,11 +212,9 @@ def code_hash() -> str:
 
 def _sources() -> Iterable[Path]:
     for name in CODE:
-        path = ROOT / name
+        found = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
         yield from (
-            (found for found in path.rglob("*") if found.suffix in (".py", ".yaml", ".txt"))
-            if path.is_dir()
-            else (path,)
+            path for path in found if path.suffix in (".py", ".yaml", ".txt", ".toml") and path.is_file()
         )
 
 

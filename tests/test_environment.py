@@ -1,6 +1,7 @@
 """What is in the fingerprint, and what is not."""
 
 import dataclasses
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,27 @@ def test_without_git_the_commit_is_unknown_and_the_code_the_same(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert environment.git_commit() == "unknown"
     assert environment.code_hash() == code
+
+
+def test_code_that_git_does_not_know_of_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "known.py").write_text("")
+    (tmp_path / "pyproject.toml").write_text("")
+    git("init")
+    git("add", ".")
+    git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-m", "known")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    (tmp_path / "results.csv").write_text("not the harness's code")
+    clean, before = environment.git_commit(), environment.code_hash()
+    assert not clean.endswith("-dirty")
+    (tmp_path / "bench" / "own.py").write_text("")
+    assert environment.git_commit() == f"{clean}-dirty"
+    assert environment.code_hash() != before
 
 
 def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -> None:
