@@ -423,6 +423,7 @@ class Config:
     results_dir: str
     reports_dir: str
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
+    label: str | None = None  # a part of the file's name, to keep what another machine measured beside it
 
     def __post_init__(self) -> None:
         for name, backend in self.backends.items():
@@ -535,7 +536,7 @@ class Config:
 def measured(config: Config) -> dict[str, Any]:
     """What the configuration says about the thing measured: all but files' places and how long one waits."""
     plain = dataclasses.asdict(config)
-    del plain["results_dir"], plain["reports_dir"], plain["resume"]
+    del plain["results_dir"], plain["reports_dir"], plain["resume"], plain["label"]
     for cap in ("timeout_s", "most_launches", "most_seconds"):
         del plain["measure"][cap]
     for meeting in MEETING:

@@ -608,7 +608,9 @@ def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
 
 
 def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
-    elsewhere = compose(["results_dir=a", "reports_dir=b", "resume=true", "measure.timeout_s=3000"])
+    elsewhere = compose(
+        ["results_dir=a", "reports_dir=b", "label=c", "resume=true", "measure.timeout_s=3000"]
+    )
     assert measured(elsewhere) == measured(compose())
     assert measured(compose(["seed=1"])) != measured(compose())
 

@@ -60,6 +60,7 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
         (["device.allocator=system"], "device.allocator=system"),
         (["experiment=attribution"], "experiment=attribution"),
         (["attention=sdpa"], "attention=sdpa"),
+        (["label=my-node", "seed=1"], "label=my-node,seed=1"),
         (["reference=ortmodule"], "reference=ortmodule"),
         (["adam.lr=1e-3"], "adam.lr=0.001"),
         (["seq_len=64", "micro_batch=4"], "micro_batch=4,seq_len=64"),
