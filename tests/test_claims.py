@@ -45,6 +45,7 @@ def ort(ratio: float, backend: str = "ortmodule", spread: float = 0.001, **chang
         ([ort(1.3), ort(0.9)], "partly"),
         ([ort(1.01, spread=0.1)], "not testable"),  # the interval allows either
         ([ort(1.01, spread=0.1), ort(1.3)], "partly"),
+        ([ort(1.01, spread=0.1), ort(0.9)], "contradicted"),  # nowhere does it hold
         ([comparison({"pytorch": [[2.0], [2.0]]})], "not testable"),
     ],
 )
@@ -55,6 +56,34 @@ def test_the_verdict_follows_the_intervals(tables: list[list[Record]], verdict: 
 def test_a_claim_of_so_much_needs_so_much() -> None:
     assert verdicts(ort(1.3))["ort-1.5x"] == "contradicted"
     assert verdicts(ort(1.6))["ort-1.5x"] == "reproduced"
+
+
+def test_a_choice_is_swapped_alone_whatever_the_reference_is() -> None:
+    """Today's torch may be faster than the pinned one: that is not what compiling brings."""
+    choices = {
+        "pytorch": {},
+        "pytorch@modern": {"stack": "modern"},
+        "compile@modern": {"stack": "modern", "engine": "compile"},
+        "sdpa@modern": {"stack": "modern", "attention": "sdpa"},
+    }
+
+    def of_stacks(compiled: float, sdpa: float) -> list[Record]:
+        seconds = dict(zip(choices, (2.0, 1.0, compiled, sdpa), strict=True))
+        made = comparison({name: [[one], [one * 1.001], [one * 0.999]] for name, one in seconds.items()})
+        return [
+            dataclasses.replace(
+                one,
+                engine=choices[one.backend].get("engine", "eager"),
+                stack=choices[one.backend].get("stack", "ort"),
+                workload=workload(attention=choices[one.backend].get("attention", "eager")),
+            )
+            for one in made
+        ]
+
+    found = verdicts(of_stacks(compiled=1.5, sdpa=0.8))
+    assert (found["torch-compile"], found["sdpa"]) == ("contradicted", "reproduced")
+    found = verdicts(of_stacks(compiled=0.5, sdpa=1.2))
+    assert (found["torch-compile"], found["sdpa"]) == ("reproduced", "contradicted")
 
 
 def test_a_proxy_decides_nothing_but_its_numbers_are_shown() -> None:

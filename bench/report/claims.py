@@ -83,12 +83,13 @@ def _where(points: Sequence[Point]) -> str:
 
 
 def _verdict(points: Sequence[Point]) -> str:
+    """Of some comparisons that cannot tell and others: partly, if any of those shows the claim."""
     answers = {point.holds for point in points}
     if answers <= {None}:
         return UNTESTED
     if answers == {True}:
         return REPRODUCED
-    return CONTRADICTED if answers == {False} else PARTLY
+    return PARTLY if True in answers else CONTRADICTED
 
 
 # Speed-ups
@@ -129,6 +130,29 @@ def _faster(backend: str, against: str = "pytorch") -> Test:
 
 def _beyond(backend: str, wanted: float) -> Test:
     return lambda collection: _speedups(collection, backend, "pytorch", wanted)
+
+
+def _swapped(factor: str, before: str, after: str) -> Test:
+    """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
+
+    def test(collection: Collection) -> list[Point]:
+        points = []
+        for one in collection.at_equal:
+            for old, new in _pairs(one, factor, before, after):
+                if not all(side.is_reference or side.speedup for side in (old, new)):
+                    continue  # what must not be compared with the reference must not with anything
+                logs = stats.log_ratios(one.rows, new.backend, old.backend)
+                ratio = stats.speedup(logs, stopped=stats.stopped(one.rows))
+                if ratio is None:
+                    continue
+                words = (
+                    f"{one.stem}: {new.backend} {text.ratio(ratio.ratio)} {text.interval(ratio)} over "
+                    f"{old.backend} on {one.hardware}"
+                )
+                points.append(Point(holds=_at_least(ratio, 1.0), words=words, comparison=one))
+        return points
+
+    return test
 
 
 def _not_for_small(collection: Collection) -> list[Point]:
@@ -203,8 +227,11 @@ def _accumulation(collection: Collection) -> list[Point]:
 
 
 def _attention(collection: Collection) -> list[Point]:
-    """Eager attention is slower than torch's own."""
-    return _across_files(collection, "attention", lambda one, other: (one, other) == ("eager", "sdpa"))
+    """Torch's own attention is faster than eager attention, within a comparison or between two."""
+    return [
+        *_swapped("attention", "eager", "sdpa")(collection),
+        *_across_files(collection, "attention", lambda one, other: (one, other) == ("eager", "sdpa")),
+    ]
 
 
 # The largest batch
@@ -340,7 +367,7 @@ TESTS: dict[str, Test] = {
     "adafactor-4-bytes": _never("Adafactor is no optimizer of the harness yet"),
     "adam8bit-2-bytes": _never("8-bit Adam is no optimizer of the harness yet"),
     "dataloader": _never("needs a dataset whose loader limits the run; data.workers sets them"),
-    "torch-compile": _never("torch.compile is no engine of the harness yet"),
+    "torch-compile": _swapped("engine", "eager", "compile"),
     "sdpa": _attention,
     "batch-multiple-8": _never("needs a GPU"),
 }

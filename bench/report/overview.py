@@ -238,18 +238,17 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 
 def _claims(findings: Sequence[Finding]) -> list[str]:
     table = _table(
-        [("claim", False), ("by", False), ("verdict", False), ("our numbers", False)],
-        [
-            [one.claim.claim, one.claim.source, f"{one.verdict} {one.where}".strip(), _evidence(one)]
-            for one in findings
-        ],
+        [("claim", False), ("by", False), ("verdict", False)],
+        [[one.claim.claim, one.claim.source, f"{one.verdict} {one.where}".strip()] for one in findings],
     )
-    return [*table, *_published()]
+    return [*table, *(line for one in findings for line in _evidence(one)), *_published()]
 
 
-def _evidence(one: Finding) -> str:
-    made = f" (made by: {'; '.join(one.commands)})" if one.commands else ""
-    return "; ".join(one.evidence) + made
+def _evidence(one: Finding) -> list[str]:
+    """A list below the table: a cell with a dozen comparisons would not be read."""
+    made = [f"made by: {'; '.join(one.commands)}"] if one.commands else []
+    lines = [f"- {text.escaped(line)}" for line in (*one.evidence, *made)]
+    return [f"{text.escaped(one.claim.claim)}:", "", *lines, ""]
 
 
 def _published() -> list[str]:
