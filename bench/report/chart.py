@@ -40,6 +40,9 @@ LEGEND = 0.2
 
 Floats = npt.NDArray[np.float64]
 
+ON_WHITE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+"""Behind words that lines, colours and hatches would cut into."""
+
 DOTS: dict[str, dict[str, Any]] = {
     "faint": {"marker": "o", "markersize": 2.4, "color": style.INK, "alpha": 0.3, "mew": 0, "zorder": 5},
     "end": {"marker": "|", "markersize": 6, "color": style.INK, "zorder": 6},
@@ -172,7 +175,17 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
     rows, places = [], []
     for group in panel.groups:
         heading = _heading(group)
-        _words(axes, edge + 0.02, down, heading, va="top", fontsize=8.5, fontweight="bold")
+        _words(
+            axes,
+            edge + 0.02,
+            down,
+            heading,
+            va="top",
+            fontsize=8.5,
+            fontweight="bold",
+            bbox=ON_WHITE,
+            zorder=5,
+        )
         down += HEADING * _lines(heading)
         for row in group.rows:
             rows.append(row)
@@ -280,8 +293,7 @@ def _rules(axes: Axes, rows: Sequence[Row], places: Sequence[float], half: float
 
 def _inside(axes: Axes, place: float, words: str, **look: Any) -> None:
     """Words at the foot of a bar, on white so that colour and hatch do not cut into them."""
-    box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-    _words(axes, 0.02, place, words, bbox=box, zorder=7, **look)
+    _words(axes, 0.02, place, words, bbox=ON_WHITE, zorder=7, **look)
 
 
 def _words(axes: Axes, along: float, down: float, words: str, **look: Any) -> None:
