@@ -22,6 +22,18 @@ $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))", \
 	environment variables before `make`))
 
+# What is wrong with the line itself is said before anything is set up.
+ifeq ($(filter ort modern,$(STACK)),)
+$(error STACK=$(STACK) is no stack; choose ort or modern)
+endif
+ifneq ($(LAUNCHER),)
+$(if $(filter sweep,$(MAKECMDGOALS)),,$(error LAUNCHER=$(LAUNCHER) is for `make sweep`))
+endif
+ifneq ($(filter node,$(MAKECMDGOALS)),)
+$(if $(COORDINATOR),,$(error `make node` needs COORDINATOR=host:port, which is what the coordinator was given as \
+	device.rdzv_endpoint, such as COORDINATOR=10.0.0.1:29400))
+endif
+
 BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
@@ -31,7 +43,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
-	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 } /^## / { print "             " substr($$0, 4) }' Makefile
+	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } /^## / { print "               " substr($$0, 4) }' Makefile
 
 setup: ## make or mend .venv; done already, it takes no time; STACK=modern, here and below: .venv-modern
 ## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
@@ -46,8 +58,7 @@ sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
 
 node: setup ## take part in a comparison on several machines, on each of the others: COORDINATOR=host:port
-	$(VENV)/bin/python -m bench.node $(or $(COORDINATOR),$(error give COORDINATOR=host:port, \
-		its device.rdzv_endpoint)) $(ARGS)
+	$(VENV)/bin/python -m bench.node $(COORDINATOR) $(ARGS)
 
 compare: setup ## working tree against the committed results, or BASE=… NEW=… (files, folders, git revisions)
 ## ARGS=--markdown prints it for a pull request

@@ -47,6 +47,7 @@ def main() -> int:
     try:
         with refusals(overrides):
             check_overrides(overrides)
+            jobs.check(sys.argv[1:])
             with jobs.failing_in_a_sentence():
                 for_each_point(outcome.measure)
     except CannotFinish as error:

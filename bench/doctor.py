@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import bootstrap, machine, stacks
+from bench.config import Backend
 from bench.errors import UserError
 from bench.launch.environment import ROOT
 from bench.telemetry.gpus import visible_gpus
@@ -440,11 +441,23 @@ def _backends(*, driver: bool) -> tuple[dict[str, str], list[str]]:
         if "engine:" not in path.read_text("utf-8"):  # a list of backends
             continue
         try:
-            machine.check_packages(compose([*device, f"backend=[{path.stem}]", f"reference={path.stem}"]))
-            refused[path.stem] = ""
+            config = compose([*device, f"backend=[{path.stem}]", f"reference={path.stem}"])
+            machine.check_packages(config)
+            refused[path.stem] = _fate(config.backends[path.stem], config.device.type)
         except UserError as error:
             refused[path.stem] = str(error)
     return refused, list(compose(device).backends)
+
+
+def _fate(backend: Backend, device: str) -> str:
+    """What is known to become of a backend that is tried all the same; empty: it runs."""
+    if device != "cpu" or (backend.stack or stacks.own()) != "ort":
+        return ""
+    if backend.sharding == "fsdp2":
+        return "of the pinned torch needs CUDA and ends as unsupported; choose pytorch_fsdp2@modern."
+    if backend.engine == "compile":
+        return "of the pinned torch ends as diverged with some models; choose compile@modern."
+    return ""
 
 
 # --- telling --------------------------------------------------------------------------------------

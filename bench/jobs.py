@@ -6,8 +6,9 @@ job. The first task measures; the others, of which there is one on each further 
 
 import json
 import os
+import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,6 +49,27 @@ def _arrived() -> Sweep:
     """Unpickled in a job, before Hydra composes the point's configuration there with our resolvers."""
     register()
     return Sweep()
+
+
+def check(words: Sequence[str]) -> None:
+    """Refuse a command line whose launcher would not be used, or cannot be had here.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    launchers = [word.partition("=")[2] for word in words if word.startswith("hydra/launcher=")]
+    if not launchers or launchers[-1] == "basic":
+        return
+    if not {"--multirun", "-m", "hydra.mode=MULTIRUN"} & {*words}:
+        raise UserError(
+            f"hydra/launcher={launchers[-1]} submits the points of a sweep, and would be ignored here; add "
+            f"--multirun, or call `make sweep LAUNCHER={launchers[-1]}`."
+        )
+    if launchers[-1] == "slurm" and not shutil.which("srun"):
+        raise UserError(
+            "hydra/launcher=slurm needs SLURM's srun and sbatch, which are not found here; call it on a "
+            "machine that submits jobs, or try hydra/launcher=local."
+        )
 
 
 def this_process() -> str:

@@ -46,7 +46,8 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
     asked = f"device.world_size={device.world_size}"
     each = "" if nodes == 1 else f" on each of device.nnodes={nodes}"
     if device.type == "cuda" and ranks > gpus:
-        remedy = f"set device.world_size={gpus * nodes}" if gpus else "choose device=cpu"
+        elsewhere = "run it where nvidia-smi lists them, or with device=cpu in place of device=cuda or GPUS=…"
+        remedy = f"set device.world_size={gpus * nodes}" if gpus else elsewhere
         raise UserError(
             f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}; {remedy}."
         )

@@ -192,7 +192,8 @@ def test_ranks_and_threads_that_fit_are_accepted(machine: None) -> None:
             ["device=cuda", "device.world_size=8"],
             16,
             0,
-            "device.world_size=8 needs 8 GPUs, but this machine shows 0; choose device=cpu.",
+            "device.world_size=8 needs 8 GPUs, but this machine shows 0; run it where nvidia-smi lists them, "
+            "or with device=cpu in place of device=cuda or GPUS=….",
         ),
         (
             ["device=cuda", "device.world_size=8"],
@@ -204,7 +205,8 @@ def test_ranks_and_threads_that_fit_are_accepted(machine: None) -> None:
             ["device=cuda", "device.world_size=1"],
             16,
             0,
-            "device.world_size=1 needs 1 GPU, but this machine shows 0; choose device=cpu.",
+            "device.world_size=1 needs 1 GPU, but this machine shows 0; run it where nvidia-smi lists them, "
+            "or with device=cpu in place of device=cuda or GPUS=….",
         ),
         (
             ["device=cpu", "device.world_size=2", "device.threads=4"],

@@ -139,7 +139,12 @@ def test_this_machine_would_run_the_default_comparison() -> None:
     well = doctor_here("/usr/local/bin:/usr/bin:/bin")
     assert well.returncode == 0, well.stdout + well.stderr
     line = next(line for line in well.stdout.splitlines() if line.startswith("backends"))
-    assert set(compose([]).backends) <= set(line.partition("would run: ")[2].split(", "))
+    runs = set(line.partition("would run: ")[2].split(", "))
+    assert set(compose([]).backends) <= runs
+    # On a CPU torch 2.6 has no FSDP2, and what its Inductor compiles diverges (tests/test_choices.py).
+    assert {"pytorch_fsdp2", "compile"} & runs == (
+        set() if stacks.own() == "ort" else {"pytorch_fsdp2", "compile"}
+    )
     assert f"stack {stacks.own()}" in well.stdout
 
 

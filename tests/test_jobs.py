@@ -91,6 +91,37 @@ def test_under_slurm_the_first_task_measures_and_the_other_serves_it(tmp_path: P
     assert "secret" not in script
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["hydra/launcher=slurm"],
+            r"would be ignored here; add --multirun, or call `make sweep LAUNCHER=slurm`",
+        ),
+        (["hydra/launcher=slurm", "-m"], r"needs SLURM's srun and sbatch, which are not found here"),
+        (["hydra/launcher=local"], r"would be ignored here"),
+    ],
+)
+def test_a_launcher_that_would_do_nothing_is_refused(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=sentence):
+        jobs.check(["model=gpt2", *words])
+
+
+def test_other_launchers_and_sweeps_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(FAKE))
+    for words in (
+        ["--multirun"],
+        ["hydra/launcher=basic"],
+        ["hydra/launcher=local", "-m"],
+        ["hydra/launcher=slurm", "--multirun"],
+        ["hydra.mode=MULTIRUN", "hydra/launcher=slurm"],
+    ):
+        jobs.check(words)
+
+
 def test_the_nodes_of_a_job_meet_at_the_first_of_them() -> None:
     assert endpoint({}) is None
 

@@ -113,9 +113,10 @@ def _panels(
     row: Callable[[Comparison, BackendSummary], Row],
     *,
     with_reference: bool,
+    relative: bool = False,
     inches: float = chart.ROW,
 ) -> list[Panel]:
-    several = len({one.reference for one in _everything(page)}) > 1
+    several = relative and len({one.reference for one in _everything(page)}) > 1
     named = Counter(_heading(one, several) for one in _everything(page))
     return [
         Panel(
@@ -180,7 +181,7 @@ def speedup(page: Page) -> Figure:
     return chart.draw(
         f"Throughput relative to {references}, "
         + ("each backend at its largest batch" if at_largest else "all backends at the same batch"),
-        _panels(page, partial(_speedup_row, with_points=with_points), with_reference=False),
+        _panels(page, partial(_speedup_row, with_points=with_points), with_reference=False, relative=True),
         label=f"speed-up over {references} ({text.TIMES}, higher is better)",
         caption=caption,
         decorate=partial(_baseline, limit=_limit(everything), band=not at_largest),
@@ -293,7 +294,7 @@ def break_even(page: Page) -> Figure:
     steps = [other.break_even_steps or 0 for one in _everything(page) for other in one.others]
     return chart.draw(
         "Steps until a faster backend has paid for its set-up",
-        _panels(page, _break_even_row, with_reference=False),
+        _panels(page, _break_even_row, with_reference=False, relative=True),
         label="break-even (optimizer steps, logarithmic, lower is better)",
         caption="Extra seconds of set-up and first step, over the seconds saved per step. Only what is "
         "faster pays back at all.",

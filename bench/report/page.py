@@ -27,7 +27,7 @@ def html(contents: Contents) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = [_table(chosen) for chosen in (collection.at_equal, collection.at_largest) if chosen]
+    tables = [_table(heading, chosen) for heading, chosen in collection.panels.items()]
     found = lines.lines(collection.controlled)
     return environment.get_template(TEMPLATE).render(
         figures=[_figure(path) for path in contents.figures],
@@ -63,14 +63,12 @@ def _figure(path: Path) -> dict[str, str]:
     }
 
 
-def _table(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """Comparisons that may stand in one table, and what they have in common."""
+def _table(heading: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Comparisons whose figures may stand below each other, and what they have in common."""
     found = lines.lines(comparisons)
     columns = lines.shown_columns(found)
     return {
-        "caption": "Each backend at its largest batch"
-        if comparisons[0].at_largest
-        else "All at the same batch",
+        "caption": heading,
         "columns": [{"name": one.name, "numeric": one.key is not None} for one in columns],
         "rows": [_row(line, columns) for line in found],
     }
