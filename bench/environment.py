@@ -20,6 +20,7 @@ CODE = ("bench", "conf", "requirements", "pyproject.toml")
 """What decides how a comparison is measured; results/, reports/, tests and the README do not."""
 
 SOURCES = (".py", ".yaml", ".txt", ".toml")
+"""Endings of the files that are hashed."""
 
 NOT_HASHED = (
     *("conf/", "pyproject.toml"),  # the resolved configuration and the packages have hashes of their own
@@ -195,7 +196,7 @@ def git_commit() -> str:
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"
-    return f"{commit}-dirty" if _git("status", "--porcelain", "--", *CODE) else commit
+    return f"{commit}-dirty" if _git("status", "--porcelain", "-unormal", "--", *CODE) else commit
 
 
 def code_hash() -> str:
@@ -213,9 +214,7 @@ def code_hash() -> str:
 def _sources() -> Iterable[Path]:
     for name in CODE:
         found = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
-        yield from (
-            path for path in found if path.suffix in (".py", ".yaml", ".txt", ".toml") and path.is_file()
-        )
+        yield from (path for path in found if path.suffix in SOURCES and path.is_file())
 
 
 def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
