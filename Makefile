@@ -47,7 +47,7 @@ help: ## this list
 
 setup: ## make or mend .venv; done already, it takes no time; STACK=modern, here and below: .venv-modern
 ## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
-	@$(PYTHON) bench/bootstrap.py --stack $(STACK) $(SETUP_ARGS)
+	@$(PYTHON) bench/setup/bootstrap.py --stack $(STACK) $(SETUP_ARGS)
 
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
@@ -58,7 +58,7 @@ sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
 
 node: setup ## take part in a comparison on several machines, on each of the others: COORDINATOR=host:port
-	$(VENV)/bin/python -m bench.node $(COORDINATOR) $(ARGS)
+	$(VENV)/bin/python -m bench.cluster.node $(COORDINATOR) $(ARGS)
 
 compare: setup ## working tree against the committed results, or BASE=… NEW=… (files, folders, git revisions)
 ## ARGS=--markdown prints it for a pull request
@@ -69,8 +69,8 @@ report: setup ## rebuild reports/ from results/
 
 matrix: setup ## which backend trains which model on this machine, about an hour; ARGS=resume=true goes on
 ## MODEL=gpt2,bert-large for some of them
-	@$(PYTHON) bench/bootstrap.py --stack modern
-	$(VENV)/bin/python -m bench.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
+	@$(PYTHON) bench/setup/bootstrap.py --stack modern
+	$(VENV)/bin/python -m bench.sweeps.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: ## what would run on this machine, what would not, and how to mend it; sets nothing up
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
@@ -92,7 +92,7 @@ test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as ma
 
 gpu-campaign: setup ## large models on a GPU, in calls of so many minutes: ARGS="minutes=9"
 ## until it ends with 0; make calls every other status 2
-	$(VENV)/bin/python -m bench.campaign $(ARGS)
+	$(VENV)/bin/python -m bench.sweeps.campaign $(ARGS)
 
 lint: setup ## formatting, lint and types
 	$(VENV)/bin/ruff format --check $(SOURCES)

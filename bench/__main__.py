@@ -16,23 +16,14 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench import jobs, stacks
-from bench.compose import check_overrides, load, register
-from bench.config import Config
-from bench.dataset import check_dataset
+from bench.cluster import jobs
+from bench.config.compose import check_overrides, load, register
+from bench.config.naming import command, stem
+from bench.config.refusals import CONF, refusals
 from bench.errors import CannotFinish, CannotKeep, UserError
 from bench.launch.lifeline import Terminated
-from bench.machine import (
-    available_cores,
-    check_folders,
-    check_machine,
-    check_memory,
-    check_packages,
-    memory_bytes,
-)
-from bench.naming import command, stem
-from bench.refusals import CONF, refusals
-from bench.telemetry.gpus import short_name, visible_gpus
+from bench.measure.preflight import checked
+from bench.setup import stacks
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """With it Hydra lets exceptions out; without, it prints them its own way and exits."""
@@ -89,24 +80,9 @@ def compare(cfg: DictConfig) -> list[str]:
         return []
     name = stem(config, checked(config), overrides, stacks.own())
 
-    from bench.coordinator import run  # not for --help, which should take no time
+    from bench.measure.comparison import run  # not for --help, which should take no time
 
     return run(config, name, command(overrides, stacks.own()))
-
-
-def checked(config: Config) -> str:
-    """Refuse what cannot be done here; the device's short name, for the results file's.
-
-    Raises:
-        UserError: with the remedy.
-    """
-    gpus = visible_gpus() if config.device.type == "cuda" else []
-    check_machine(config, cores=available_cores(), gpus=len(gpus))
-    check_memory(config, host_bytes=memory_bytes())
-    check_packages(config)
-    check_folders(config)
-    check_dataset(config)
-    return short_name(gpus[0].name) if gpus else "cpu"
 
 
 @dataclass

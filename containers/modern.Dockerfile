@@ -10,7 +10,7 @@ FROM python:3.12-bookworm
 WORKDIR /bench
 COPY Makefile pyproject.toml ./
 COPY requirements requirements
-COPY bench/bootstrap.py bench/packages.py bench/
+COPY bench/setup/bootstrap.py bench/setup/packages.py bench/setup/
 ENV UV_NO_CACHE=1
 RUN make setup STACK=modern PYTHON=python3.12 SETUP_ARGS="--device cuda"
 

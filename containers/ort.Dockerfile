@@ -20,7 +20,7 @@ RUN apt-get update \
 WORKDIR /bench
 COPY Makefile pyproject.toml ./
 COPY requirements requirements
-COPY bench/bootstrap.py bench/packages.py bench/
+COPY bench/setup/bootstrap.py bench/setup/packages.py bench/setup/
 
 # torch's own index has its builds for CUDA 11.8, which are newer to pip than those without a local version.
 ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cu118

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import stacks
-from bench.telemetry.gpus import visible_gpus
+from bench.machine.telemetry.gpus import visible_gpus
+from bench.setup import stacks
 
 FIRST = (
     "test_interruptions.py",

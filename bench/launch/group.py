@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.cluster.meeting import Meeting, Port, gloo_interface, new_id, token
+from bench.cluster.remote import Assignment, RemotePart
 from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Channel, Closed, Listener, Message
-from bench.launch.meeting import Meeting, Port, gloo_interface, new_id, token
 from bench.launch.part import AGENT_SECONDS, Ended, LocalPart, Part
-from bench.launch.remote import Assignment, RemotePart
-from bench.spec import WorkerSpec
+from bench.launch.spec import WorkerSpec
 
 SELECT_SECONDS = 5
 """How often a waiting coordinator looks whether the agents are still there."""
@@ -25,7 +25,7 @@ SECONDS_FOR_THE_CAUSE = 1.0
 
 
 class Watch(Protocol):
-    """Something to do now and then while a group works; `bench.telemetry.sampler.Sampler` is one."""
+    """Something to do now and then while a group works; `bench.machine.telemetry.sampler.Sampler` is one."""
 
     def seconds_until_due(self) -> float:
         """How long to wait before `sample`."""

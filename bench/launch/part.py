@@ -13,7 +13,7 @@ from typing import Protocol
 from bench.launch import fate
 from bench.launch.agent import EXITS_VARIABLE
 from bench.launch.scratch import Scratch
-from bench.spec import WorkerSpec
+from bench.launch.spec import WorkerSpec
 
 MONITOR_SECONDS = 2
 """How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
@@ -42,7 +42,7 @@ class Ended:
 
 
 class Part(Protocol):
-    """Starts on construction. `LocalPart` does it, `bench.launch.remote.RemotePart` has it done elsewhere."""
+    """Starts on construction: `LocalPart` here, `bench.cluster.remote.RemotePart` on another node."""
 
     name: str
     """Which node, for messages; empty for a group on one machine."""

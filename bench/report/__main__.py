@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bench import report
 from bench.errors import UserError
-from bench.records import write_atomically
 from bench.report import checks, support
+from bench.results.records import write_atomically
 
 
 def main(arguments: list[str] | None = None) -> int:

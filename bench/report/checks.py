@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from bench import results, stats
+from bench.analysis import stats
 from bench.errors import UserError
 from bench.report import text
+from bench.results import files
 
 MOST_FALSE_ALARMS = 4
 """Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
@@ -29,7 +30,7 @@ def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.Data
     )
     shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
     shared |= {
-        "cpu": results.entry(results.environment(rows), "cpu", "model"),
+        "cpu": files.entry(files.environment(rows), "cpu", "model"),
         "block_seconds": float(blocks["seconds"].median()),
         "invalid_blocks": int((blocks["status"] == "invalid").sum()),
     }

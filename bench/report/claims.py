@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from bench import largest, reference, stats
-from bench.reference import BLOG_BAND, Claim
+from bench.analysis import reference, stats
+from bench.analysis.reference import BLOG_BAND, Claim
+from bench.analysis.stats import BackendSummary, Speedup
+from bench.measure import largest
 from bench.report import text
 from bench.report.collection import Collection, Comparison
-from bench.stats import BackendSummary, Speedup
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench import attribution, results, stats, steadiness
-from bench.attribution import Attribution, Fairness
+from bench.analysis import attribution, stats, steadiness
+from bench.analysis.attribution import Attribution, Fairness
+from bench.analysis.stats import BackendSummary
 from bench.errors import UserError
 from bench.report import text
-from bench.stats import BackendSummary
+from bench.results import files
 
 FAIRNESS = "experiment=fairness"
 """In the name of the comparisons that leave settings alone on purpose."""
@@ -171,12 +172,12 @@ def _label(one: Comparison) -> str:
     return f"{one.model}, {one.workload}"
 
 
-def collect(files: Iterable[Path]) -> Collection:
+def collect(paths: Iterable[Path]) -> Collection:
     """Read these files; one that is damaged is named and stops no other."""
     comparisons, refused = [], []
-    for path in files:
+    for path in paths:
         try:
-            comparisons.append(Comparison(stem=path.stem, rows=results.read(path)))
+            comparisons.append(Comparison(stem=path.stem, rows=files.read(path)))
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)

@@ -13,13 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from bench import reference
-from bench.cells import Cells
-from bench.records import write_atomically
+from bench.analysis import reference
+from bench.analysis.stats import BackendSummary, step_milliseconds
 from bench.report import chart, style, text, waterfall
 from bench.report.chart import Dots, Group, Panel, Row
 from bench.report.collection import Collection, Comparison
-from bench.stats import BackendSummary, step_milliseconds
+from bench.results.cells import Cells
+from bench.results.records import write_atomically
 
 ROWS_PER_PAGE = 48
 """A figure with more is continued on another."""

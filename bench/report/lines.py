@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench import stats
+from bench.analysis import stats
+from bench.analysis.stats import BackendSummary
 from bench.report import text
 from bench.report.collection import Collection, Comparison
-from bench.stats import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)

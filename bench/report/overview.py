@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from bench import reference
-from bench.attribution import Attribution, Fairness, Part
+from bench.analysis import reference
+from bench.analysis.attribution import Attribution, Fairness, Part
 from bench.report import lines, text
 from bench.report.claims import Finding
 from bench.report.collection import Collection

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
-from bench import results
-from bench.bootstrap import STACKS
+from bench.analysis.stats import BackendSummary
 from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
-from bench.stats import BackendSummary
+from bench.results import files
+from bench.setup.bootstrap import STACKS
 
 TABLE = "support.csv"
 
@@ -86,7 +86,7 @@ def read(folder: Path, order: Sequence[str] = ()) -> list[Comparison]:
         order: of the models; those that are not in it follow by name.
     """
     found = [
-        Comparison(stem=path.stem, rows=results.read(path))
+        Comparison(stem=path.stem, rows=files.read(path))
         for path in sorted(folder.glob("*.csv"))
         if path.name != TABLE
     ]

@@ -10,11 +10,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from bench.analysis.stats import BackendSummary, mib, summarise
+from bench.analysis.steadiness import LOADER_SHARE, warnings
 from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
-from bench.stats import BackendSummary, mib, summarise
-from bench.steadiness import LOADER_SHARE, warnings
 
 Cell = Callable[[BackendSummary], str]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
-from bench import results
-from bench.cells import Cells
-from bench.stats import STOPPED_CONFIDENCE, Speedup
+from bench.analysis.stats import STOPPED_CONFIDENCE, Speedup
+from bench.results import files
+from bench.results.cells import Cells
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MISSING = "\N{EN DASH}"
@@ -166,11 +166,11 @@ def workload(rows: pd.DataFrame) -> str:
 
 def hardware(rows: pd.DataFrame) -> str:
     """Device, ranks and threads."""
-    environment = results.environment(rows)
-    gpus = results.gpu_names(environment)
+    environment = files.environment(rows)
+    gpus = files.gpu_names(environment)
     names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
-    cores = results.entry(environment, "cpu", "cores")
-    cpu = results.entry(environment, "cpu", "model") or "CPU"
+    cores = files.entry(environment, "cpu", "cores")
+    cpu = files.entry(environment, "cpu", "model") or "CPU"
     if distinct(rows, "device") == "cpu" or not names:
         names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
     ranks = plural(distinct(rows, "world_size"), "rank")
@@ -199,7 +199,7 @@ def versions(rows: pd.DataFrame) -> str:
     parts = []
     latest = dict(zip(rows["stack"], rows["environment"], strict=True))
     for stack, cell in latest.items():
-        packages = results.entry(results.environment_of(cell), "packages") or {}
+        packages = files.entry(files.environment_of(cell), "packages") or {}
         parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
         parts.append(f"stack {stack}")
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))

@@ -9,10 +9,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from bench.attribution import Fairness, Part
+from bench.analysis.attribution import Fairness, Part
+from bench.analysis.stats import Speedup
 from bench.report import chart, style, text
 from bench.report.collection import Comparison
-from bench.stats import Speedup
 
 STEP = 0.5
 """Inches from one bar to the next."""

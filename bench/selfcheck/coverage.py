@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench import results, stats
-from bench.compose import compose
-from bench.config import Measure
-from bench.records import write_atomically
+from bench.analysis import stats
+from bench.config.compose import compose
+from bench.config.schema import Measure
 from bench.report import checks
+from bench.results import files
+from bench.results.records import write_atomically
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -237,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     if options.record:
-        noise = checks.rounds(results.read(options.record), "recorded", 1)
+        noise = checks.rounds(files.read(options.record), "recorded", 1)
         write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
     for name, found in (("estimators", estimators(COMPARISONS // 4)), ("coverage", table(COMPARISONS))):
         write_atomically(FOLDER / f"{name}.csv", found.to_csv(index=False, float_format="%.5g"))

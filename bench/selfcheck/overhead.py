@@ -24,17 +24,19 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from bench import stats
-from bench.compose import compose
-from bench.config import Config
-from bench.coordinator import Comparison, stepped_aside
+from bench.analysis import stats
+from bench.config import mini
+from bench.config.compose import compose
+from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
-from bench.launch.environment import worker_environment
 from bench.launch.lifeline import Terminated
-from bench.machine import available_cores, available_gpus, check_machine, check_packages
-from bench.progress import Bar
-from bench.workload import mini, tasks
-from bench.workload.synthetic import synthetic
+from bench.machine.facts import available_cores, available_gpus
+from bench.machine.variables import worker_environment
+from bench.measure.comparison import Comparison, stepped_aside
+from bench.measure.preflight import check_machine, check_packages
+from bench.measure.progress import Bar
+from bench.worker.workload import tasks
+from bench.worker.workload.synthetic import synthetic
 
 LOOP = Path(__file__).with_name("bare_loop.py")
 ALLOWED = (0.98, 1.02)

@@ -18,21 +18,18 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from bench import environment, results
-from bench.compose import compose
-from bench.config import Config
-from bench.coordinator import Comparison, stepped_aside
+from bench.config import identity
+from bench.config.compose import compose
+from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import (
-    available_cores,
-    available_gpus,
-    check_machine,
-    check_packages,
-    default_device,
-)
-from bench.progress import Bar
-from bench.records import write_atomically
+from bench.machine import environment
+from bench.machine.facts import available_cores, available_gpus, default_device
+from bench.measure.comparison import Comparison, stepped_aside
+from bench.measure.preflight import check_machine, check_packages
+from bench.measure.progress import Bar
 from bench.report import checks
+from bench.results import files
+from bench.results.records import write_atomically
 
 FOLDER = "selftest"
 
@@ -120,7 +117,7 @@ def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.Data
     comparison = Comparison(dataclasses.replace(config, results_dir=str(raw)), stem)
     with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
         comparison.measure(bar)
-    rows = results.read(comparison.ledger.csv)
+    rows = files.read(comparison.ledger.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
         raise UserError(f"the self-test cannot go on: {'; '.join(comparison.failures())}")
     return rows
@@ -132,8 +129,8 @@ def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.Da
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
-    here = environment.fingerprint(environment.collect(config))
-    wanted = {name: environment.config_hash(config) for name, config in configs.items()}
+    here = environment.fingerprint(identity.collect(config))
+    wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     verdicts = verdicts[
         (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))
     ]

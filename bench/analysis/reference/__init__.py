@@ -1,0 +1,97 @@
+"""What others published: figures and claims as data, each with its source. Never mixed with our own."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from bench.analysis import stats
+
+FOLDER = Path(__file__).parent
+
+AT_LARGEST = "max-batch"
+"""The flag of what was published with each side at its own largest batch."""
+
+FLAGS = {
+    "typo-suspected": "its page contradicts itself",
+    "zero2-both-sides": "ZeRO-2 on both sides",
+    AT_LARGEST: "each side at its own largest batch",
+    "percent-only": "only a percentage was published",
+    "range": "a range over several models",
+}
+"""What a flag in published.csv means, in the words of a caption."""
+
+BLOG_BAND = (1.39, 2.30)
+"""39 % to 130 % more throughput: the blog of January 2023 on ONNX Runtime with ZeRO-1 (published.csv)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A published speed-up over PyTorch, on hardware of its own: a mark beside ours, never a comparison."""
+
+    model: str
+    backend: str
+    ratio: float
+    hardware: str
+    precision: str
+    source: str
+    flag: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One line of claims.csv: what was said, by whom, and how it can be tested."""
+
+    id: str
+    source: str
+    claim: str
+    how_to_test: str
+    testable_on: str
+
+
+@cache
+def figures() -> pd.DataFrame:
+    """published.csv as it is, all text."""
+    return pd.read_csv(FOLDER / "published.csv", dtype=str, keep_default_na=False)
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """claims.csv, in its order."""
+    table = pd.read_csv(FOLDER / "claims.csv", dtype=str, keep_default_na=False)
+    return tuple(Claim(**row) for row in table.to_dict("records"))  # type: ignore[arg-type]
+
+
+@cache
+def speedups() -> tuple[Published, ...]:
+    """Every published speed-up over `pytorch` of one model: computed where throughputs are, else as stated.
+
+    A range over several models is none; the blog's is `BLOG_BAND`.
+    """
+    found = []
+    for _, group in figures().groupby(["source", "source_ref", "hardware", "model", "task"], sort=False):
+        base = group[(group["backend"] == "pytorch") & (group["samples_per_s"] != "")]
+        for row in group[group["backend"] != "pytorch"].to_dict("records"):
+            ratio = None
+            if row["samples_per_s"] and len(base) == 1:
+                ratio = stats.ratio(float(row["samples_per_s"]), float(base["samples_per_s"].iloc[0]))
+            elif re.fullmatch(r"[\d.]+", row["speedup_percent"]):
+                ratio = 1 + float(row["speedup_percent"]) / 100
+            if ratio is None or row["flag"] == "range":
+                continue
+            found.append(
+                Published(
+                    ratio=ratio,
+                    **{key: row[key] for key in ("model", "backend", "precision", "source", "flag", "note")},
+                    hardware=row["hardware"] or "hardware not stated",
+                )
+            )
+    return tuple(found)
+
+
+def of_model(model: str) -> list[Published]:
+    """The published speed-ups of one model."""
+    return [one for one in speedups() if one.model == model]

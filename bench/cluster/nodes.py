@@ -1,0 +1,253 @@
+"""The other nodes of a comparison: waited for, compared with this one, and replaced when one is lost."""
+
+import dataclasses
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from bench.cluster.meeting import shared_secret
+from bench.cluster.remote import Node, NodeFailed, NodeLost
+from bench.config import identity
+from bench.config.schema import Config, host_and_port
+from bench.errors import LaunchFailed, UserError
+from bench.launch.channel import Listener
+from bench.machine import environment
+from bench.machine.telemetry.sample import Sample
+from bench.machine.variables import SECRET_VARIABLE
+from bench.setup import stacks
+
+DESCRIBE_SECONDS = 60
+"""An environment is told in a second; with cold disks and several stacks it takes longer."""
+
+SAME_MEMORY = 0.02
+"""Share by which the memory of two equal machines may differ: firmware and kernel keep some of it."""
+
+MOST_DIFFERENCES = 6
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def gathered(config: Config, say: Say) -> Iterator["Nodes | None"]:
+    """The other nodes, all of them there and like this one; None if there are none to be.
+
+    Raises:
+        UserError: they did not come, or differ.
+    """
+    if config.device.nnodes == 1:
+        yield None
+        return
+    nodes = Nodes(config, say)
+    try:
+        nodes.gather()
+        yield nodes
+    finally:
+        nodes.close()
+
+
+class Nodes:
+    """Listens at device.rdzv_endpoint as long as the comparison lasts.
+
+    Args:
+        config: of the comparison, with several nodes.
+        say: tells the user what is waited for.
+        clock: seconds.
+
+    Attributes:
+        members: the other nodes, in the order of their ranks.
+    """
+
+    def __init__(self, config: Config, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+        device = config.device
+        assert device.rdzv_endpoint is not None, "Device refuses several nodes without it"
+        self.device = device
+        self.endpoint = device.rdzv_endpoint
+        self.say = say
+        self.clock = clock
+        self.settings = identity.settings(config)
+        self.members: list[Node] = []
+        self.names = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
+        self.ours = {name: environment.described(self.settings, name) for name in self.names}
+        self.code = environment.code_hash()
+        self._gave_up = False
+        secret = shared_secret()
+        try:
+            self.listener = Listener(*host_and_port(self.endpoint), secret=secret)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(
+                f"device.rdzv_endpoint={self.endpoint} cannot be listened at ({reason}); give a name or "
+                "address of this machine, and a port that nobody uses."
+            ) from None
+
+    def gather(self) -> None:
+        """Wait until all are there.
+
+        Raises:
+            UserError: they are not in time, or one differs from this one.
+        """
+        others, seconds = self.device.nnodes - 1, self.device.rdzv_timeout_s
+        self.say(
+            f"waiting up to {seconds:g} seconds at {self.endpoint} for {others} other "
+            f"node{'s'[: others > 1]}: `make node COORDINATOR={self.endpoint}` there"
+        )
+        end = self.clock() + seconds
+        while len(self.members) < others:
+            node = self._next(end)
+            self.members = [member for member in self.members if not member.is_lost()]
+            if node is not None:
+                self.members.append(node)
+            elif self.clock() >= end:
+                raise UserError(
+                    f"{len(self.members)} of {others} other nodes reported at "
+                    f"device.rdzv_endpoint={self.endpoint} within {seconds:g} seconds; run `make node "
+                    f"COORDINATOR={self.endpoint}` on each of them, with the same {SECRET_VARIABLE}, or set "
+                    "a longer device.rdzv_timeout_s."
+                )
+        self.members.sort(key=lambda node: node.host)  # arrival is chance; the order decides about the ranks
+        for number, node in enumerate(self.members, start=1):
+            node.number = number
+            if differs := self._differs(node):
+                raise UserError(differs)
+        self.say(f"all nodes are there: {', '.join(node.name for node in self.members)}")
+
+    def require(self) -> None:
+        """Make sure that all are there: one that was lost may come back for a while, once for each loss.
+
+        Raises:
+            LaunchFailed: status `skipped`, one is missing.
+        """
+        for place, lost in enumerate(self.members):
+            if not lost.is_lost():
+                continue
+            if (node := self._replacement(lost)) is None:
+                self._gave_up = True
+                raise LaunchFailed(
+                    "skipped",
+                    f"{lost.name} was lost before and is not back; start `make node "
+                    f"COORDINATOR={self.endpoint}` there again, and add what is missing with resume=true",
+                )
+            self.members[place] = node
+            self._gave_up = False
+            self.say(f"{node.name} is back")
+
+    def close(self) -> None:
+        """Let the nodes wait for the next comparison."""
+        for node in self.members:
+            node.leave()
+        self.listener.close()
+
+    def _replacement(self, lost: Node) -> Node | None:
+        seconds = 0.0 if self._gave_up else self.device.rejoin_timeout_s
+        if seconds:
+            self.say(f"{lost.name} was lost; waiting up to {seconds:g} seconds for it to come back")
+        end = self.clock() + seconds
+        while True:
+            node = self._next(end)
+            if node is not None:
+                node.number = lost.number
+                if not (differs := self._differs(node)):
+                    return node
+                self.say(differs)
+                node.leave()
+            elif self.clock() >= end:
+                return None
+
+    def _next(self, end: float) -> Node | None:
+        """The next that reports; None if it does not know the secret, or nobody comes until `end`."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.listener, selectors.EVENT_READ)
+            if not selector.select(max(0.0, end - self.clock())):
+                return None
+        accepted = self.listener.accept()
+        if accepted is None:
+            self.say(f"somebody who does not know this node's {SECRET_VARIABLE} was turned away")
+            return None
+        channel, greeting = accepted
+        return Node(
+            channel,
+            greeting,
+            secret=self.listener.secret,
+            here=channel.socket.getsockname()[0],
+            own_host=socket.gethostname(),
+        )
+
+    def _differs(self, node: Node) -> str:
+        """In what a node differs from this one, in a sentence that it is told, too; empty if in nothing."""
+        try:
+            found = self._differences(node)
+        except NodeLost:
+            found = "it was lost again"
+        except NodeFailed as error:
+            found = str(error)
+        if not found:
+            return ""
+        sentence = f"{node.name} cannot take part: {found}."
+        with suppress(NodeLost):
+            node.request("tell", text=f"refused by the coordinator: {sentence}")
+        return sentence
+
+    def _differences(self, node: Node) -> str:
+        if node.code != self.code:
+            return (
+                f"its checkout is at commit {node.commit} and this one at {environment.git_commit()}, or has "
+                "other changes; bring both to the same"
+            )
+        theirs = node.request("describe", seconds=DESCRIBE_SECONDS, settings=self.settings, names=self.names)
+        lines: dict[str, None] = {}
+        for name, ours in self.ours.items():
+            if theirs[name] is None:
+                return f"the {name} stack is not set up there; run `make setup STACK={name}`"
+            lines |= dict.fromkeys(
+                environment.differences(*_comparable(ours, theirs[name]), other_is="there")
+            )
+        if not lines:
+            return ""
+        more = f" and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
+        return (
+            f"it differs from this one in {'; '.join(list(lines)[:MOST_DIFFERENCES])}{more}; "
+            "make them equal, or measure on fewer nodes"
+        )
+
+
+def _comparable(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two environments without what may differ between nodes: names of interfaces, a little memory."""
+    both = []
+    for one in (ours, theirs):
+        variables = {n: v for n, v in one["variables"].items() if not n.endswith("_SOCKET_IFNAME")}
+        both.append({**one, "variables": variables})
+    mine, other = both
+    if abs(mine["memory_gib"] - other["memory_gib"]) <= SAME_MEMORY * mine["memory_gib"]:
+        other["memory_gib"] = mine["memory_gib"]
+    return mine, other
+
+
+class RemoteDevice:
+    """A GPU of another node, read through its program; has the methods of `telemetry.device.Device`.
+
+    Args:
+        nodes: of the comparison.
+        place: of the node among them, whichever machine has taken it.
+        local_rank: whose GPU it is.
+    """
+
+    def __init__(self, nodes: Nodes, place: int, local_rank: int) -> None:
+        self.nodes = nodes
+        self.place = place
+        self.local_rank = local_rank
+        self.absent: dict[str, str] = {}
+
+    def sample(self) -> Sample:
+        """Everything about it at this moment; nothing once its node is lost."""
+        node = self.nodes.members[self.place]
+        try:
+            answer = node.request("sample", uuid=node.gpus[self.local_rank])
+        except NodeLost:
+            self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
+            return Sample(**dict.fromkeys(field.name for field in dataclasses.fields(Sample)))
+        self.absent |= answer["absent"]
+        reasons = answer["sample"].pop("throttled_by")
+        return Sample(**answer["sample"], throttled_by=None if reasons is None else tuple(reasons))

@@ -1,0 +1,1 @@
+"""Did training become slower, or larger, between two sets of results?"""

@@ -1,0 +1,136 @@
+"""From a command line to a checked `Config`: the only module, with `refusals`, that knows of Hydra."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from bench.config import slurm
+from bench.config.refusals import CONF, choices_of, no_value, not_a_choice, refusals, unknown_key
+from bench.config.schema import LOSS_TOLERANCE, Config
+from bench.errors import UserError
+from bench.machine import facts
+from bench.setup import stacks
+
+
+def register() -> None:
+    """Tell Hydra the schema and the resolvers that `conf/` uses; twice is as good as once."""
+    ConfigStore.instance().store(name="schema", node=Config)
+    resolvers: dict[str, Callable[..., object]] = {
+        "default_device": facts.default_device,
+        "default_model": lambda device: (
+            "bert-large" if (device or facts.default_device()) == "cuda" else "bert-tiny"
+        ),
+        "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
+        "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, facts.available_cores()),
+        # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
+        "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, facts.available_gpus()),
+        "threads": lambda ranks, nodes: max(
+            1, min(8, facts.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
+        ),
+        "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
+        "resident": lambda device: "one" if device == "cuda" else "all",
+        "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
+        "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
+        "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
+        "warmup_steps": lambda device: 10 if device == "cuda" else 3,
+    }
+    for name, resolver in resolvers.items():
+        OmegaConf.register_new_resolver(f"bench.{name}", resolver, replace=True)
+
+
+def compose(overrides: Sequence[str] = ()) -> Config:
+    """The configuration that `python -m bench` would run with these overrides.
+
+    Raises:
+        UserError: with the sentence that the command line would print.
+    """
+    register()
+    with refusals(overrides):
+        check_overrides(overrides)
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            return load(hydra.compose("config", list(overrides)))
+
+
+def load(cfg: DictConfig) -> Config:
+    """The checked configuration; no DictConfig beyond this line.
+
+    Raises:
+        UserError: a key is unknown or has no value, or a value is impossible.
+    """
+    _check_keys(cfg, "")
+    with refusals():
+        config = OmegaConf.to_object(cfg)
+    assert isinstance(config, Config)
+    return config
+
+
+def _check_keys(node: DictConfig, path: str) -> None:
+    """Refuse what OmegaConf lets through: a key added with +, and a key deleted with ~."""
+    schema = OmegaConf.get_type(node)
+    keys: list[Any] = list(node)  # numbers, too, in a mapping without a schema
+    if dataclasses.is_dataclass(schema):
+        fields = {field.name: field for field in dataclasses.fields(schema)}
+        for key in keys:
+            if key not in fields:
+                raise UserError(unknown_key(f"{path}{key}", list(fields)))
+        for key, field in fields.items():
+            unset = key not in node or OmegaConf.is_missing(node, key)
+            if unset and field.default is dataclasses.MISSING:
+                raise UserError(no_value(f"{path}{key}"))
+    for key in keys:
+        if not OmegaConf.is_missing(node, key) and not OmegaConf.is_interpolation(node, key):
+            child = node[key]
+            if isinstance(child, DictConfig):
+                _check_keys(child, f"{path}{key}.")
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Refuse overrides of groups that Hydra would accept and silently make something else of.
+
+    Raises:
+        UserError: a group is added to, deleted, set to nothing, or to several where it takes one;
+            a backend stands twice in the list.
+        HydraException: an override cannot be parsed.
+    """
+    groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        group, line = override.key_or_group, override.input_line
+        if not group:
+            raise UserError(f"{line} has no key; write key=value.")
+        if group not in groups:
+            continue
+        if override.is_delete():
+            raise UserError(f"{line} would leave no {group}; choose one with {group}=….")
+        if override.is_add() or override.is_force_add():
+            raise UserError(
+                f"{line} would add to the default; name all that you want in {group}=…, without +."
+            )
+        sweeps = override.is_sweep_override()
+        for choice in override.sweep_iterator() if sweeps else [override.value()]:
+            _check_choice(group, choice, overrides)
+
+
+def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
+    if choice is None:
+        raise UserError(f"{group}=null chooses nothing; leave it out to get the default.")
+    if isinstance(choice, int | float):
+        raise UserError(not_a_choice(group, str(choice).lower(), choices_of(group, overrides)))
+    if not isinstance(choice, list):
+        return
+    names = [str(name) for name in choice]
+    if group != "backend":
+        raise UserError(
+            f"{group}=[{','.join(names)}] is a list, but a comparison has one {group}; "
+            f"compare several with --multirun {group}={','.join(names)}."
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"backend=[{','.join(names)}] names {twice} twice, which Hydra would run once; "
+            "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does."
+        )

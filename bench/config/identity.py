@@ -1,0 +1,66 @@
+"""What makes two comparisons the same: the part of the configuration that is measured, and its hash."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from bench.config.schema import MEETING, Config
+from bench.machine import environment
+from bench.machine.environment import digest
+
+
+def measured(config: Config) -> dict[str, Any]:
+    """What the configuration says about the thing measured: all but files' places and how long one waits."""
+    plain = dataclasses.asdict(config)
+    del plain["results_dir"], plain["reports_dir"], plain["resume"], plain["label"]
+    for cap in ("timeout_s", "most_launches", "most_seconds"):
+        del plain["measure"][cap]
+    for meeting in MEETING:
+        del plain["device"][meeting]
+    return plain
+
+
+def config_hash(config: Config) -> str:
+    """A hash of what is measured: the configuration, and the weights where they lie in a folder."""
+    plain: dict[str, Any] = measured(config)
+    folder = Path(config.model.pretrained or "")
+    if config.model.pretrained and folder.is_dir():
+        plain["weights"] = {
+            path.name: _file_hash(path) for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS
+        }
+    return digest(plain)
+
+
+WEIGHTS = (".json", ".safetensors")
+"""Of a folder with a model, the files that decide what is trained."""
+
+
+def _file_hash(path: Path) -> str:
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            hashed.update(part)
+    return hashed.hexdigest()
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """What `worker_environment` needs to know of a comparison, as plain JSON."""
+    device = config.device
+    return {
+        "device": device.type,
+        "threads": device.threads,
+        "allocator": device.allocator,
+        "precision": config.precision.name,
+        "checkpointing": config.checkpointing,
+    }
+
+
+def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
+    """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies.
+
+    Args:
+        config: of the comparison.
+        stack: a backend's; this process's own if None.
+    """
+    return environment.described(settings(config), stack)

@@ -1,0 +1,163 @@
+"""Hydra's and OmegaConf's errors, each in one sentence that names the dotted key and the remedy."""
+
+import dataclasses
+import difflib
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml  # type: ignore[import-untyped]
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from bench.errors import UserError
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+"""The shipped configuration files."""
+
+
+@contextmanager
+def refusals(overrides: Sequence[str] = ()) -> Iterator[None]:
+    """Turn what Hydra and OmegaConf raise about a configuration into UserError.
+
+    Args:
+        overrides: the command line's, to find the choices in the user's own folders, too.
+    """
+    with warnings.catch_warnings():
+        # Hydra only warns of a hydra.searchpath that does not exist.
+        warnings.filterwarnings("error", message="provider=.* is not available")
+        try:
+            yield
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+            raise UserError(explain(error, overrides)) from error
+        except (
+            ValueError,
+            OSError,
+            UserWarning,
+        ) as error:  # what Hydra checks without a class of its own
+            raise UserError(explain(error, overrides)) from error
+
+
+def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
+    """What is wrong with the configuration, and the remedy."""
+    for cause in _causes(error):
+        if isinstance(cause, UserError):  # raised in a resolver, below what OmegaConf says of that
+            return str(cause)
+    for cause in _causes(error):
+        if isinstance(cause, OverrideParseException):
+            return (
+                f"{cause.override} is not an override; write key=value, or key=[a,b] for a list, "
+                "in quotes if the shell could take offence."
+            )
+        if isinstance(cause, MissingConfigException) and "/" in (cause.missing_cfg_file or ""):
+            group, _, choice = str(cause.missing_cfg_file).rpartition("/")
+            return not_a_choice(group, choice, cause.options or choices_of(group, overrides))
+        if isinstance(cause, OmegaConfBaseException):
+            return _file(error) + _wrong_key(cause)
+    if isinstance(error, OSError) and error.filename:  # Hydra could not make its folder
+        return f"{error.filename}: {error.strerror}; choose another results_dir."
+    message = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, yaml.YAMLError):
+        return f"A configuration file is no YAML: {message}; mend it there."
+    for pattern, sentence in _SENTENCES.items():
+        if found := re.match(pattern, message):
+            return sentence.format(*found.groups())
+    return f"{message}."
+
+
+_SENTENCES = {
+    r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
+        "{0} is a sweep; add --multirun, or write key=[a,b] for a list."
+    ),
+    r"Could not append to config. An item is already at '([^']+)'": (
+        "{0} is set already; write {0}=… without +."
+    ),
+    r"provider=hydra.searchpath in .*, path=(.*) is not available": (
+        "hydra.searchpath: {0} is not a folder."
+    ),
+}
+"""How Hydra's message begins (a pattern) and what we say, where its own words do not help."""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _wrong_key(error: OmegaConfBaseException) -> str:
+    key = error.full_key
+    what = str(error).splitlines()[0].rstrip(".")
+    if not key:
+        return f"{what}."
+    if isinstance(error, ConfigKeyError | ConfigAttributeError):
+        parent = error.parent_node
+        if not dataclasses.is_dataclass(error.object_type):
+            return _not_in_mapping(key, parent)
+        return unknown_key(key, [str(name) for name in parent if name != "hydra"])
+    if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", what):
+        return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
+    if wrong := re.match(r"Value '(.*)' is not a valid bool", what):
+        return f"{key} must be true or false, not {wrong[1]}."
+    if wrong := re.match(r"Interpolation key '(.*)' not found", what):
+        return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
+    if "is not Optional" in what:
+        return f"{key} must have a value, not null."
+    if key == "backends":
+        return "backends is made of the chosen files; choose them with backend=[…]."
+    return f"{key}: {what[0].lower()}{what[1:]}."
+
+
+_KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+
+
+def unknown_key(key: str, names: list[str]) -> str:
+    """What to say of a key that does not exist beside `names`, which do."""
+    parent, _, last = key.rpartition(".")
+    if not parent:
+        names = [*names, "backend", "experiment"]
+    close = difflib.get_close_matches(last, names, n=1)
+    if close:
+        return f"{key} is not a key of the configuration; did you mean {key[: -len(last)]}{close[0]}?"
+    where = parent or "the top level"
+    return f"{key} is not a key of the configuration; {where} has {', '.join(names)}."
+
+
+def _not_in_mapping(key: str, mapping: Any) -> str:
+    if key.startswith("backends."):
+        chosen = ", ".join(map(str, mapping))
+        name = key.split(".")[1]
+        return f"{key} is not among the chosen backends ({chosen}); add {name} to backend=[…]."
+    return f"{key} is not set so far; write +{key}=… to add it."
+
+
+def no_value(key: str) -> str:
+    """What to say of a key that has no value."""
+    if key == "backends":
+        return "backend=[] names no backend; choose at least one, as in backend=[pytorch,ortmodule]."
+    return f"{key} has no value; set {key}=… or write it in the YAML file."
+
+
+def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:
+    """What to say of a choice that its group does not have."""
+    known = ", ".join(choices) or "none"
+    return f"{group}={choice} does not exist; choose from: {known}."
+
+
+def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
+    """The choices of a group, those in the user's own folders included."""
+    searchpath = [text for text in overrides if text.startswith("hydra.searchpath=")]
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        return list(loader.get_group_options(group, config_name="config", overrides=searchpath))
+
+
+def _file(error: BaseException) -> str:
+    """Where a wrong key stands, if it is not on the command line."""
+    found = re.match(r"In '([^']+)':", str(error))
+    return f"{found[1]}.yaml: " if found else ""

@@ -1,0 +1,1 @@
+"""What would run on this machine, what would not, and how to mend it."""

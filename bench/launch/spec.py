@@ -1,0 +1,67 @@
+"""What a worker is told when it starts: everything, in one JSON file."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.config.schema import Adam, Data, Lora, Model, Precision
+from bench.results.records import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """One worker group: the same for all its ranks."""
+
+    backend: str
+    engine: str
+    optimizer: str  # resolved for the device
+    sharding: str
+    slowed_by: float  # share of its own time that every step waits in vain
+    model: Model
+    data: Data
+    adam: Adam
+    precision: Precision
+    attention: str
+    checkpointing: bool
+    micro_batch: int
+    grad_accum: int
+    seq_len: int | None
+    seed: int
+    dropout: bool
+    device: str
+    device_uuids: tuple[str, ...]  # by local rank; empty on a CPU
+    threads: int
+    holds_threads: bool  # the engine keeps to `threads`
+    cores: tuple[tuple[int, ...], ...]  # by local rank
+    memory_limit_bytes: int | None  # of each rank's private memory on the host
+    initial_state: str  # safetensors file that every rank loads
+    saves_initial_state: bool  # this group's rank 0 writes it first
+    nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
+
+    def save(self, path: Path) -> None:
+        """Write the spec as JSON."""
+        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> "WorkerSpec":
+        """Read what `save` wrote."""
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "WorkerSpec":
+        """The spec that `dataclasses.asdict` made `plain` of."""
+        plain["model"] = model_of(plain["model"])
+        plain["precision"] = Precision(**plain["precision"])
+        plain["data"] = Data(**plain["data"])
+        plain["adam"] = Adam(**plain["adam"])
+        plain["device_uuids"] = tuple(plain["device_uuids"])
+        plain["cores"] = tuple(tuple(cores) for cores in plain["cores"])
+        return cls(**plain)
+
+
+def model_of(plain: dict[str, Any]) -> Model:
+    """The model that `dataclasses.asdict` made `plain` of."""
+    lora = plain["lora"]
+    return Model(**plain | {"lora": None if lora is None else Lora(**lora)})

@@ -1,0 +1,121 @@
+"""One GPU through NVML: memory, energy, how it is doing. What it does not tell is None, with the reason."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from bench.machine.telemetry.sample import Sample
+
+THROTTLED = {
+    "SwPowerCap": "power cap",
+    "HwSlowdown": "hardware slowdown",
+    "SwThermalSlowdown": "temperature (driver)",
+    "HwThermalSlowdown": "temperature (hardware)",
+    "HwPowerBrakeSlowdown": "power brake",
+}
+"""NVML's reasons for clocks below what the load would allow, as they are named in the results.
+
+Idleness and clocks that somebody has set are not among them.
+"""
+
+
+class Device:
+    """Reads one GPU, found by its UUID since NVML ignores CUDA_VISIBLE_DEVICES.
+
+    Args:
+        uuid: as NVML writes it, "GPU-…" or "MIG-…"; None on a CPU.
+
+    Attributes:
+        absent: why a figure is None, by its name.
+    """
+
+    def __init__(self, uuid: str | None) -> None:
+        self.absent: dict[str, str] = {}
+        self._nvml: Any = None
+        self._handle: Any = None
+        if uuid is None:
+            self.absent["device"] = "there is no GPU: device memory and energy are blank"
+            return
+        import pynvml
+
+        try:
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            self._nvml = pynvml
+        except pynvml.NVMLError as error:
+            self.absent["nvml"] = f"NVML: {error}"
+
+    def used_bytes(self) -> int | None:
+        """Memory in use on the whole device, whoever uses it."""
+        return self._ask("device_used_bytes", _used_bytes)
+
+    def process_bytes(self) -> int | None:
+        """Memory that the driver says this process uses; not told for MIG, and in most containers."""
+
+        def mine(nvml: Any, gpu: Any) -> int | None:
+            processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+            found = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+            if not found or found[0] is None:
+                self.absent["device_process_bytes"] = (
+                    "NVML does not tell a process' memory here"
+                    if found
+                    else "NVML does not list this process"
+                )
+                return None
+            return int(found[0])
+
+        return self._ask("device_process_bytes", mine)
+
+    def energy_joules(self) -> float | None:
+        """The device's counter since the driver was loaded (NVML counts in mJ): take differences.
+
+        A MIG slice has none of its own.
+        """
+        return self._ask(
+            "energy_joules", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000
+        )
+
+    def sample(self) -> Sample:
+        """Everything about the device at this moment that takes well below a millisecond to ask."""
+        return Sample(
+            used_bytes=self.used_bytes(),
+            utilisation_percent=self._ask(
+                "gpu_utilisation", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu
+            ),
+            sm_clock_mhz=self._ask(
+                "gpu_clock", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)
+            ),
+            temperature_c=self._ask(
+                "gpu_temperature",
+                lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
+            ),
+            power_watts=self._ask("gpu_power", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+            throttled_by=self._ask("gpu_throttled_by", _throttle_reasons),
+        )
+
+    def _ask(self, name: str, question: Callable[[Any, Any], Any]) -> Any:
+        if self._nvml is None:
+            return None
+        try:
+            return question(self._nvml, self._handle)
+        except self._nvml.NVMLError as error:
+            self.absent[name] = f"NVML: {error}"
+            return None
+
+
+def _used_bytes(nvml: Any, gpu: Any) -> int:
+    """Version 2 leaves out what the driver keeps for itself; old drivers only know version 1."""
+    try:
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used)
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu).used)
+
+
+def _throttle_reasons(nvml: Any, gpu: Any) -> tuple[str, ...]:
+    try:
+        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
+    except nvml.NVMLError_FunctionNotFound:  # before driver 535 it had another name, and the same bits
+        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
+    return tuple(
+        words for name, words in THROTTLED.items() if bits & getattr(nvml, f"nvmlClocksEventReason{name}")
+    )

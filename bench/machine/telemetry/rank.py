@@ -1,0 +1,82 @@
+"""What one rank measures about itself in one phase, as differences of counters and the kernel's own peaks."""
+
+import os
+from typing import Any
+
+from bench.machine.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
+from bench.machine.telemetry.device import Device
+from bench.machine.telemetry.memory import host_peak_bytes, reset_host_peak
+
+
+class RankMeter:
+    """Around a phase: `prepare`, then whatever must not be measured, `start`, the phase, `stop`.
+
+    Args:
+        device: the rank's own.
+
+    Attributes:
+        absent: why a figure is None, by its name.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.absent = device.absent
+        self.cores = sorted(os.sched_getaffinity(0))
+        self._peak_is_ours = True  # from the start of the process on
+
+    def prepare(self, *, new_peak: bool = True) -> None:
+        """Begin a phase; what takes long is done here, outside the clock."""
+        if new_peak:
+            self._peak_is_ours = reset_host_peak()
+        self._throttles = throttle_count(self.cores)
+        self._core_time = core_time(self.cores)
+        self._own = cpu_seconds()
+
+    def start(self) -> None:
+        """Read the counters at the moment in which the clock starts."""
+        self._energy = self.device.energy_joules()
+        self._faults = page_faults()
+        self._cpu = cpu_seconds()
+
+    def stop(self) -> dict[str, Any]:
+        """The phase's figures under the names of `results.records.Phase`; call it right after the clock."""
+        cpu, faults = cpu_seconds(), page_faults()
+        energy = self.device.energy_joules()
+        clock, throttles = clock_mhz(self.cores), throttle_count(self.cores)
+        if clock is None:
+            self.absent["cpu_clock_mhz"] = "the kernel does not tell the processor's clock here"
+        if throttles is None:
+            self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
+        others, stolen = self._others()
+        return {
+            "cpu_seconds": cpu - self._cpu,
+            "page_faults": faults - self._faults,
+            "cpu_clock_mhz": clock,
+            "cpu_throttles": self._difference(throttles, self._throttles),
+            "other_cpu_seconds": others,
+            "stolen_seconds": stolen,
+            "host_peak_bytes": self._host_peak(),
+            "device_used_bytes": self.device.used_bytes(),
+            "device_process_bytes": self.device.process_bytes(),
+            "energy_joules": self._difference(energy, self._energy),
+        }
+
+    @staticmethod
+    def _difference(now: Any, before: Any) -> Any:
+        return None if now is None or before is None else now - before
+
+    def _others(self) -> tuple[float | None, float | None]:
+        """Seconds that other processes had of this rank's cores, and that the hypervisor took."""
+        now, own = core_time(self.cores), cpu_seconds()
+        before = self._core_time
+        if now is None or before is None:
+            reason = "/proc/stat does not tell about this rank's cores"
+            self.absent |= {"other_cpu_seconds": reason, "stolen_seconds": reason}
+            return None, None
+        return (now.busy - before.busy) - (own - self._own), now.stolen - before.stolen
+
+    def _host_peak(self) -> int | None:
+        peak = host_peak_bytes() if self._peak_is_ours else None
+        if peak is None:
+            self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
+        return peak

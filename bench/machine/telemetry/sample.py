@@ -1,0 +1,15 @@
+"""How one GPU was doing at one moment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """How one GPU was doing at one moment; None where NVML does not tell."""
+
+    used_bytes: int | None  # of the whole device, whoever uses it
+    utilisation_percent: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
+    power_watts: float | None
+    throttled_by: tuple[str, ...] | None

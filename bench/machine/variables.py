@@ -1,0 +1,94 @@
+"""The environment variables of a worker group: the same for every backend of a comparison."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.setup.stacks import ROOT
+
+SECRET_VARIABLE = "BENCH_SECRET"
+"""Environment variable that the user sets to the same on all nodes."""
+
+SCRUBBED = (
+    "ORTMODULE_",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "DS_",
+    "TORCH",  # TORCH_, TORCHELASTIC_, TORCHINDUCTOR_ …
+    "PYTORCH_",
+    "ATEN_",
+    "ONEDNN_",
+    "DNNL_",
+    "CUBLAS_",
+    "CUDA_LAUNCH_BLOCKING",
+    "NVIDIA_TF32_OVERRIDE",
+)
+"""Variables with these beginnings change what is measured; the harness sets what it needs itself."""
+
+TUNED_MALLOC = {
+    # Keep freed memory: with glibc's defaults each large temporary is mapped and faulted in anew, which
+    # slows eager PyTorch on a CPU by a third and ORTModule, which plans its memory, hardly at all.
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    # Only the main arena can keep blocks above 64 MiB; one for all threads also grows less.
+    "MALLOC_ARENA_MAX": "1",
+    # Where the kernel gives huge pages to those who ask: eager's heap still grows now and then in a block,
+    # 60 MiB at once on bert-tiny, which cost 5 to 20 % of a block in small pages and next to nothing so.
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
+
+def worker_environment(
+    base: Mapping[str, str],
+    *,
+    device: str,
+    threads: int,
+    allocator: str,
+    precision: str,
+    checkpointing: bool,
+    prefix: Path = Path(sys.prefix),
+) -> dict[str, str]:
+    """The coordinator's environment without what is scrubbed, and with the comparison's settings.
+
+    `prefix` is the folder of the workers' environment.
+    """
+    variables = {
+        name: value
+        for name, value in base.items()
+        if not name.startswith(SCRUBBED) and name != SECRET_VARIABLE
+    }
+    binaries = str(prefix / "bin")
+    variables |= {
+        "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there
+        "PYTHONPATH": ":".join(filter(None, (str(ROOT), base.get("PYTHONPATH")))),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "DS_ACCELERATOR": device,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as NVML counts, whose UUIDs name the ranks' devices
+        # Nothing should be compiled at run time; what is, stays inside the environment.
+        "TORCH_EXTENSIONS_DIR": str(prefix / "torch_extensions"),
+        "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if device == "cpu":
+        # With a GPU in sight torch says that CUDA is there, and ORTModule takes it at its word.
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    if checkpointing:
+        variables["ORTMODULE_MEMORY_OPT_LEVEL"] = "1"  # recompute all that can be, layer by layer
+    if precision != "tf32":
+        # For cuBLAS and cuDNN, whoever calls them: ONNX Runtime would use TF32 by default, torch would not.
+        # In 16-bit precisions, too, some products stay in fp32.
+        variables["NVIDIA_TF32_OVERRIDE"] = "0"
+    if allocator == "tuned":
+        variables |= TUNED_MALLOC
+    return variables
+
+
+def scrubbed(base: Mapping[str, str]) -> list[str]:
+    """The variables that the user has set and the workers will not see."""
+    return sorted(name for name in base if name.startswith(SCRUBBED))

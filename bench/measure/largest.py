@@ -1,0 +1,130 @@
+"""The largest micro-batch that fits: double until one does not, then halve the gap between.
+
+A trial is a fresh start of one backend alone, so that nothing an earlier one left in memory counts. The
+result is exact to `resolution`: the smallest that did not fit is at most 3 % larger. Since heaps
+differ from start to start, a trial leaves a reserve, and what was found must fit once more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.errors import LaunchFailed
+from bench.results.records import Trial
+
+SEARCH = "in the search for the largest micro-batch: "
+"""How the message of a backend begins that fails there."""
+
+RESERVE = 0.1
+"""Share of a memory limit that a trial does without and a timed launch has.
+
+Heaps fragment differently in each process: without a reserve, PyTorch came through a rehearsal on a small
+BERT with 20 samples, and in one launch of six ran out of memory with 17.
+"""
+
+CONFIRMATIONS = 1
+"""Further fresh starts in a row in which what was found must fit."""
+
+MOST_STEPS_DOWN = 3
+"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search has found.
+
+    Attributes:
+        micro_batch: the largest that fitted, in samples per rank.
+        trials: all of them, in their order.
+    """
+
+    micro_batch: int
+    trials: Sequence[Trial]
+
+    @property
+    def gap(self) -> int | None:
+        """Samples up to the smallest that did not fit; None if everything fitted."""
+        too_large = [trial.micro_batch for trial in self.trials if not trial.fits]
+        return min(too_large) - self.micro_batch if too_large else None
+
+    def __str__(self) -> str:
+        tried = " ".join(f"{trial.micro_batch}{'' if trial.fits else '✗'}" for trial in self.trials)
+        gap = self.gap
+        if gap is None:
+            return f"largest micro-batch at least {self.micro_batch} (tried {tried}: everything fitted)"
+        short = gap > resolution(self.micro_batch)
+        end = f", to within {gap}: measure.most_trials={len(self.trials)} ended the search" if short else ""
+        return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
+
+
+def resolution(micro_batch: int) -> int:
+    """How many samples beside this micro-batch are not looked for: 1, or 3 % where that is more."""
+    return max(1, micro_batch // 32)
+
+
+def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> Found:
+    """Find the largest micro-batch that fits, in at most `most_trials` trials.
+
+    Doubles from `start` until one does not fit, or halves until one does, then bisects. No size is tried
+    twice. The trials may be used up before `resolution` is reached; `Found` says so.
+
+    Args:
+        attempt: tries a micro-batch; what it raises ends the search.
+        start: where it begins, at least 1.
+        most_trials: at least 1.
+
+    Raises:
+        LaunchFailed: status `oom`, if nothing that was tried fits.
+    """
+    trials: list[Trial] = []
+    fitted, too_large = 0, 0  # 0: none so far
+    size = start
+    while len(trials) < most_trials:
+        trial = attempt(size)
+        trials.append(trial)
+        if trial.fits:
+            fitted = size
+        else:
+            too_large = size
+        if not fitted:
+            if size == 1:
+                break
+            size //= 2
+        elif not too_large:
+            size *= 2
+        elif too_large - fitted <= resolution(fitted):
+            break
+        else:
+            size = (fitted + too_large) // 2
+    if not fitted:
+        tried = " ".join(str(trial.micro_batch) for trial in trials)
+        raise LaunchFailed(
+            "oom", f"{SEARCH}no micro-batch fits, tried {tried}; the last: {trials[-1].message}"
+        )
+    return Found(micro_batch=fitted, trials=tuple(trials))
+
+
+def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
+    """Try what a search has found again, and go a step down from what does not fit each time.
+
+    Where everything had fitted the size is not at the edge, and stays.
+
+    Raises:
+        LaunchFailed: status `oom`, if nothing fits each time.
+    """
+    if found.gap is None:
+        return found
+    size, trials, in_a_row = found.micro_batch, list(found.trials), 0
+    while in_a_row < CONFIRMATIONS:
+        trials.append(attempt(size))
+        if trials[-1].fits:
+            in_a_row += 1
+        else:
+            size, in_a_row = step_down(size), 0
+        if not size:
+            raise LaunchFailed("oom", f"{SEARCH}not even 1 fits each time; the last: {trials[-1].message}")
+    return Found(micro_batch=size, trials=tuple(trials))
+
+
+def step_down(micro_batch: int) -> int:
+    """The next smaller micro-batch to go on with; 0 if there is none."""
+    return micro_batch - resolution(micro_batch)

@@ -1,0 +1,210 @@
+"""Whether a configuration fits this machine, before any work starts."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.config import mini
+from bench.config.schema import DEEPSPEED, Config
+from bench.errors import UserError
+from bench.machine.facts import available_cores, memory_bytes
+from bench.machine.telemetry.gpus import short_name, visible_gpus
+from bench.measure.preflight_dataset import check_dataset
+from bench.setup import stacks
+
+TOKEN_BYTES = 3 * 8
+"""Of a token on the host: its id, its place in the mask and its label, 64 bits each."""
+
+SCORE_BYTES = 4
+"""Of one token's score for one word of the vocabulary, in fp32."""
+
+
+def checked(config: Config) -> str:
+    """Refuse what cannot be done here; the device's short name, for the results file's.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    gpus = visible_gpus() if config.device.type == "cuda" else []
+    check_machine(config, cores=available_cores(), gpus=len(gpus))
+    check_memory(config, host_bytes=memory_bytes())
+    check_packages(config)
+    check_folders(config)
+    check_dataset(config)
+    return short_name(gpus[0].name) if gpus else "cpu"
+
+
+def check_machine(config: Config, *, cores: int, gpus: int) -> None:
+    """Refuse more ranks or threads than this machine has GPUs or cores for.
+
+    Raises:
+        UserError: with the device.* key to change.
+    """
+    device = config.device
+    nodes, ranks, threads = device.nnodes, device.ranks_per_node, device.threads
+    asked = f"device.world_size={device.world_size}"
+    each = "" if nodes == 1 else f" on each of device.nnodes={nodes}"
+    if device.type == "cuda" and ranks > gpus:
+        elsewhere = "run it where nvidia-smi lists them, or with device=cpu in place of device=cuda or GPUS=…"
+        remedy = f"set device.world_size={gpus * nodes}" if gpus else elsewhere
+        raise UserError(
+            f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}; {remedy}."
+        )
+    if ranks * threads > cores:
+        fewer = f"device.world_size={cores * nodes}"
+        remedy = f"device.threads={cores // ranks}" if ranks <= cores else fewer
+        if ranks > cores and threads > 1:
+            remedy += " device.threads=1"
+        raise UserError(
+            f"{asked} and device.threads={threads} need {ranks * threads} cores{each}, "
+            f"but this process has {cores}; set {remedy}."
+        )
+
+
+def check_memory(config: Config, *, host_bytes: int) -> None:
+    """Refuse a batch that cannot fit, whatever the model: its tokens alone, or one row of scores a token.
+
+    A lower bound of what training needs, so that whatever is refused would have failed.
+
+    Args:
+        config: of the comparison.
+        host_bytes: this machine's memory.
+
+    Raises:
+        UserError: with the keys to lower.
+    """
+    _check_limits(config, host_bytes)
+    tokens = config.micro_batch * (config.seq_len or 1)
+    made = config.data.batches if config.data.name == "synthetic" else 0
+    batches = max(made, 2 * config.grad_accum)  # as bench.worker.workload.feeds makes them
+    needed = batches * tokens * TOKEN_BYTES
+    shape = config.model.config
+    words = (mini.shrunk(shape) if config.model.size == "mini" else shape).get("vocab_size")
+    if config.device.type == "cpu" and isinstance(words, int):
+        needed += tokens * words * SCORE_BYTES
+    needed *= config.device.ranks_per_node
+    if needed > host_bytes:
+        keys = {
+            "micro_batch": config.micro_batch,
+            "grad_accum": config.grad_accum,
+            "data.batches": config.data.batches,
+        }
+        largest = max(keys, key=lambda key: keys[key])
+        ranks = _count(config.device.ranks_per_node, "rank")
+        raise UserError(
+            f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
+            f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
+            f"{host_bytes / 2**30:,.0f}; choose a smaller {largest} than {keys[largest]}."
+        )
+
+
+def _check_limits(config: Config, host_bytes: int) -> None:
+    """Backends at their largest batches use all that each of them may, side by side."""
+    limit, backends, nodes = config.device.memory_limit_gib, len(config.backends), config.device.nnodes
+    host_bytes *= nodes  # the limit is of all ranks of a backend together
+    together = backends if config.measure.resident == "all" else 1
+    if config.measure.batch == "max" and limit is not None and limit * together * 2**30 > host_bytes:
+        alone = "" if together == 1 else ", or measure.resident=one"
+        raise UserError(
+            f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
+            f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}; "
+            f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}."
+        )
+
+
+def check_folders(config: Config) -> None:
+    """Refuse folders that cannot be written to, and weights that are not there, before any work starts.
+
+    Raises:
+        UserError: with the key to change.
+    """
+    for key in ("results_dir", "reports_dir"):
+        folder = Path(getattr(config, key))
+        try:
+            there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise UserError(
+                f"{key}={folder} cannot be written to ({reason}); choose another folder."
+            ) from None
+    weights = config.model.pretrained
+    if weights is not None and weights.startswith(("/", "./", "../")):
+        try:
+            if Path(weights).is_dir():
+                return
+            reason = "is no folder"
+        except OSError as error:
+            reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
+        raise UserError(
+            f"model.pretrained={weights} {reason}; give one with config.json and model.safetensors "
+            "in it, or the id of a model on the hub."
+        )
+
+
+def check_packages(config: Config) -> None:
+    """Refuse backends whose packages are not installed, without importing any.
+
+    Raises:
+        UserError: with the command that installs what is missing.
+    """
+    for name, backend in config.backends.items():
+        stack = backend.stack or stacks.own()
+        here = stacks.installed(stack)
+        if here is None:
+            raise UserError(
+                f"backends.{name} needs the {stack} stack, which is not set up in this checkout; "
+                f"run `make setup STACK={stack}`."
+            )
+        remedy = f"run {_make(stack)}, or {_install(config, stack)}"
+        for package in ("torch", "transformers"):
+            if package not in here.packages:
+                raise UserError(f"{package} is not installed; {remedy}.")
+        if config.model.lora is not None and "peft" not in here.packages:
+            raise UserError(f"model.lora needs peft, which is not installed; {remedy}.")
+        optimizer = backend.optimizer_on(config.device.type)
+        if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
+            _check_onnxruntime(name, config, stack, here.packages)
+        if "deepspeed" not in here.packages:
+            for key, value in (("sharding", backend.sharding), ("optimizer", optimizer)):
+                if value in (*DEEPSPEED, "deepspeed_cpu_adam"):
+                    raise UserError(
+                        f"backends.{name}.{key}={value} needs deepspeed, which is not installed; {remedy}."
+                    )
+
+
+def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mapping[str, str]) -> None:
+    """ONNX Runtime's packages share one module, so only their distributions tell them apart."""
+    if stack != "ort":
+        raise UserError(
+            f"backends.{backend} needs ONNX Runtime Training, which the {stack} stack does not have, "
+            "since it ended with 1.19.2; run `make bench` without STACK, or measure without it: "
+            "backend=[pytorch,pytorch_zero1]."
+        )
+    fitting = [name for name in stacks.ORT_TRAINING if config.device.type == "cpu" or "cpu" not in name]
+    if packages.keys().isdisjoint(fitting):
+        raise UserError(
+            f"backends.{backend} needs {' or '.join(fitting)}, which is not installed; "
+            f"run {_make(stack)}, or {_install(config, stack)}, "
+            "or measure without it: backend=[pytorch,pytorch_zero1]."
+        )
+    for plain in ("onnxruntime", "onnxruntime-gpu"):
+        if plain in packages:
+            raise UserError(
+                f"{plain} is installed beside ONNX Runtime Training and overwrites its module; "
+                f"run `pip uninstall {plain}`, then {_install(config, stack)} with --force-reinstall."
+            )
+
+
+def _make(stack: str) -> str:
+    return "`make setup`" if stack == stacks.NAMES[0] else f"`make setup STACK={stack}`"
+
+
+def _install(config: Config, stack: str) -> str:
+    on_gpus = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
+    return f"`pip install '.[{on_gpus if stack == 'ort' else stack}]'`"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,116 @@
+"""What of an interrupted comparison can be kept: pure functions of its results file.
+
+Nothing is matched by a name alone: the rows must have the hashes of the configuration and of the environment
+that are wanted now. What failed for a reason that may have gone is tried again, even if no round is missing.
+A block counts if the reference was measured in the same round; what is missing is counted for each backend.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from bench.analysis.stats import MOST_DIFFERENCES, environment_differences
+from bench.errors import UserError
+
+FINAL = ("untimed", "unsupported", "fallback", "diverged")
+"""What would come out again: such a backend keeps its row and is not tried again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What an earlier run leaves to this one.
+
+    Attributes:
+        rows: as `results.write_rows` takes them: measured blocks, and the failures that are final.
+        retried: the other failures' rows, which stay until their backend has been tried again.
+        rounds: how many rounds of each backend, of all launches together.
+        launches: the launches they belong to.
+        last_launch: the highest launch number so far; new ones count on from it.
+        steps: of a timed block; 0 if there is none yet.
+        micro_batches: of each backend that has rounds, as they were measured.
+        failed: the backends whose failure is final.
+        dropped: how many blocks are left out, since the reference has none in their round.
+    """
+
+    rows: list[dict[Any, Any]] = field(default_factory=list)
+    retried: list[dict[Any, Any]] = field(default_factory=list)
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    launches: int = 0
+    last_launch: int = 0
+    steps: int = 0
+    micro_batches: Mapping[str, int] = field(default_factory=dict)
+    failed: frozenset[str] = frozenset()
+    dropped: int = 0
+
+    def fewest(self, backends: Iterable[str]) -> int:
+        """The rounds of the one of `backends` that has fewest."""
+        return min((self.rounds.get(name, 0) for name in backends), default=0)
+
+    def without(self, backend: str) -> "Kept":
+        """The same without what was measured of a backend."""
+        return replace(
+            self,
+            rows=[row for row in self.rows if row["backend"] != backend],
+            retried=[row for row in self.retried if row["backend"] != backend],
+            rounds={name: count for name, count in self.rounds.items() if name != backend},
+            micro_batches={name: size for name, size in self.micro_batches.items() if name != backend},
+        )
+
+
+def kept(
+    table: pd.DataFrame,
+    *,
+    name: str,
+    config_hash: str,
+    environments: Mapping[str, str],
+    fingerprints: Mapping[str, str],
+) -> Kept:
+    """Choose the rows that a comparison can go on from.
+
+    Args:
+        table: the results file, as `results.read` returns it.
+        name: of the file, for messages.
+        config_hash: of the comparison's configuration.
+        environments: each backend's present one, as JSON text.
+        fingerprints: their hashes.
+
+    Raises:
+        UserError: the file was measured with another configuration or in another environment.
+    """
+    remedy = "measure it anew without resume=true, which replaces the file"
+    if set(table["config_hash"]) != {config_hash}:
+        raise UserError(
+            f"{name} was measured with another configuration; give the same overrides, or {remedy}."
+        )
+    for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
+        if row.environment_hash != fingerprints[row.backend]:
+            found = environment_differences(str(row.environment), environments[row.backend])
+            shown = "; ".join(found[:MOST_DIFFERENCES]) or "environment_hash"
+            raise UserError(f"{name} was measured in another environment ({shown}); {remedy}.")
+    reference = table["reference"].iloc[0]
+    measured = table["round"].notna()
+    final = ~measured & table["status"].isin(FINAL)
+    if reference in set(table[final]["backend"]):
+        final |= ~measured & (table["status"] == "skipped")  # for that very reason
+    rounds = pd.MultiIndex.from_frame(table[["launch", "round"]])
+    paired = measured & rounds.isin(rounds[measured & (table["backend"] == reference)])
+    blocks = table[paired]
+    failed = frozenset(table[final]["backend"])
+    retried = ~measured & ~final & ~table["backend"].isin(failed)
+    if retried.any() and (table["status"] == "untimed").any():
+        return Kept()  # the reference's losses are in no row, so all of the parity launch is made again
+    return Kept(
+        rows=table[final | paired].to_dict("records"),
+        retried=table[retried].to_dict("records"),
+        rounds=blocks.drop_duplicates(["backend", "launch", "round"])["backend"].value_counts().to_dict(),
+        launches=blocks["launch"].nunique(),
+        last_launch=int(table["launch"].max()),
+        steps=0 if blocks.empty else int(blocks["steps"].iloc[0]),
+        micro_batches={
+            str(name): int(size) for name, size in blocks.groupby("backend")["micro_batch"].first().items()
+        },
+        failed=failed,
+        dropped=int((measured & ~paired).sum()),
+    )

@@ -1,0 +1,67 @@
+"""How much memory training needs before the first activation: arithmetic on the number of parameters."""
+
+from dataclasses import dataclass
+
+from bench.config.schema import DEEPSPEED, OFFLOADED
+
+FP32_BYTES = 4
+
+ADAM_MOMENTS = 2
+"""Running means of the gradient and of its square (Kingma & Ba 2014, arXiv:1412.6980)."""
+
+DIVIDED = {
+    "ddp": (),
+    "zero_redundancy": ("optimizer",),
+    "zero1": ("optimizer",),
+    "zero2": ("optimizer", "gradients"),
+    "zero3": ("optimizer", "gradients", "weights"),
+    "zero2_offload": ("optimizer", "gradients"),
+    "zero3_offload": ("optimizer", "gradients", "weights"),
+    "fsdp2": ("optimizer", "gradients", "weights"),
+}
+"""What the ranks divide among them under each sharding; of everything else each has the whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """Bytes on one rank; what is measured above them are activations, buffers and the libraries' own.
+
+    Attributes:
+        weights: of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from
+            which it updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat).
+        gradients: of the trained parameters.
+        optimizer: AdamW's two moments.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+
+
+def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, device: str) -> Predicted:
+    """What every rank holds on its device.
+
+    Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast and
+    live as activations do. Source of ZeRO's share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
+
+    Args:
+        parameters: of the model, tied ones counted once.
+        trainable: those that are trained.
+        sharding: of the backend.
+        world_size: ranks.
+        device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
+    """
+    divided, copies = DIVIDED[sharding], sharding in DEEPSPEED
+    if device == "cuda" and sharding in OFFLOADED:
+        weights = 0 if "weights" in divided else FP32_BYTES * parameters
+        return Predicted(weights=weights, gradients=0, optimizer=0)
+
+    def held(what: str, count: int) -> int:
+        return -(-count // world_size) if what in divided else count
+
+    copy = held("optimizer", trainable) if copies else 0
+    return Predicted(
+        weights=FP32_BYTES * (held("weights", parameters) + copy),
+        gradients=FP32_BYTES * held("gradients", trainable),
+        optimizer=ADAM_MOMENTS * FP32_BYTES * held("optimizer", trainable),
+    )

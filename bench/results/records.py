@@ -1,0 +1,213 @@
+"""What one backend leaves behind in one launch: immutable, versioned, raw figures only.
+
+Nothing here is divided, averaged or rounded: a record holds counts, seconds and bytes as they were
+measured, one value per rank where ranks differ. `results` turns records into CSV rows.
+"""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.errors import STATUSES
+from bench.machine.telemetry.sample import Sample
+from bench.results.prediction import Predicted
+
+SCHEMA_VERSION = 5
+"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
+3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
+memory. 5: nodes, roofline."""
+
+PARITY_LAUNCH = 0
+"""The launch number of what comes before: the parity check, and a search that fails; timed launches count
+from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """What every phase of a launch leaves behind: set-up, first step, warm-up, each timed block.
+
+    Every tuple holds one value per rank, in the order of the ranks; None where a figure cannot be had.
+    """
+
+    seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
+    other_cpu_seconds: tuple[float | None, ...]  # that others had of the rank's cores; by ticks, may be < 0
+    stolen_seconds: tuple[float | None, ...]  # that the hypervisor took of them
+    page_faults: tuple[int, ...]
+    cpu_clock_mhz: tuple[float | None, ...]  # at the end; the fastest of the rank's cores
+    cpu_throttles: tuple[int | None, ...]  # times that the rank's cores slowed down for heat
+    host_peak_bytes: tuple[int | None, ...]
+    torch_peak_allocated_bytes: tuple[int | None, ...]
+    torch_peak_reserved_bytes: tuple[int | None, ...]
+    device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
+    device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
+    energy_joules: tuple[float | None, ...]  # a difference of the device's counter
+    samples: tuple[tuple[Sample, ...], ...] = ()  # per device, while the phase ran
+
+    def __post_init__(self) -> None:
+        if not self.seconds or min(self.seconds) <= 0:
+            raise ValueError("a phase's seconds must be positive, one value per rank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp(Phase):
+    """One of the blocks between the first step and the timed ones."""
+
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(Phase):
+    """One timed block: `steps` optimizer steps of one backend in one round."""
+
+    round: int  # from 1
+    position: int  # the backend's place in this round, from 1
+    attempt: int  # from 1; above it, the one before was contaminated
+    steps: int
+    last_loss: tuple[float, ...]  # of the block's last step
+    loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
+    loss_scale: float | None = None  # at the end; None: the loss is not scaled
+    skipped_steps: int | None = None  # since gradients overflowed, which is less work; None likewise
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.steps, self.round, self.position, self.attempt) < 1:
+            raise ValueError("a block has at least one step; rounds, positions and attempts count from 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is trained; equal for all backends of a comparison, but for the batch if `batch_rule` is max."""
+
+    model: str
+    task: str
+    precision: str
+    attention: str
+    world_size: int
+    micro_batch: int
+    grad_accum: int
+    seq_len: int | None
+    size: str  # published, or mini
+    data: str  # synthetic, or hf:<path>
+    lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
+    checkpointing: bool
+    batch_rule: str  # equal, or max: each backend at its own largest micro-batch
+    memory_limit_gib: float | None = None
+    nodes: int = 1
+    parameters: int | None = None  # known once a worker has built the model
+    trainable_parameters: int | None = None  # fewer with LoRA
+    padding_share: float | None = None  # padded positions / all positions of the batches used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One fresh start in the search for the largest micro-batch."""
+
+    micro_batch: int
+    fits: bool
+    message: str = ""  # why not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """Matrix products of one rank, timed together."""
+
+    flops: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofline:
+    """The work of a step and what the device can do, found once for all backends of a comparison.
+
+    Attributes:
+        counted: micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they
+            could not be counted.
+        counted_on: `shapes` alone, or `data`: the model had to be run.
+        products: each rank's quickest, while all of them multiplied; empty if they could not be timed.
+        absent: why something is missing.
+    """
+
+    counted: tuple[tuple[int, int], ...] = ()
+    counted_on: str = ""
+    products: tuple[Product, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One backend in one launch."""
+
+    comparison: str  # the results file's stem
+    command: str = ""  # that makes it again
+    backend: str
+    reference: str  # the backend that speed-ups are measured against
+    engine: str
+    optimizer: str  # the one that really ran
+    sharding: str
+    slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
+    launch: int
+    status: str
+    message: str = ""
+    log_tail: str = ""
+    started_at: str  # ISO 8601, UTC
+    git_commit: str
+    stack: str
+    device: str
+    threads_per_rank: int
+    cores_per_rank: int  # more than threads_per_rank: the threads were not held
+    allocator: str
+    seed: int
+    margin: float
+    until: float | None = None  # half-width at which launches end; None: their number is fixed
+    workload: Workload
+    setup: Phase | None = None
+    first_step: Phase | None = None
+    warm_up: tuple[WarmUp, ...] = ()
+    warm_up_settled: bool | None = None  # None: it has not ended
+    blocks: tuple[Block, ...] = ()
+    host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
+    predicted: Predicted | None = None  # from the parameters alone
+    optimizer_state_bytes: tuple[int, ...] = ()  # per rank
+    trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
+    roofline: Roofline = Roofline()
+    parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
+    parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
+    loss_difference: float | None = None  # the largest relative one of these from the reference's
+    proof: dict[str, Any] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name
+    device_before: tuple[Sample, ...] = ()  # per device, just before the group started
+    config: dict[str, Any] = field(default_factory=dict)
+    config_hash: str
+    environment: dict[str, Any]
+    environment_hash: str
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
+        if self.launch < PARITY_LAUNCH:
+            raise ValueError("launches count from 0 (parity) and 1 (timed)")
+        if self.status == "ok" and self.message:
+            raise ValueError("an ok record has no message")
+
+    def save(self, path: Path) -> None:
+        """Write the record as JSON, atomically: a reader sees the old file or the new, never half."""
+        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by `text` (UTF-8) so that an interruption leaves the old content whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

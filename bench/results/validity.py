@@ -1,0 +1,72 @@
+"""Whether a block may count: pure functions of raw figures, asked while measuring and again for the rows.
+
+A verdict never looks at a block's speed, so that leaving a block out cannot favour a backend.
+"""
+
+from collections.abc import Sequence
+
+from bench.results.records import Block, WarmUp
+
+CPU_ALLOWANCE = 1.1
+"""README, "Fair share": CPU seconds over seconds x ranks x threads above which a block is unfair."""
+
+FOREIGN_SHARE = 0.05
+"""Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""
+
+UNCERTAIN_SECONDS = 0.02
+"""Of each core: the kernel counts its time in ticks of 0.01 s, of which both ends of a block may cut one."""
+
+STEADY_BYTES = 8 << 20
+"""New memory per step below which a process' memory counts as settled."""
+
+PAGE_BYTES = 4 << 10
+"""Of a small page, one fault each. Huge pages hide from that count, so the peak's growth is asked, too."""
+
+STEADY_SPEED = 0.05
+"""A warm-up block that is faster than the one before by more than this share was not the last needed."""
+
+
+def contamination(block: Block, cores_per_rank: int) -> str:
+    """Why the block does not count, in numbers; empty if it does."""
+    if block.skipped_steps:
+        # It did less work than the others'. The scale is half of what it was, and the block measured again.
+        return (
+            f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients overflowed in "
+            "fp16; with a smaller precision.initial_scale they may not"
+        )
+    ranks, seconds = len(block.seconds), max(block.seconds)
+    share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
+    core_seconds = seconds * ranks * cores_per_rank
+    used = sum(block.cpu_seconds)
+    if used > CPU_ALLOWANCE * core_seconds:
+        return (
+            f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
+            f"{CPU_ALLOWANCE} x {share}"
+        )
+    takers = (
+        (block.other_cpu_seconds, "other processes had", "end them"),
+        (block.stolen_seconds, "the hypervisor took", "use a machine whose cores are not shared"),
+    )
+    allowed = max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * ranks * cores_per_rank)
+    for taken, who, remedy in takers:
+        known = [value for value in taken if value is not None]
+        if sum(known) > allowed:
+            return (
+                f"{who} {sum(known):.3f} CPU seconds of the ranks' cores, more than the {allowed:.3f} "
+                f"allowed in {share}; {remedy}"
+            )
+    return ""
+
+
+def settled(warm_up: Sequence[WarmUp]) -> bool:
+    """Whether the last warm-up block touched little new memory and was no faster than the one before."""
+    if len(warm_up) < 2:
+        return False
+    before, last = warm_up[-2:]
+    new = max(last.page_faults) * PAGE_BYTES
+    for now, then in zip(last.host_peak_bytes, before.host_peak_bytes, strict=True):
+        if now is not None and then is not None:
+            new = max(new, now - then)
+    if new > STEADY_BYTES * last.steps:
+        return False
+    return max(last.seconds) * before.steps >= (1 - STEADY_SPEED) * max(before.seconds) * last.steps

@@ -1,9 +1,0 @@
-"""DeepSpeed ZeRO stage 1: each rank holds and updates its part of the optimizer states."""
-
-from bench.sharding import zero
-
-
-class Sharding(zero.Sharding):
-    """As the stage says."""
-
-    stage = 1

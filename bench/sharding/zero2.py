@@ -1,9 +1,0 @@
-"""DeepSpeed ZeRO stage 2: each rank keeps its part of the gradients, too."""
-
-from bench.sharding import zero
-
-
-class Sharding(zero.Sharding):
-    """As the stage says."""
-
-    stage = 2

@@ -1,0 +1,1 @@
+"""One rank: builds the model, trains it under its backend and measures itself. Alone imports torch."""

@@ -1,0 +1,34 @@
+"""`python -m bench.worker SPEC.json`, started by torch elastic: one rank of a worker group."""
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+from bench.launch.channel import connect
+from bench.launch.lifeline import AGENT_VARIABLE, die_with
+from bench.launch.spec import WorkerSpec
+from bench.worker.rank import Rank, serve
+
+
+def main() -> None:
+    """Pin this process to its cores before anything makes threads, then serve."""
+    die_with(int(os.environ[AGENT_VARIABLE]))
+    spec = WorkerSpec.load(Path(sys.argv[1]))
+    local_rank = int(os.environ["LOCAL_RANK"])
+    os.sched_setaffinity(0, spec.cores[local_rank])
+    if spec.memory_limit_bytes is not None:
+        # Private writable memory, unlike RLIMIT_AS, which counts mappings that nobody ever touches.
+        resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
+    rank = int(os.environ["RANK"])
+    channel = connect({"rank": rank, "pid": os.getpid()})
+    status = serve(channel, Rank(spec, rank=rank, local_rank=local_rank))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: tearing down process groups and sessions of several frameworks at interpreter exit can
+    # hang or crash, and everything worth keeping has been sent.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

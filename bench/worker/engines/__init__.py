@@ -1,0 +1,36 @@
+"""What executes forward and backward. One module an engine, imported only in the process that uses it."""
+
+from importlib import import_module
+from typing import Any, Protocol
+
+import torch
+
+
+class Engine(Protocol):
+    """Makes a module run its way, and proves afterwards that it did."""
+
+    def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
+        """The module to train; the engine keeps to `threads` CPU threads, or to its own idea if None.
+
+        With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
+        comes with transformers' gradient checkpointing switched on then.
+        """
+
+    def proof(self, loss_function: str) -> dict[str, Any]:
+        """What ran, after the first step.
+
+        Args:
+            loss_function: class name of the first loss's `grad_fn`.
+
+        Raises:
+            LaunchFailed: status `fallback`, if something else ran, or nothing is recomputed that should be.
+        """
+
+    def status_of(self, error: Exception) -> str | None:
+        """`unsupported` if the error says that the engine cannot run this model, else None."""
+
+
+def make(name: str) -> Engine:
+    """The engine called `name`."""
+    engine: Engine = import_module(f"bench.worker.engines.{name}").Engine()
+    return engine

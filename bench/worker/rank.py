@@ -1,0 +1,212 @@
+"""One rank: does what the coordinator asks, and sleeps in a read between.
+
+The requests are the methods of `Rank`.
+"""
+
+import gc
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from bench.errors import LONGEST, LaunchFailed
+from bench.launch.channel import Channel, Closed
+from bench.launch.fate import last_error, tells_of_memory
+from bench.launch.importing import without_collections
+from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.device import Device
+from bench.machine.telemetry.rank import RankMeter
+
+
+class Rank:
+    """The requests a rank answers; each returns what goes back to the coordinator."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        *,
+        rank: int,
+        local_rank: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.rank = rank
+        self.local_rank = local_rank
+        uuids = spec.device_uuids
+        self.meter = RankMeter(Device(uuids[local_rank] if uuids else None))
+
+    def build(self) -> dict[str, Any]:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
+        start = self.clock()
+        with without_collections():
+            import torch.distributed
+
+            from bench.worker.training import Training, device_of
+
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
+        self.training.synchronize()
+        self.training.barrier()
+        seconds = self.clock() - start
+        return {
+            **self._figures(seconds),
+            "parameters": self.training.parameters,
+            "trainable_parameters": self.training.trainable_parameters,
+            "padding_share": self.training.feed.padding_share,
+            "host_runtime_bytes": self.training.host_runtime_bytes,
+        }
+
+    def first_step(self) -> dict[str, Any]:
+        """The first step: export, compilation and allocation happen here."""
+        block = self.block(steps=1)
+        if block["skipped_steps"]:  # of fp16; what is read below exists once the weights have been updated
+            for batch in self.training.steps(1):
+                self.training.applied_step(batch)
+        # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
+        gc.collect()
+        gc.freeze()
+        self.training.free_cached()
+        return {
+            **block,
+            "proof": self.training.proof(),
+            "optimizer_state_bytes": self.training.optimizer_state_bytes(),
+        }
+
+    def block(self, steps: int) -> dict[str, Any]:
+        """Time `steps` optimizer steps between two synchronisations.
+
+        Nothing else is inside, but for what a dataset's loader does at every step.
+        """
+        training = self.training
+        batches = training.steps(steps)
+        losses = training.room_for_losses(steps)
+        gc.collect()
+        self.meter.prepare()
+        training.reset_peaks()
+        training.loss_scaling()  # what was skipped before the block is not the block's
+        training.synchronize()
+        training.barrier()
+        self.meter.start()
+        start = self.clock()
+        for number, batch in enumerate(batches):
+            losses[number] = training.step(batch)
+        training.synchronize()
+        seconds = self.clock() - start
+        return {
+            **self._figures(seconds),
+            "losses": losses.tolist(),
+            "loader_seconds": training.feed.waited(),
+            **training.loss_scaling(),
+        }
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        figures = self.meter.stop()
+        allocated, reserved = self.training.torch_peaks()
+        return {
+            "seconds": seconds,
+            **figures,
+            "torch_peak_allocated_bytes": allocated,
+            "torch_peak_reserved_bytes": reserved,
+            "absent": self.meter.absent | self.training.absent,
+        }
+
+    def follow(self, steps: int) -> dict[str, Any]:
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
+
+        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
+        overflow at different scales, since they round differently, and train alike once they do not.
+        """
+        sharding = self.training.sharding
+        sharding.watches_gradient = True
+        losses, norms = [], []
+        for batch in self.training.steps(steps):
+            losses.append(self.training.applied_step(batch).item())
+            norms.append(sharding.gradient_norm)
+        return {"losses": losses, "gradient_norms": norms, "proof": self.training.proof()}
+
+    def use_first_batches(self, count: int) -> dict[str, Any]:
+        """Cycle through the first `count` micro-batches from now on."""
+        self.training.use_first_batches(count)
+        return {}
+
+    def roofline(self) -> dict[str, Any]:
+        """The device's matrix-product rate and, on rank 0, the FLOPs of a step; what fails is only absent.
+
+        After everything else in the launch that it is asked of: it builds a second model.
+        """
+        from bench.worker import roofline
+
+        training = self.training
+        found: dict[str, Any] = {"counted": [], "counted_on": "", "product": None, "absent": []}
+        try:
+            found["product"] = roofline.product(
+                training.device,
+                self.spec.precision.name,
+                synchronize=training.synchronize,
+                barrier=training.barrier,
+            )
+        except RuntimeError as error:  # no memory left beside the model, or no such product on this device
+            found["absent"].append(f"matrix products: {in_a_line(error)}")
+        if self.rank == 0:
+            try:
+                (first, *_), *_ = training.steps(1)
+                found |= roofline.counted(self.spec, first)
+            except Exception as error:  # nothing that is trained or timed depends on it
+                found["absent"].append(f"FLOPs of a step: {in_a_line(error)}")
+        return found
+
+    def status_of(self, error: Exception) -> str:
+        """The status that an exception of this rank means."""
+        if isinstance(error, LaunchFailed):
+            return error.status
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return "oom"
+        if tells_of_memory(str(error)):
+            return "oom"
+        training = getattr(self, "training", None)
+        return (training and training.engine.status_of(error)) or "crashed"
+
+
+def in_a_line(error: Exception) -> str:
+    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
+    words = str(error)
+    if len(words) > LONGEST:
+        words = last_error(words) or words.strip().splitlines()[0]
+    return f"{type(error).__name__}: {words}"
+
+
+def serve(channel: Channel, rank: Rank) -> int:
+    """Answer requests until the coordinator says `end` or ends itself; the exit status."""
+    while True:
+        try:
+            request = channel.receive()
+        except Closed:
+            return 1
+        action = request.pop("do")
+        if action == "end":
+            return 0
+        try:
+            answer = getattr(rank, action)(**request)
+        except Exception as error:
+            traceback.print_exc()
+            answer = {
+                "error": {
+                    "status": rank.status_of(error),
+                    "message": error.message if isinstance(error, LaunchFailed) else in_a_line(error),
+                    "details": traceback.format_exc(),
+                }
+            }
+        try:
+            channel.send(answer)
+        except Closed:
+            return 1
+        if "error" in answer:
+            return 1

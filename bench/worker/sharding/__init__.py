@@ -1,0 +1,91 @@
+"""How the ranks share the work: one module a kind, imported only in the process that uses it."""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from bench.config.schema import Precision
+
+Batch = dict[str, torch.Tensor]
+BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+
+
+class Sharding(Protocol):
+    """Runs one optimizer step over the micro-batches of this rank.
+
+    In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
+    the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
+    micro-batches, is not finite on any rank is skipped by all and halves the scale; `growth_steps` steps
+    without one double it.
+    """
+
+    loss_function: str
+    """Class name of the last loss's autograd node."""
+
+    optimizer: torch.optim.Optimizer
+    """The optimizer that updates this rank's parameters, unwrapped."""
+
+    watches_gradient: bool
+    """Whether `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks."""
+
+    gradient_norm: float
+    """Of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it: without
+    the loss's scale. Infinite if that step was skipped."""
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
+
+    def loss_scale(self) -> float | None:
+        """What the next loss will be multiplied by; None unless in fp16. Waits for the device."""
+
+    def skipped_steps(self) -> int | None:
+        """Steps skipped since the start; None unless in fp16. Waits for the device."""
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """What the optimizer updates on this rank."""
+
+    def proof(self) -> dict[str, Any]:
+        """The classes that did the sharding, and the loss scaling's settings as they are in force."""
+
+
+def load(name: str) -> ModuleType:
+    """Import the sharding called `name`, and with it the libraries that it needs."""
+    return import_module(f"bench.worker.sharding.{name}")
+
+
+def make(
+    name: str,
+    module: torch.nn.Module,
+    *,
+    build_optimizer: BuildOptimizer,
+    device: torch.device,
+    micro_batch: int,
+    grad_accum: int,
+    precision: Precision,
+) -> Sharding:
+    """The sharding called `name` around `module`, which is on `device` and holds the initial weights.
+
+    torch.distributed must be initialised. `precision` decides about loss scaling alone: the module casts.
+    """
+    sharding: Sharding = load(name).Sharding(
+        module,
+        build_optimizer=build_optimizer,
+        device=device,
+        micro_batch=micro_batch,
+        grad_accum=grad_accum,
+        precision=precision,
+    )
+    return sharding
+
+
+def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The parameters that an optimizer gets: not the frozen ones, of which there are many beside adapters."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:
+    """How the record tells of loss scaling: the class that does it, and its settings."""
+    return {"class": f"{type(scaler).__module__}.{type(scaler).__qualname__}", **settings}

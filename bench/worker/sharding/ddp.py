@@ -1,0 +1,136 @@
+"""Every rank holds everything; DistributedDataParallel averages the gradients."""
+
+import math
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from bench.config.schema import Precision
+from bench.worker.optimizers import class_path
+from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained
+
+
+class Sharding:
+    """With one rank there is nothing to average and, as in transformers' Trainer, no wrapper."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        build_optimizer: BuildOptimizer,
+        device: torch.device,
+        micro_batch: int,  # noqa: ARG002 - DeepSpeed must be told, DDP need not
+        grad_accum: int,
+        precision: Precision,
+    ) -> None:
+        self.module = self.wrap(module, device)
+        self.updater, self.optimizer = self.updates(build_optimizer, self.module)
+        self.grad_accum = grad_accum
+        self.scaler = _scaler(precision, device)
+        self._skipped = torch.zeros((), device=device)
+        self.loss_function = ""
+        self.watches_gradient = False
+        self.gradient_norm = 0.0
+
+    def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+        """The module that is called."""
+        if torch.distributed.get_world_size() == 1:
+            return module
+        devices = [device] if device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=devices)
+
+    def updates(
+        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
+    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+        """The optimizer to step, and the one within that updates this rank's parameters: here one."""
+        optimizer = build_optimizer(trained(module))
+        return optimizer, optimizer
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """Gradients are averaged over the ranks only with the last micro-batch (`no_sync` before)."""
+        losses = []
+        for number, batch in enumerate(micro_batches, start=1):
+            last = number == self.grad_accum
+            with nullcontext() if last else self.without_sync():
+                loss = self.module(**batch).loss
+                self.loss_function = type(loss.grad_fn).__name__
+                share = loss / self.grad_accum if self.grad_accum > 1 else loss
+                (share if self.scaler is None else self.scaler.scale(share)).backward()
+            losses.append(loss.detach())
+        if self.watches_gradient:
+            self.gradient_norm = self._unscaled(self.norm().item())
+        self._update()
+        self.updater.zero_grad(set_to_none=True)
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def norm(self) -> torch.Tensor:
+        """The gradient's, over all ranks."""
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
+
+    def loss_scale(self) -> float | None:
+        """As GradScaler has it."""
+        return None if self.scaler is None else self.scaler.get_scale()
+
+    def skipped_steps(self) -> int | None:
+        """Counted on the device, so that counting waits for nothing within a block."""
+        return None if self.scaler is None else int(self._skipped.item())
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """The parameters themselves."""
+        return [one for group in self.optimizer.param_groups for one in group["params"]]
+
+    def proof(self) -> dict[str, Any]:
+        """DDP's class, or that there is none, and GradScaler's settings."""
+        wrapped = isinstance(self.module, DistributedDataParallel)
+        found: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
+        if self.scaler is not None:
+            found["loss_scaling"] = scaling_proof(
+                self.scaler,
+                initial_scale=self.scaler._init_scale,
+                growth_steps=self.scaler.get_growth_interval(),
+                growth=self.scaler.get_growth_factor(),
+                backoff=self.scaler.get_backoff_factor(),
+            )
+        return found
+
+    def _update(self) -> None:
+        """The optimizer's step, or in fp16 none if a gradient overflowed.
+
+        All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the
+        host whether one overflowed, once a step, unless the optimizer (torch's fused one) looks by itself:
+        that wait is a part of training in fp16. In other precisions nothing waits.
+        """
+        if self.scaler is None:
+            self.updater.step()
+            return
+        self.scaler.step(self.updater)
+        overflowed = self.scaler._found_inf_per_device(self.updater)
+        self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry, since a rank has one device
+        self.scaler.update()
+
+    def _unscaled(self, norm: float) -> float:
+        if self.scaler is None:
+            return norm
+        return norm / self.scaler.get_scale() if math.isfinite(norm) else math.inf
+
+    def without_sync(self) -> AbstractContextManager[None]:
+        """Within it gradients are added up on this rank alone."""
+        wrapped = isinstance(self.module, DistributedDataParallel)
+        return self.module.no_sync() if wrapped else nullcontext()
+
+
+def _scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler | None:
+    if precision.initial_scale is None or precision.growth_steps is None:
+        return None
+    return torch.amp.GradScaler(
+        device.type,
+        init_scale=precision.initial_scale,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=precision.growth_steps,
+    )

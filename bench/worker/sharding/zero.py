@@ -1,0 +1,189 @@
+"""DeepSpeed ZeRO: each rank holds a part of what data parallelism would hold on every one.
+
+Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of the weights in stage 3
+(Rajbhandari et al. 2019, arXiv:1910.02054). A module a stage, beside this one.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import deepspeed
+import torch
+import torch.distributed
+from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
+
+from bench.config.schema import Precision
+from bench.errors import LaunchFailed
+from bench.worker.optimizers import class_path
+from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained
+
+
+class Sharding:
+    """DeepSpeed's engine around the module, with our own optimizer inside its ZeRO optimizer."""
+
+    stage: int
+    offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        build_optimizer: BuildOptimizer,
+        device: torch.device,  # noqa: ARG002 - DeepSpeed asks its accelerator
+        micro_batch: int,
+        grad_accum: int,
+        precision: Precision,
+    ) -> None:
+        deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
+        self.optimizer = build_optimizer(trained(module))
+        self.engine, self.zero, _, _ = deepspeed.initialize(
+            model=module,
+            # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
+            optimizer=self.optimizer,
+            config=settings(
+                self.stage,
+                micro_batch,
+                grad_accum,
+                sum(one.numel() for one in trained(module)),
+                offloaded=self.offloaded,
+            ),
+        )
+        self.scaler = _scaler(precision)
+        if self.scaler is not None:
+            # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
+            # gradients; its step obeys this one just as well, once it is told whether there was an overflow.
+            self.zero.loss_scaler = self.scaler
+            self.zero.dynamic_loss_scale = True
+        self.loss_function = ""
+        self.watches_gradient = False
+        self.gradient_norm = 0.0
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """DeepSpeed divides by the accumulation steps itself and updates with the last micro-batch."""
+        losses = []
+        for batch in micro_batches:
+            loss = self.engine(**batch).loss
+            self.loss_function = type(loss.grad_fn).__name__
+            self.engine.backward(loss)
+            if self.scaler is not None and self.engine.is_gradient_accumulation_boundary():
+                # Over all ranks, each of which has averaged its own part. Read on the host: fp16 must wait.
+                self.zero.check_overflow()
+            self.engine.step()
+            losses.append(loss.detach())
+        if self.scaler is not None:
+            self.scaler.settle()
+        if self.watches_gradient:  # DeepSpeed works it out, without the scale, at every step it takes
+            overflowed = self.zero.overflow
+            self.gradient_norm = math.inf if overflowed else float(self.engine.get_global_grad_norm())
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def loss_scale(self) -> float | None:
+        """As the ZeRO optimizer has it."""
+        return None if self.scaler is None else float(self.zero.loss_scale)
+
+    def skipped_steps(self) -> int | None:
+        """As DeepSpeed's engine counts them."""
+        return None if self.scaler is None else int(self.engine.skipped_steps)
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """Flat fp32 copies of this rank's parts."""
+        return [one for group in self.optimizer.param_groups for one in group["params"]]
+
+    def proof(self) -> dict[str, Any]:
+        """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler.
+
+        Raises:
+            LaunchFailed: DeepSpeed did not do the stage that was asked for, or not around our optimizer.
+        """
+        stage = self.engine.zero_optimization_stage()
+        if stage != self.stage or getattr(self.zero, "optimizer", None) is not self.optimizer:
+            raise LaunchFailed("invalid", f"DeepSpeed runs stage {stage} with {class_path(self.zero)}")
+        config = self.engine.zero_offload_optimizer()
+        if ("optimizer" in self.offloaded) != (config is not None and config.device == "cpu"):
+            raise LaunchFailed("invalid", f"DeepSpeed's optimizer is offloaded to {config}")
+        if clipping := self.engine.gradient_clipping():
+            raise LaunchFailed(
+                "invalid", f"DeepSpeed clips the gradient's norm to {clipping}, as nobody else does"
+            )
+        found: dict[str, Any] = {
+            "class": class_path(self.engine),
+            "optimizer_class": class_path(self.zero),
+            "stage": stage,
+            "offloaded": list(self.offloaded),
+            "deepspeed": deepspeed.__version__,
+        }
+        if self.scaler is not None:
+            scaler = self.zero.loss_scaler
+            found["loss_scaling"] = scaling_proof(
+                scaler,
+                initial_scale=scaler.initial_scale,
+                growth_steps=scaler.scale_window,
+                growth=scaler.scale_factor,
+                backoff=1 / scaler.scale_factor,
+            )
+        return found
+
+
+class Scaler(DynamicLossScaler):
+    """DeepSpeed's loss scaler by the rule of torch's: no hysteresis and no lower bound.
+
+    And it changes after the step. DeepSpeed 0.16.9 changes the scale before it divides the gradients by it
+    (DeepSpeedZeroOptimizer.step), so that the step at which the scale doubles takes half of its gradient.
+    """
+
+    def __init__(self, initial_scale: float, growth_steps: int) -> None:
+        super().__init__(
+            init_scale=initial_scale,
+            scale_window=growth_steps,
+            min_scale=0.0,
+            delayed_shift=1,
+            consecutive_hysteresis=False,
+            raise_error_at_min_scale=False,
+        )
+        self.initial_scale = initial_scale
+        self._overflowed = False
+
+    def update_scale(self, overflow: bool) -> None:
+        """Called by DeepSpeed in the middle of its step: note what to do afterwards."""
+        self._overflowed = overflow
+
+    def settle(self) -> None:
+        """Change the scale as the last step asks for."""
+        super().update_scale(self._overflowed)
+
+
+def _scaler(precision: Precision) -> Scaler | None:
+    if precision.initial_scale is None or precision.growth_steps is None:
+        return None
+    return Scaler(precision.initial_scale, precision.growth_steps)
+
+
+BUCKET = 500_000_000
+"""Elements that DeepSpeed reduces or gathers at once, by default."""
+
+
+def settings(
+    stage: int, micro_batch: int, grad_accum: int, parameters: int, *, offloaded: Sequence[str] = ()
+) -> dict[str, Any]:
+    """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
+
+    Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
+    which a limit of memory counts although most of it is never touched. Larger models have the default.
+    """
+    bucket = min(BUCKET, parameters)
+    return {
+        "train_micro_batch_size_per_gpu": micro_batch,
+        "gradient_accumulation_steps": grad_accum,
+        "zero_optimization": {
+            "stage": stage,
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
+            **{f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in offloaded},
+        },
+        "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host
+        "zero_allow_untested_optimizer": True,
+        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 unless told, which Adam all but hides
+        "steps_per_print": 2**31,
+        "wall_clock_breakdown": False,
+    }

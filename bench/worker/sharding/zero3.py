@@ -1,0 +1,18 @@
+"""DeepSpeed ZeRO stage 3: each rank keeps its part of the weights, too."""
+
+from collections.abc import Iterable
+
+import torch
+
+from bench.worker.sharding import zero
+
+
+class Sharding(zero.Sharding):
+    """As the stage says."""
+
+    stage = 3
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """Flat parts, which the optimizer has only while it steps."""
+        parts: list[torch.Tensor] = self.zero.fp32_partitioned_groups_flat
+        return parts

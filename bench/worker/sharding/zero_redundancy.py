@@ -1,0 +1,41 @@
+"""torch's ZeroRedundancyOptimizer: what ZeRO stage 1 shards, around DistributedDataParallel."""
+
+from typing import Any
+
+import torch
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+from bench.errors import LaunchFailed
+from bench.worker.optimizers import class_path
+from bench.worker.sharding import BuildOptimizer, ddp, trained
+
+
+class Sharding(ddp.Sharding):
+    """Each rank updates whole parameters of its own and broadcasts them."""
+
+    def updates(
+        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
+    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+        """The sharding optimizer, and ours within, which has this rank's parameters alone."""
+        sharding = ZeroRedundancyOptimizer(
+            trained(module), optimizer_class=lambda groups, **_: build_optimizer(groups)
+        )
+        return sharding, sharding.optim
+
+    def proof(self) -> dict[str, Any]:
+        """The optimizer's class, and how many parameters this rank updates of how many.
+
+        Raises:
+            LaunchFailed: it updates all of them although there are several ranks.
+        """
+        mine, whole = map(_count, (self.optimizer, self.updater))
+        if mine == whole and torch.distributed.get_world_size() > 1:
+            raise LaunchFailed(
+                "invalid", f"ZeroRedundancyOptimizer updates all {whole} parameters on each rank"
+            )
+        found = {"optimizer_class": class_path(self.updater), "parameters": mine, "of_parameters": whole}
+        return super().proof() | found
+
+
+def _count(optimizer: torch.optim.Optimizer) -> int:
+    return sum(one.numel() for group in optimizer.param_groups for one in group["params"])

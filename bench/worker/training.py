@@ -1,0 +1,264 @@
+"""One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
+
+import itertools
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+import transformers
+from safetensors.torch import load_model, save_model
+
+from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.memory import host_bytes
+from bench.worker import engines, optimizers, sharding
+from bench.worker.workload import feeds, precision
+from bench.worker.workload import model as models
+
+MOST_SKIPPED = 64
+"""Steps in a row whose gradient may overflow, each halving the loss's scale: beyond, no scale would do."""
+
+
+class Training:
+    """A model under one engine, optimizer and sharding, ready to step.
+
+    Args:
+        spec: what to train and how.
+        rank: of this process.
+        device: its own, as `device_of` has prepared it.
+    """
+
+    def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
+        self.spec = spec
+        self.device = device
+        torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
+        # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
+        self.engine = engines.make(spec.engine)
+        sharding.load(spec.sharding)
+        self.host_runtime_bytes = host_bytes()
+        model = models.build(
+            spec.model,
+            attention=spec.attention,
+            dropout=spec.dropout,
+            checkpointing=spec.checkpointing,
+        )
+        _same_start(model, spec, rank, self.device)
+        self.parameters = models.parameter_count(model)
+        self.trainable_parameters = models.parameter_count(model, trainable=True)
+        self.feed = feeds.make(
+            spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
+        )
+        precision.autocast(model, spec.precision.name, self.device.type)
+        module = self.engine.wrap(
+            model.to(self.device),
+            threads=spec.threads if spec.holds_threads else None,
+            checkpointing=spec.checkpointing,
+        )
+        self.sharding = sharding.make(
+            spec.sharding,
+            module,
+            build_optimizer=lambda parameters: optimizers.build(spec.optimizer, parameters, spec.adam),
+            device=self.device,
+            micro_batch=spec.micro_batch,
+            grad_accum=spec.grad_accum,
+            precision=spec.precision,
+        )
+        self._skipped_before = 0
+
+    def steps(self, count: int) -> Iterable[list[feeds.Batch]]:
+        """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
+        return self.feed.steps(count)
+
+    def step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
+        if self.spec.slowed_by:
+            return self._slowed_step(micro_batches)
+        return self._step(micro_batches)
+
+    def applied_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """A step that changes the weights: in fp16 taken again until no gradient overflows.
+
+        Raises:
+            LaunchFailed: status `diverged`, if it overflows at every scale.
+        """
+        for _ in range(MOST_SKIPPED):
+            before = self.sharding.skipped_steps()
+            loss = self.step(micro_batches)
+            if self.sharding.skipped_steps() == before:
+                return loss
+        raise LaunchFailed(
+            "diverged",
+            f"the gradient overflows in fp16 even with the loss times {self.sharding.loss_scale()}",
+        )
+
+    def _step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        if self._on_cuda:
+            micro_batches = [
+                {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+                for batch in micro_batches
+            ]
+        return self.sharding.step(micro_batches)
+
+    def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+        """A step that takes `spec.slowed_by` longer than it does, busy all the while as a slow one is."""
+        start = time.perf_counter()
+        loss = self._step(micro_batches)
+        self.synchronize()
+        end = time.perf_counter()
+        while time.perf_counter() < end + self.spec.slowed_by * (end - start):
+            pass
+        return loss
+
+    def room_for_losses(self, steps: int) -> torch.Tensor:
+        """Where the losses of `steps` steps go, shape (steps,), on the device.
+
+        Kept as tensors of their own, they would settle in the gaps between the large ones and make the heap
+        grow at the next step.
+        """
+        return torch.zeros(steps, device=self.device)
+
+    def use_first_batches(self, count: int) -> None:
+        """From now on cycle through the first `count` micro-batches only."""
+        self.feed.repeat_first(count)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything it was given."""
+        if self._on_cuda:
+            torch.cuda.synchronize(self.device)
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        if self._on_cuda:
+            torch.distributed.barrier(device_ids=[self.device.index])
+        else:
+            torch.distributed.barrier()
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss's scale, and how many steps were skipped since this was asked before; None but in fp16."""
+        skipped = self.sharding.skipped_steps()
+        since = None if skipped is None else skipped - self._skipped_before
+        self._skipped_before = skipped or 0
+        return {"loss_scale": self.sharding.loss_scale(), "skipped_steps": since}
+
+    def reset_peaks(self) -> None:
+        """Start torch's peak counters anew."""
+        if self._on_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def free_cached(self) -> None:
+        """Give back what torch's caching allocator keeps without need, such as a compiler's trial runs left.
+
+        Else every later peak of the device's memory would hold it.
+        """
+        if self._on_cuda:
+            torch.cuda.empty_cache()
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        """Peak allocated and reserved bytes of torch's caching allocator; None on a CPU, which has none."""
+        if not self._on_cuda:
+            return None, None
+        return (
+            torch.cuda.max_memory_allocated(self.device),
+            torch.cuda.max_memory_reserved(self.device),
+        )
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Why a figure of `torch_peaks` is None, by its name."""
+        if self._on_cuda:
+            return {}
+        return dict.fromkeys(
+            ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
+            "torch's caching allocator, which counts peaks, serves CUDA devices only",
+        )
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step.
+
+        Raises:
+            LaunchFailed: it is not what was asked for.
+        """
+        return {
+            "engine": self.engine.proof(self.sharding.loss_function),
+            "optimizer": optimizers.proof(self.sharding.optimizer, self.spec.adam),
+            "sharding": self.sharding.proof(),
+            "precision": precision.proof(
+                self.spec.precision.name,
+                self.sharding.updated(),
+            ),
+            "threads": torch.get_num_threads(),
+        }
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes of optimizer state on this rank."""
+        return optimizers.state_bytes(self.sharding.optimizer)
+
+    @property
+    def _on_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+
+def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
+    """This process' device, chosen and set up before any process group is made.
+
+    Raises:
+        LaunchFailed: it is not the one whose memory and energy are read, or cannot do the precision.
+    """
+    torch.set_num_threads(spec.threads)
+    torch.set_num_interop_threads(1)
+    if spec.device == "cpu":
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    _check_identity(spec.device_uuids[local_rank], device)
+    precision.check_capability(
+        spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    )
+    # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
+    # holds both to fp32; for tf32 both get it.
+    torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
+    torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
+    return device
+
+
+def _check_identity(wanted: str, device: torch.device) -> None:
+    """NVML's name of the device must be CUDA's; of a MIG slice CUDA tells another."""
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    if wanted.startswith("GPU-") and uuid != wanted:
+        raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
+
+
+def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
+    """Load the comparison's initial state; the group that is told to makes it first.
+
+    On several nodes rank 0 loads it, and the others get it from there.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
+    """
+    path = Path(spec.initial_state)
+    if spec.saves_initial_state:
+        if rank == 0:
+            save_model(model, str(path))
+        torch.distributed.barrier()
+    if spec.nnodes == 1 or rank == 0:
+        _load(model, path)
+    if spec.nnodes > 1:
+        for tensor in itertools.chain(model.parameters(), model.buffers()):
+            sent = tensor.detach().to(device)  # NCCL sends what is on a GPU
+            torch.distributed.broadcast(sent, src=0)
+            tensor.detach().copy_(sent)
+
+
+def _load(model: torch.nn.Module, path: Path) -> None:
+    missing, unexpected = load_model(model, path, strict=False)
+    if missing or unexpected:
+        raise LaunchFailed(
+            "unsupported",
+            f"transformers {transformers.__version__} has other weights than the reference's: "
+            f"{len(missing)} of its own are missing ({', '.join(sorted(missing)[:2])}), "
+            f"{len(unexpected)} are unknown to it ({', '.join(sorted(unexpected)[:2])})",
+        )

@@ -1,0 +1,90 @@
+"""Looks a dataset through once, before any launch: whether it fits task and model; and tokenizes it.
+
+`python -m bench.worker.workload.check PARENT_PID SPEC.json` prints one sentence and ends with status 2 if
+something is wrong that the user can mend. The ranks find its tokens in the cache of `datasets`.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.config.schema import Data, Model
+from bench.errors import UserError
+from bench.launch.lifeline import die_with
+from bench.launch.spec import model_of
+from bench.worker.workload import datasets
+from bench.worker.workload.datasets.source import first_words
+
+LOOKED_AT = 2000
+"""Images or sounds that are opened, evenly spread over the dataset; a damaged one beyond them ends the launch
+that meets it, with the same sentence. Text is tokenized as a whole, so all of it is looked at."""
+
+AT_ONCE = 16
+"""Samples held in memory at a time."""
+
+
+def check(
+    data: Data, *, task: str, model: Model, settings: Any, seq_len: int | None, global_batch: int
+) -> None:
+    """Prepare the dataset and open samples of it.
+
+    Raises:
+        UserError: it cannot be used with this model.
+    """
+    prepared = datasets.prepare(
+        data,
+        task=task,
+        model=model.name,
+        settings=settings,
+        seq_len=seq_len,
+        global_batch=global_batch,
+    )
+    count = len(prepared.samples)
+    numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
+    random = np.random.default_rng(0)
+    for start in range(0, len(numbers), AT_ONCE):
+        prepared.batch(numbers[start : start + AT_ONCE], random)
+
+
+def main() -> int:
+    """Check what the file in argv describes; the exit status."""
+    die_with(int(sys.argv[1]))
+    plain = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    model = model_of(plain["model"])
+    try:
+        check(
+            Data(**plain["data"]),
+            task=model.task,
+            model=model,
+            settings=_settings(model),
+            seq_len=plain["seq_len"],
+            global_batch=plain["global_batch"],
+        )
+    except UserError as error:
+        print(error)
+        return 2
+    return 0
+
+
+def _settings(model: Model) -> Any:
+    from bench.worker.workload.model import configuration  # imports torch
+
+    try:
+        return configuration(model)
+    except (OSError, ValueError) as error:
+        if model.pretrained is None:
+            raise
+        raise UserError(
+            f"model.pretrained={model.pretrained} cannot be loaded: {first_words(error)}; give a folder with "
+            "config.json and model.safetensors in it, or the id of a model on the hub."
+        ) from error
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # as a rank does: tearing frameworks down takes long and can fail

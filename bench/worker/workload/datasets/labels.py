@@ -1,0 +1,65 @@
+"""Labels of a dataset as numbers that fit the model."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from bench.errors import UserError
+from bench.worker.workload.datasets.source import first_words
+
+
+def classes(dataset: Any, column: str, context: Any) -> dict[Any, int]:
+    """What each label of a column becomes, as `numbering` says."""
+    try:
+        found = dataset.unique(column)
+    except Exception:  # of lists there is no such thing
+        found = dataset[column]
+    return numbering(dataset.features[column], found, column, context)
+
+
+def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) -> dict[Any, int]:
+    """What each label becomes: itself where it is a number, its place among the sorted ones if it is a word.
+
+    Args:
+        feature: of the column, in the words of `datasets`; a ClassLabel tells its classes.
+        values: every label that occurs, repeated or not.
+        column: the task's name of it.
+        context: a `bench.worker.workload.datasets.Context`.
+
+    Raises:
+        UserError: a label is no class, or there are more than the model has.
+    """
+    where = f"column {context.data.columns.get(column, column)} of data.path={context.data.path}"
+    try:
+        found = sorted(set(values))
+    except TypeError as error:
+        raise UserError(
+            f"{where} must hold one class per sample, a whole number or a word, and in every row "
+            f"({first_words(error)}); leave other rows out, or set ++data.columns={{{column}: …}}."
+        ) from error
+    if all(isinstance(value, str) for value in found):
+        numbers = {value: number for number, value in enumerate(found)}
+    elif all(isinstance(value, int) for value in found):
+        numbers = {value: int(value) for value in found}
+    else:
+        raise UserError(
+            f"{where} must hold classes, whole numbers or words, not {found[0]!r}; "
+            f"set ++data.columns={{{column}: …}}."
+        )
+    low, high = min(numbers.values(), default=0), max(numbers.values(), default=0)
+    if low < 0:
+        raise UserError(
+            f"{where} holds the label {low}, but classes count from 0; leave such rows out "
+            "(a test split without labels often has -1: set data.split=train)."
+        )
+    known, classes = context.settings.num_labels, max(high + 1, getattr(feature, "num_classes", 0))
+    if high >= known:
+        raise UserError(
+            f"{where} holds the label {high:,}, but model.name={context.model} has {known:,} classes, which "
+            f"count from 0; correct the label, or set ++model.config.num_labels={classes}."
+        )
+    if classes > known:
+        raise UserError(
+            f"{where} has {classes:,} classes, but model.name={context.model} has "
+            f"{context.settings.num_labels:,}; set ++model.config.num_labels={classes}."
+        )
+    return numbers

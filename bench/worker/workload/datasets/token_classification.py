@@ -1,0 +1,74 @@
+"""Token classification: one class for each word, carried by the word's first token."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from bench.errors import UserError
+from bench.worker.workload.datasets import Context, Samples, stacked
+from bench.worker.workload.datasets.labels import numbering
+from bench.worker.workload.datasets.processors import check_tokenizer
+from bench.worker.workload.datasets.tokenized import tokenized
+from bench.worker.workload.tasks import IGNORED, Arrays
+
+
+class Preparation:
+    """As transformers' run_ner.py does with --pad_to_max_length."""
+
+    columns = ("tokens", "ner_tags")
+    optional: tuple[str, ...] = ()
+    processor = "AutoTokenizer"
+
+    def samples(self, dataset: Any, context: Context) -> Samples:
+        """Words become tokens; only the first token of a word has a label."""
+        tokenizer = context.processor
+        check_tokenizer(tokenizer, context, fast=True)
+        feature = getattr(dataset.features["ner_tags"], "feature", None)
+        tags = (_list(row, "ner_tags", context) for row in dataset["ner_tags"])
+        numbers = numbering(feature, chain.from_iterable(tags), "ner_tags", context)
+
+        def encode(rows: dict[str, list[Any]]) -> Any:
+            for number, (words, labels) in enumerate(zip(rows["tokens"], rows["ner_tags"], strict=True)):
+                if len(_list(words, "tokens", context)) != len(labels):
+                    raise UserError(
+                        f"data.path={context.data.path} has {len(words)} tokens and {len(labels)} ner_tags "
+                        f"in a row (number {number} of its thousand); give each token one tag."
+                    )
+            encoded = tokenizer(
+                rows["tokens"],
+                is_split_into_words=True,
+                padding="max_length",
+                truncation=True,
+                max_length=context.seq_len,
+            )
+            labels = [
+                _of_first_tokens(encoded.word_ids(place), [numbers[tag] for tag in tags])
+                for place, tags in enumerate(rows["ner_tags"])
+            ]
+            return {**encoded, "labels": labels}
+
+        return tokenized(dataset, encode, context)
+
+    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
+        """The samples, stacked."""
+        del context, random
+        return stacked(samples)
+
+
+def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list[int]:
+    """A label for each token, of which `words` tells the word; None: it is special."""
+    return [
+        IGNORED if word is None or (place and words[place - 1] == word) else labels[word]
+        for place, word in enumerate(words)
+    ]
+
+
+def _list(row: Any, column: str, context: Context) -> list[Any]:
+    if not isinstance(row, list):
+        raise UserError(
+            f"column {context.data.columns.get(column, column)} of data.path={context.data.path} must hold "
+            f"a list in every row, not {row!r:.40}; set ++data.columns={{{column}: …}}."
+        )
+    return row

@@ -1,0 +1,47 @@
+"""Translation: a text in one language, its labels the text in the other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.worker.workload.datasets import Context, Samples, stacked
+from bench.worker.workload.datasets.processors import check_tokenizer
+from bench.worker.workload.datasets.tokenized import text, tokenized
+from bench.worker.workload.tasks import IGNORED, Arrays
+
+
+class Preparation:
+    """As transformers' run_translation.py does with --pad_to_max_length.
+
+    `++data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub. The model
+    makes the decoder's inputs out of the labels.
+    """
+
+    columns = ("source", "target")
+    optional: tuple[str, ...] = ()
+    processor = "AutoTokenizer"
+
+    def samples(self, dataset: Any, context: Context) -> Samples:
+        """Both texts cut off or padded to `seq_len`."""
+        tokenizer = context.processor
+        check_tokenizer(tokenizer, context)
+
+        def encode(rows: dict[str, list[Any]]) -> Any:
+            shape = {"padding": "max_length", "truncation": True, "max_length": context.seq_len}
+            encoded = tokenizer(text(rows["source"], "source", context), **shape)
+            targets = tokenizer(text_target=text(rows["target"], "target", context), **shape)
+            return {
+                **encoded,
+                "labels": [
+                    [token if real else IGNORED for token, real in zip(ids, mask, strict=True)]
+                    for ids, mask in zip(targets["input_ids"], targets["attention_mask"], strict=True)
+                ],
+            }
+
+        return tokenized(dataset, encode, context)
+
+    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
+        """The samples, stacked."""
+        del context, random
+        return stacked(samples)

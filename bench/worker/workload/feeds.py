@@ -1,0 +1,81 @@
+"""Where a rank's micro-batches come from: made beforehand from a seed, or a dataset's loader."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import torch
+
+from bench.launch.spec import WorkerSpec
+from bench.worker.workload import model as models
+from bench.worker.workload.synthetic import padding_share, synthetic
+from bench.worker.workload.tasks import Arrays
+
+Batch = dict[str, torch.Tensor]
+
+
+class Feed(Protocol):
+    """The same seed gives the same batches in the same order under every backend."""
+
+    padding_share: float | None
+    """Padded positions / all positions; None where samples have no length."""
+
+    def steps(self, count: int) -> Iterable[list[Batch]]:
+        """The micro-batches of the next `count` steps."""
+
+    def repeat_first(self, count: int) -> None:
+        """From now on cycle through the first `count` micro-batches only."""
+
+    def waited(self) -> float | None:
+        """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
+
+
+def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
+    """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
+    if spec.data.name == "hf":
+        from bench.worker.workload.loader import (
+            Loader,  # imports `datasets`, which synthetic batches do not need
+        )
+
+        return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
+    return Synthetic(spec, model, rank=rank, pinned=pinned)
+
+
+class Synthetic:
+    """Distinct random micro-batches, made once and cycled through."""
+
+    def __init__(self, spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> None:
+        # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
+        count = max(spec.data.batches, 2 * spec.grad_accum)
+        host = synthetic(
+            spec.data,
+            task=spec.model.task,
+            settings=model.config,
+            count=count,
+            micro_batch=spec.micro_batch,
+            seq_len=spec.seq_len,
+            seed=spec.seed,
+            rank=rank,
+        )
+        self.padding_share = padding_share(host)
+        names = models.accepted(model, list(host[0]))
+        self.batches = [tensors(batch, names, pinned=pinned) for batch in host]
+        self.grad_accum = spec.grad_accum
+        self._next: Iterator[Batch] = itertools.cycle(self.batches)
+
+    def steps(self, count: int) -> list[list[Batch]]:
+        """All of them at once, so that nothing is made inside a block."""
+        return [[next(self._next) for _ in range(self.grad_accum)] for _ in range(count)]
+
+    def repeat_first(self, count: int) -> None:
+        """Cycle through the first `count`."""
+        self._next = itertools.cycle(self.batches[:count])
+
+    def waited(self) -> None:
+        """Nobody waits for what is there."""
+
+
+def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
+    """The inputs of these names, pinned where a device will read them."""
+    made = {name: torch.from_numpy(batch[name]) for name in names}
+    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in made.items()}

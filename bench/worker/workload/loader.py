@@ -1,0 +1,193 @@
+"""A dataset's micro-batches, made while the ranks train, as users' own training does it."""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from bench.errors import LaunchFailed, UserError
+from bench.launch.lifeline import die_with
+from bench.launch.spec import WorkerSpec
+from bench.worker.workload import datasets
+from bench.worker.workload import model as models
+from bench.worker.workload.feeds import Batch
+from bench.worker.workload.synthetic import padding_share
+from bench.worker.workload.tasks import Arrays
+
+MEASURED_BATCHES = 8
+"""Micro-batches of each rank in which padding is counted."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A micro-batch to be made: its number in the rank's stream, and its samples."""
+
+    number: int
+    samples: tuple[int, ...]
+
+
+class Order:
+    """The endless stream of one rank's draws: the same for every backend, and no two ranks share a sample.
+
+    Every epoch is a new shuffle of the whole dataset, of which each rank takes every `world_size`-th sample;
+    what does not fill a micro-batch on all ranks is dropped.
+    """
+
+    def __init__(self, samples: int, *, micro_batch: int, rank: int, world_size: int, seed: int) -> None:
+        self.samples = samples
+        self.micro_batch = micro_batch
+        self.rank = rank
+        self.world_size = world_size
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[Draw]:
+        per_epoch = self.samples // (self.micro_batch * self.world_size)
+        number = epoch = 0
+        while True:
+            shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.samples)
+            mine = shuffled[self.rank :: self.world_size][: per_epoch * self.micro_batch]
+            for batch in mine.reshape(per_epoch, self.micro_batch):
+                yield Draw(number, tuple(batch.tolist()))
+                number += 1
+            epoch += 1
+
+
+class Batches:
+    """Makes the batch of a draw, in the rank or in one of its workers: the same either way."""
+
+    def __init__(self, prepared: datasets.Prepared, *, seed: int, rank: int) -> None:
+        self.prepared = prepared
+        self.seed = seed
+        self.rank = rank
+        self.names: list[str] | None = None  # of the model's inputs; all until they are known
+
+    def arrays(self, draw: Draw) -> Arrays:
+        """What the preparation makes."""
+        random = np.random.default_rng([self.seed, self.rank, draw.number])
+        return self.prepared.batch(draw.samples, random)
+
+    def __getitem__(self, draw: Draw) -> Batch:
+        arrays = self.arrays(draw)
+        return {name: torch.from_numpy(arrays[name]) for name in self.names or arrays}
+
+
+class Loader:
+    """The feed of a dataset; `bench.worker.workload.feeds.Feed` says what its methods do.
+
+    Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
+    They are forked from the rank: they share its cores, are stopped and ended with its process group, and
+    their time is counted as the rank's (`machine.telemetry.cpu`). Their memory is not in the rank's peak.
+
+    Raises:
+        LaunchFailed: the dataset, its processor and the model do not fit each other.
+    """
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        model: torch.nn.Module,
+        *,
+        rank: int,
+        world_size: int,
+        pinned: bool,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.clock = clock
+        self.grad_accum = spec.grad_accum
+        with failing_in_a_sentence():
+            prepared = datasets.prepare(
+                spec.data,
+                task=spec.model.task,
+                model=spec.model.name,
+                settings=model.config,
+                seq_len=spec.seq_len,
+                global_batch=spec.micro_batch * spec.grad_accum * world_size,
+            )
+            self.order = Order(
+                len(prepared.samples),
+                micro_batch=spec.micro_batch,
+                rank=rank,
+                world_size=world_size,
+                seed=spec.seed,
+            )
+            self.batches = Batches(prepared, seed=spec.seed, rank=rank)
+            first = self._first_arrays()
+        self.padding_share = padding_share(first)
+        self.batches.names = models.accepted(model, list(first[0]))
+        self.loader: DataLoader[Any] = DataLoader(
+            self.batches,
+            sampler=self.order,
+            batch_size=None,  # a draw is a whole batch
+            collate_fn=_as_it_is,
+            num_workers=spec.data.workers,
+            persistent_workers=spec.data.workers > 0,
+            multiprocessing_context="fork" if spec.data.workers else None,
+            worker_init_fn=_Lifeline(),
+            pin_memory=pinned and spec.data.pinned_memory,
+        )
+        # Now, so that starting the workers belongs to set-up, and before an engine makes threads.
+        self._next: Iterator[Batch] = iter(self.loader)
+        self._cached = False
+        self._waited = 0.0
+
+    def _first_arrays(self) -> list[Arrays]:
+        """Some batches in which padding can be counted, or one if there is none."""
+        draws = iter(self.order)
+        made = [self.batches.arrays(next(draws))]
+        if "attention_mask" in made[0]:
+            made += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
+        return made
+
+    def steps(self, count: int) -> Iterable[list[Batch]]:
+        """The micro-batches of each step, handed out one step at a time; waiting for them is counted."""
+        self._waited = 0.0
+        for _ in range(count):
+            start = self.clock()
+            with failing_in_a_sentence():
+                micro_batches = [next(self._next) for _ in range(self.grad_accum)]
+            self._waited += self.clock() - start
+            yield micro_batches
+
+    def repeat_first(self, count: int) -> None:
+        """Make the first `count` micro-batches of the stream and cycle through them."""
+        draws = iter(self.order)
+        with failing_in_a_sentence():
+            cached = [self.batches[next(draws)] for _ in range(count)]
+        self._next = itertools.cycle(cached)
+        self._cached = True
+
+    def waited(self) -> float | None:
+        """Seconds that the last `steps` waited for batches; None if they were cached."""
+        return None if self._cached else self._waited
+
+
+class _Lifeline:
+    """Ties a worker to the rank that makes this object: workers must not outlive it, however it ends."""
+
+    def __init__(self) -> None:
+        self.rank_pid = os.getpid()
+
+    def __call__(self, worker: int) -> None:
+        del worker
+        die_with(self.rank_pid)
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
+
+
+@contextmanager
+def failing_in_a_sentence() -> Iterator[None]:
+    """What the user can mend ends the launch with its sentence, also from within a worker's traceback."""
+    try:
+        yield
+    except UserError as error:
+        sentence = str(error).strip().splitlines()[-1].removeprefix(f"{UserError.__module__}.UserError: ")
+        raise LaunchFailed("crashed", sentence) from error

@@ -1,0 +1,175 @@
+"""Building the model: from its published configuration, or from pretrained weights where they can be had."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from bench.config import mini
+from bench.config.schema import Model
+from bench.errors import LaunchFailed
+from bench.worker.workload import adapters, tasks
+
+_NO_ATTENTION = re.compile(
+    r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
+)
+"""In transformers' messages about an attention, and not in those about a number of attention heads."""
+
+
+def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = False) -> torch.nn.Module:
+    """The model in float32 on the CPU, in training mode.
+
+    Args:
+        model: architecture, dimensions and task.
+        attention: transformers' `attn_implementation`.
+        dropout: False switches off every dropout, drop-path and other noise, for parity checks.
+        checkpointing: keep no activations within a layer, and compute them again in the backward pass.
+
+    Raises:
+        LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
+    """
+    head = getattr(transformers, tasks.make(model.task).head)
+    with _naming_what_cannot_be_read(model.pretrained):
+        settings = configuration(model)
+        if not dropout:
+            switch_off_dropout(settings)
+        with _naming_missing_attention(attention, model.architecture):
+            if model.pretrained is None:
+                built = head.from_config(settings, attn_implementation=attention)
+            else:
+                built = _pretrained(head, model.pretrained, settings, attention)
+    if model.lora is not None:
+        adapters.add(built, model.lora, dropout=dropout)
+    if not dropout:
+        _assert_no_dropout(built)
+    if checkpointing:
+        _checkpoint(built)
+    return built.train()
+
+
+def configuration(model: Model) -> Any:
+    """The transformers configuration; `use_cache` is off, since training has no use for it."""
+    if model.pretrained is not None:
+        settings = transformers.AutoConfig.from_pretrained(
+            model.pretrained, trust_remote_code=False, **model.config
+        )
+    else:
+        settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
+        if model.size == "mini":
+            settings = transformers.AutoConfig.for_model(
+                model.architecture, **_shrunk(settings, model.config)
+            )
+    settings.use_cache = False
+    return settings
+
+
+def switch_off_dropout(settings: Any) -> None:
+    """Make a configuration deterministic.
+
+    Sets to 0 every dropout, `*_pdrop`, drop-path and layer-drop probability and the jitter of routers, and
+    switches off the masking of spectrograms; in configurations within the configuration, too.
+    """
+    for key, value in list(vars(settings).items()):
+        if isinstance(value, transformers.PretrainedConfig):
+            switch_off_dropout(value)
+        elif key == "apply_spec_augment":
+            setattr(settings, key, False)
+        elif _is_noise(key, value):
+            setattr(settings, key, 0.0)
+
+
+def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
+    """Parameters, tied weights counted once; with `trainable` those that are trained."""
+    return sum(one.numel() for one in model.parameters() if one.requires_grad or not trainable)
+
+
+def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
+    """Those of `names` that the model's forward takes (FNet, for one, takes no attention mask)."""
+    taken = inspect.signature(model.forward).parameters
+    return [name for name in names if name in taken]
+
+
+def _pretrained(head: Any, where: str, settings: Any, attention: str) -> torch.nn.Module:
+    return head.from_pretrained(
+        where,
+        config=settings,
+        attn_implementation=attention,
+        torch_dtype=torch.float32,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+
+
+@contextmanager
+def _naming_what_cannot_be_read(where: str | None) -> Iterator[None]:
+    """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        if where is None:
+            raise
+        kind = "folder" if Path(where).exists() else "hub id"
+        raise LaunchFailed("crashed", f"model.pretrained={where} ({kind}): {error}") from error
+
+
+@contextmanager
+def _naming_missing_attention(attention: str, architecture: str) -> Iterator[None]:
+    """An attention that a model or this machine has not: transformers refuses it, in words that vary."""
+    try:
+        yield
+    except (ImportError, ValueError) as error:
+        if attention == "eager" or not _NO_ATTENTION.search(str(error)):
+            raise
+        raise LaunchFailed(
+            "unsupported",
+            f"attention={attention} cannot be had for model.architecture={architecture}; "
+            "choose attention=eager.",
+            details=str(error),
+        ) from error
+
+
+def _shrunk(settings: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """What to make a mini configuration of: `given`, and whatever else the rule changes of the defaults."""
+    taken = inspect.signature(type(settings).__init__).parameters
+    known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
+    small = mini.shrunk(known)
+    return {key: value for key, value in small.items() if key in given or value != known[key]}
+
+
+def _checkpoint(model: Any) -> None:
+    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
+    if not getattr(model, "supports_gradient_checkpointing", False):
+        raise LaunchFailed(
+            "unsupported",
+            f"transformers cannot checkpoint the activations of {type(model).__name__}; "
+            "set checkpointing=false.",
+        )
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    """Whether a setting or an attribute of a module makes two forward passes differ."""
+    named = "drop" in key or "jitter" in key
+    return named and isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _assert_no_dropout(model: torch.nn.Module) -> None:
+    """Looks at modules and at what they hand to functions: `dropout`, `drop_prob`, `layerdrop` …"""
+    left = [
+        f"{name}.{key}"
+        for name, module in model.named_modules()
+        for key, value in vars(module).items()
+        if _is_noise(key, value) and value > 0
+    ] + [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
+    ]
+    if left:
+        raise LaunchFailed("invalid", f"dropout could not be switched off in {', '.join(left[:5])}")

@@ -1,0 +1,33 @@
+"""Speech recognition: the text of a spectrogram of fixed length, as Whisper does it."""
+
+from typing import Any
+
+import numpy as np
+
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers
+from bench.worker.workload.tasks.tokens import draw, real_positions
+
+FRAMES_PER_POSITION = 2
+"""The encoder's second convolution has this stride.
+
+Source: Radford et al. 2022, arXiv:2212.04356, section 2.2.
+"""
+
+
+class Task:
+    """Predicts every token of the text; lengths are the text's, since all speech fills its 30 seconds."""
+
+    head = "AutoModelForSpeechSeq2Seq"
+
+    def synthetic(
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+    ) -> Arrays:
+        """Normal noise, float32 of shape (micro_batch, mel bins, frames), and random tokens."""
+        frames = FRAMES_PER_POSITION * settings.max_source_positions
+        speech = random.standard_normal((len(lengths), settings.num_mel_bins, frames), dtype=np.float32)
+        mask = real_positions(lengths, seq_len)
+        ids = draw(settings, mask=mask, random=random)
+        return {
+            "input_features": speech,
+            "labels": np.where(mask.astype(bool), ids, IGNORED),
+        }

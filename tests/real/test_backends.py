@@ -1,0 +1,237 @@
+"""The real backends: real worker groups, a tiny model, two ranks on a CPU."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.launch.group import Group
+from bench.measure.comparison import Comparison, mean_over_ranks
+from bench.measure.parity import Trajectory, check_parity
+from tests.support.configs import BACKENDS, a_config, a_model
+
+ROOT = Path(__file__).resolve().parents[2]
+ALL = list(BACKENDS)
+
+pytestmark = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
+)
+
+
+@dataclasses.dataclass
+class Running:
+    """Three groups that have been built, have taken a first step and now wait."""
+
+    groups: dict[str, Group]
+    built: dict[str, list[dict[str, Any]]]
+    first: dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    made = a_config(tmp_path_factory.mktemp("running"), timeout_s=300)
+    adam = dataclasses.replace(made.adam, lr=1e-3, weight_decay=0.01)
+    comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
+    with ExitStack() as stack:
+        # Launch 0 lets the reference save the initial state; dropout is off in it.
+        groups = {name: stack.enter_context(comparison.start(name, 0)) for name in ALL}
+        for group in groups.values():
+            group.connect()
+        built = {name: group.request("build") for name, group in groups.items()}
+        first = {name: group.request("first_step") for name, group in groups.items()}
+        yield Running(groups, built, first)
+        for group in groups.values():
+            group.end()
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`, and itself."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(found for child in children for found in descendants(int(child)))]
+
+
+def cpu_nanoseconds(pids: list[int]) -> int:
+    """Time on a CPU of all threads of these processes, exact where /proc/*/stat counts in ticks."""
+    return sum(
+        int(task.joinpath("schedstat").read_text().split()[0])
+        for pid in pids
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    )
+
+
+@pytest.mark.ort
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+class TestRunning:
+    """What three waiting groups show."""
+
+    def test_the_model_is_built_from_its_configuration(self, running: Running) -> None:
+        for answers in running.built.values():
+            assert {answer["parameters"] for answer in answers} == {a_model().parameters}
+
+    def test_ort_s_losses_came_out_of_ort_s_autograd_node(self, running: Running) -> None:
+        for name in ("ortmodule", "ortmodule_zero1"):
+            for answer in running.first[name]:
+                engine = answer["proof"]["engine"]
+                assert engine["loss_function"] == "_ORTModuleFunctionBackward"
+                assert engine["nodes"] > 100
+                assert engine["onnxruntime"] == "1.19.2"
+        eager = running.first["pytorch"][0]["proof"]["engine"]
+        assert eager["loss_function"] == "NllLossBackward0"
+
+    def test_every_backend_ran_the_same_hyperparameters(self, running: Running) -> None:
+        for name in ALL:
+            optimizer = running.first[name][0]["proof"]["optimizer"]
+            assert optimizer["class"] == "torch.optim.adamw.AdamW"
+            (group,) = optimizer["groups"]
+            assert (group["lr"], group["betas"], group["eps"]) == (1e-3, [0.9, 0.999], 1e-8)
+            assert group["weight_decay"] == 0.01
+            assert bool(group["fused"]) == (name != "pytorch")
+
+    def test_zero_1_is_deepspeed_s_and_ddp_is_torch_s(self, running: Running) -> None:
+        zero = running.first["ortmodule_zero1"][0]["proof"]["sharding"]
+        assert zero["stage"] == 1
+        assert zero["optimizer_class"].endswith("DeepSpeedZeroOptimizer")
+        for name in ("pytorch", "ortmodule"):
+            sharding = running.first[name][0]["proof"]["sharding"]
+            assert sharding["class"].endswith("DistributedDataParallel")
+
+    def test_zero_1_halves_the_optimizer_states_of_two_ranks(self, running: Running) -> None:
+        def held(name: str) -> list[int]:
+            return [answer["optimizer_state_bytes"] for answer in running.first[name]]
+
+        parameters = a_model().parameters
+        assert held("ortmodule") == pytest.approx([8 * parameters] * 2, rel=0.01)
+        assert held("ortmodule_zero1") == pytest.approx([4 * parameters] * 2, rel=0.01)
+
+    def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
+        cores = sorted(os.sched_getaffinity(0))
+        for group in running.groups.values():
+            for rank, pid in enumerate(sorted_by_rank(group)):
+                threads = list(Path(f"/proc/{pid}/task").iterdir())
+                assert threads
+                for thread in threads:
+                    assert os.sched_getaffinity(int(thread.name)) == {cores[rank]}
+
+    def test_ranks_see_different_batches_and_start_from_the_same_weights(self, running: Running) -> None:
+        for rank in range(2):
+            losses = [running.first[name][rank]["losses"][0] for name in ALL]
+            assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
+        pytorch = running.first["pytorch"]
+        assert pytorch[0]["losses"] != pytorch[1]["losses"]
+
+    def test_all_three_train_alike_over_twenty_steps_with_accumulated_gradients(
+        self, running: Running
+    ) -> None:
+        """Without accumulation: tests/real/test_datasets_end_to_end.py."""
+        trained: dict[str, Trajectory] = {}
+        for name, group in running.groups.items():
+            group.request("use_first_batches", count=8)
+            trained[name] = trajectory(group.request("follow", steps=20))
+        for name in ALL:
+            found = check_parity(trained[name], trained["pytorch"], 1e-4, 1e-3)
+            print(f"{name}: losses within {found:.1e}")
+        losses = trained["pytorch"].losses
+        # The check means something only if training moves the loss by far more than the tolerance.
+        assert losses[-1] < losses[0] * 0.95
+
+    def test_waiting_groups_and_the_coordinator_use_less_than_one_percent_of_a_core(
+        self, running: Running
+    ) -> None:
+        group = running.groups["pytorch"]
+        seconds = max(answer["seconds"] for answer in group.request("block", steps=50))
+        steps = round(50 * 4 / seconds)
+        for name in ("ortmodule", "ortmodule_zero1"):
+            running.groups[name].pause()
+        idle = [
+            pid
+            for name, other in running.groups.items()
+            for pid in (descendants(other.here.agent.pid) if name != "pytorch" else [other.here.agent.pid])
+        ]
+        assert len(idle) == 1 + 2 * 3
+        time.sleep(1)
+        before, start = cpu_nanoseconds(idle), time.monotonic()
+        own = time.thread_time_ns()  # of the coordinator; other threads here are the test runner's
+        group.request("block", steps=steps)
+        spent = cpu_nanoseconds(idle) - before + time.thread_time_ns() - own
+        share = spent / 1e9 / (time.monotonic() - start)
+        print(f"idle processes used {share:.3%} of a core")
+        assert share < 0.01
+
+
+def trajectory(answers: list[dict[str, Any]]) -> Trajectory:
+    """Of a group's answers, as the parity launch takes it."""
+    return Trajectory(
+        losses=mean_over_ranks(answers, "losses"),
+        gradient_norms=mean_over_ranks(answers, "gradient_norms"),
+    )
+
+
+def sorted_by_rank(group: Group) -> list[int]:
+    """The pids of a group's ranks."""
+    pids = [pid for pid in descendants(group.here.agent.pid) if pid != group.here.agent.pid]
+    return sorted(pids, key=lambda pid: int(variable(pid, "RANK")))
+
+
+def variable(pid: int, name: str) -> str:
+    """An environment variable of another process."""
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)[name]
+
+
+@pytest.mark.ort
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
+    """The second figure shows that the first can fail: left alone, ORT takes every core."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ORT_THREADS],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    held, left = map(float, done.stdout.splitlines()[-1].split())
+    print(f"the busiest thread's share of the CPU time: held to one thread {held:.2f}, left alone {left:.2f}")
+    assert held > 0.95
+    assert left < 0.8
+
+
+_ORT_THREADS = """
+import time, torch
+from pathlib import Path
+from bench.worker.engines import ortmodule
+
+def nanoseconds():
+    tasks = Path("/proc/self/task").iterdir()
+    return {task.name: int((task / "schedstat").read_text().split()[0]) for task in tasks}
+
+def busiest(threads):
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(4)])
+    module = ortmodule.Engine().wrap(model, threads=threads, checkpointing=False)
+    def step():
+        module(batch).square().mean().backward()
+    for _ in range(3):
+        step()
+    before, start = nanoseconds(), time.perf_counter()
+    while time.perf_counter() - start < 2:
+        step()
+    used = [after - before.get(thread, 0) for thread, after in nanoseconds().items()]
+    return max(used) / sum(used)
+
+torch.set_num_threads(1)
+batch = torch.randn(512, 1024)
+untouched = ortmodule.GraphExecutionManager._get_session_config
+held = busiest(1)
+ortmodule.GraphExecutionManager._get_session_config = untouched
+print()
+print(held, busiest(None))
+"""

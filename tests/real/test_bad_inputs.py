@@ -1,0 +1,68 @@
+"""Every line of bad_inputs.md: the real command, one sentence with the remedy, within seconds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support import bad_inputs
+
+pytestmark = [
+    pytest.mark.alone,  # each answer has its seconds
+    pytest.mark.once,  # the other stack refuses less: it has no ONNX Runtime that lacks anything
+]
+
+AS_TYPED = (
+    "micro_batch=0",
+    "backend=[pytorch,jax]",
+    "compare nowhere.csv good.csv",
+    "report nowhere --out reports",
+)
+"""A few that are started as by hand: they say the same, and Python starts quickly enough, too."""
+
+TABLE = (Path(bad_inputs.__file__).parent / "bad_inputs.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("bad")
+    bad_inputs.prepare(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def answers(folder: Path) -> Mapping[str, bad_inputs.Answer]:
+    """What every case prints; each core runs one at a time."""
+    before = csvs(folder)
+    found = bad_inputs.run_all(folder)
+    assert csvs(folder) == before, "nothing was overwritten, nothing written"
+    return found
+
+
+def csvs(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*.csv")}
+
+
+def test_the_table_holds_at_least_forty() -> None:
+    assert len(set(bad_inputs.cases())) == len(bad_inputs.cases()) >= 40
+    assert TABLE.count("\n| `") == len(bad_inputs.cases())
+
+
+@pytest.mark.parametrize("case", bad_inputs.cases())
+def test_a_mistake_ends_in_the_sentence_of_the_table(
+    case: str, answers: Mapping[str, bad_inputs.Answer]
+) -> None:
+    answer = answers[case]
+    assert "Traceback" not in answer.text
+    assert answer.status == 2
+    assert answer.seconds < bad_inputs.SECONDS
+    assert bad_inputs.line(case, answer) in TABLE.splitlines()
+
+
+@pytest.mark.parametrize("case", AS_TYPED)
+def test_as_typed_it_is_as_quick_and_says_the_same(
+    case: str, folder: Path, answers: Mapping[str, bad_inputs.Answer]
+) -> None:
+    typed = bad_inputs.run(case, folder)
+    assert (typed.text, typed.status) == (answers[case].text, answers[case].status)
+    assert typed.seconds < bad_inputs.SECONDS

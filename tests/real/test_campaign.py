@@ -1,0 +1,253 @@
+"""A campaign measures what is missing, ends in time, and goes on with the next call."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from bench.config import identity
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.machine import environment
+from bench.measure import comparison as coordinator
+from bench.results import files
+from bench.sweeps import campaign
+from bench.sweeps.campaign import MORE_TO_DO, SECONDS_TO_END
+from tests.support.factories import comparison, failed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Campaign:
+    """Two models in two parts, measured by a script instead of ranks.
+
+    Attributes:
+        asked: the stem and whether to resume, of every comparison that was begun.
+        course: what measuring does before it leaves a complete file.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.asked: list[tuple[str, bool]] = []
+        self.course: Callable[[Config, str], object] = lambda *_: None
+        self.rounds = [[2.0, 2.1], [2.0, 2.1]]
+        self.failing: dict[str, str] = {}
+        monkeypatch.setattr(coordinator, "measured", self.measured)
+        self.file = folder / "campaign.yaml"
+        part = {"expected_s": 100, "models": {"bert-tiny": [], "gpt2-tiny": ["micro_batch=2"]}}
+        self.file.write_text(
+            yaml.safe_dump(
+                {
+                    "common": [
+                        "device=cpu",
+                        "measure.launches=2",
+                        "measure.rounds=2",
+                        "measure.resident=one",
+                    ],
+                    "backends": {"ort": ["pytorch", "compile"], "modern": ["pytorch", "compile"]},
+                    "parts": [
+                        part | {"name": "short", "overrides": ["seq_len=16"]},
+                        part | {"name": "long", "overrides": ["seq_len=32"]},
+                    ],
+                }
+            )
+        )
+
+    def measured(self, config: Config, stem: str, command: str) -> None:
+        self.asked.append((stem, config.resume))
+        self.course(config, stem)
+        self.write(config, stem)
+
+    def write(self, config: Config, stem: str, **changes: Any) -> None:
+        """A results file of as many rounds as `rounds` has."""
+        here = identity.collect(config)
+        shared = {
+            "comparison": stem,
+            "config_hash": identity.config_hash(config),
+            "environment": here,
+            "environment_hash": environment.fingerprint(here),
+        } | changes
+        timed = {name: self.rounds for name in ("pytorch", "compile") if name not in self.failing}
+        records = comparison(timed, **shared)
+        records += [failed(name, status, "so it is", **shared) for name, status in self.failing.items()]
+        files.write(Path(config.results_dir) / f"{stem}.csv", records)
+
+    def __call__(self, *arguments: str) -> int:
+        """One call; what it began replaces `asked`."""
+        self.asked = []
+        places = [f"{key}_dir={self.folder / key}" for key in ("results", "reports")]
+        return campaign.main([f"campaign={self.file}", *places, *arguments])
+
+    @property
+    def begun(self) -> list[str]:
+        lengths = [re.search(r"seq_len=(\d+)", stem) for stem, _ in self.asked]
+        return [
+            f"{stem.split('-cpux')[0]}-{length[1]}"
+            for (stem, _), length in zip(self.asked, lengths, strict=True)
+            if length is not None
+        ]
+
+
+@pytest.fixture
+def a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
+    return Campaign(tmp_path, monkeypatch)
+
+
+def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campaign) -> None:
+    assert a_campaign() == 0
+    assert a_campaign.begun == ["bert-tiny-16", "gpt2-tiny-16", "bert-tiny-32", "gpt2-tiny-32"]
+    assert "micro_batch=2" in a_campaign.asked[1][0]
+    assert (a_campaign.folder / "reports" / "index.md").exists()
+    assert a_campaign() == 0
+    assert a_campaign.begun == []
+
+
+def test_some_parts_can_be_named_and_overrides_hold_for_all(a_campaign: Campaign) -> None:
+    assert a_campaign("parts=long", "backend=[pytorch]", "grad_accum=2") == 0
+    assert [stem.removesuffix(",stack=modern") for stem, _ in a_campaign.asked] == [
+        "bert-tiny-cpux2-backend=pytorch,grad_accum=2,seq_len=32",
+        "gpt2-tiny-cpux2-backend=pytorch,grad_accum=2,micro_batch=2,seq_len=32",
+    ]
+
+
+def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
+    a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    minutes = (100 + SECONDS_TO_END - 5) / 60  # of 100 seconds each
+    assert a_campaign(f"minutes={minutes}") == MORE_TO_DO
+    assert a_campaign.begun == ["bert-tiny-16"], "the first is begun in any case"
+    said = capsys.readouterr().err
+    assert "1 of 4 comparisons are there" in said
+    assert "left, about 5 minutes" in said
+
+
+def test_a_call_ends_in_time_and_the_next_one_goes_on(
+    a_campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "SECONDS_TO_END", 1)
+
+    def stuck(config: Config, stem: str) -> None:
+        a_campaign.rounds = [[2.0, 2.1]]
+        a_campaign.write(config, stem)
+        time.sleep(60)
+
+    a_campaign.course = stuck
+    begun = time.monotonic()
+    assert a_campaign("minutes=0.1") == MORE_TO_DO
+    assert time.monotonic() - begun < 12
+    assert a_campaign.begun == ["bert-tiny-16"]
+    a_campaign.course = lambda *_: None
+    a_campaign.rounds = [[2.0, 2.1], [2.0, 2.1]]
+    assert a_campaign() == 0
+    assert a_campaign.begun[0] == "bert-tiny-16"
+    assert [resumed for _, resumed in a_campaign.asked] == [True] * 4
+
+
+def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
+    a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_campaign.failing = {"compile": "oom"}
+    assert a_campaign("parts=short") == 1
+    assert "compile oom" in capsys.readouterr().err
+    assert a_campaign("parts=short") == 1
+    assert a_campaign.begun == []
+    a_campaign.failing = {"pytorch": "crashed", "compile": "skipped"}
+    assert a_campaign("parts=long") == 1
+    assert a_campaign("parts=long") == 1
+    assert a_campaign.begun == []
+
+
+def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measured_anew(
+    a_campaign: Campaign,
+) -> None:
+    elsewhere = {"environment": {"cpu": "another"}, "environment_hash": "another"}
+    planned = campaign.planned(
+        campaign.read(a_campaign.file), "short", [f"results_dir={a_campaign.folder / 'results'}"]
+    )
+    a_campaign.write(planned[0].config, planned[0].stem, **elsewhere)
+    a_campaign.rounds = [[2.0, 2.1]]
+    a_campaign.write(planned[1].config, planned[1].stem, **elsewhere)
+    a_campaign.rounds = [[2.0, 2.1], [2.0, 2.1]]
+    assert a_campaign("parts=short") == 0
+    assert a_campaign.asked == [(planned[1].stem, False)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["minutes=soon"], "minutes=soon must be a number above 0.33."),
+        (["minutes=0.1"], "minutes=0.1 must be a number above 0.33."),
+        (["parts=tiny"], "parts=tiny is not in the campaign; choose from: short, long."),
+        (["grad_acum=2"], "grad_acum is not a key of the configuration; did you mean grad_accum?"),
+        (["campaign=/nowhere.yaml"], "campaign=/nowhere.yaml cannot be read: "),
+    ],
+)
+def test_a_mistake_is_refused_before_any_work(
+    arguments: list[str], sentence: str, a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert a_campaign(*arguments) == 2
+    assert sentence in capsys.readouterr().err
+    assert a_campaign.asked == []
+
+
+def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "checked", lambda config: "h100")
+    found = campaign.planned(campaign.read(campaign.CAMPAIGN), None, ["device.world_size=1"])
+    assert len(found) == len({one.stem for one in found}) == 20
+    assert [one.config.measure.batch for one in found] == ["equal"] * 10 + ["max"] * 10
+    assert {one.config.measure.resident for one in found} == {"one"}
+    assert {"pytorch", "compile", "pytorch_zero1"} <= set(found[0].config.backends)
+
+
+def test_a_file_without_parts_is_no_campaign(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("common: []\n")
+    with pytest.raises(UserError, match="needs common, backends and parts"):
+        campaign.read(tmp_path / "x.yaml")
+
+
+@pytest.mark.long
+@pytest.mark.once
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_two_real_comparisons_over_two_calls(tmp_path: Path) -> None:
+    """The first ends in the middle; what it leaves complete is in the second one's file, too."""
+    (tmp_path / "campaign.yaml").write_text(
+        f"""
+common: ['hydra.searchpath=[file://{ROOT}/tests/conf]', device=cpu, device.world_size=1, measure=quick,
+         measure.launches=2, measure.rounds=2, measure.block_seconds=0.1, measure.repeats=0]
+backends: {{ort: [pytorch, pytorch_fused], modern: [pytorch, pytorch_fused]}}
+parts:
+  - {{name: tiny, expected_s: 1, overrides: [], models: {{bert-mini: []}}}}
+  - {{name: short, expected_s: 1, overrides: [seq_len=16], models: {{bert-mini: []}}}}
+""",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "bench.sweeps.campaign", f"campaign={tmp_path}/campaign.yaml"]
+    command += [f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports"]
+    begun = time.monotonic()
+    first = subprocess.run([*command, "minutes=0.6"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert time.monotonic() - begun < 36
+    assert first.returncode == MORE_TO_DO, first.stderr
+    assert "keeps its complete rounds" in first.stderr
+    kept = {path: lines(path) for path in (tmp_path / "results").glob("*.csv")}
+    second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert second.returncode in (0, 1), second.stderr  # 1: somebody else used the cores
+    assert "2 of 2 comparisons are there" in second.stderr
+    for path, before in kept.items():
+        lost = set(before) - set(lines(path))
+        assert len(lost) <= 1, "a round that was not finished under both backends is dropped"
+    for path in (tmp_path / "results").glob("*.csv"):
+        rows = files.read(path)
+        counts = rows[rows["round"].notna()].groupby("backend")["round"].count()
+        assert counts.min() >= 2 * 2
+
+
+def lines(path: Path) -> list[str]:
+    """Of a results file."""
+    return path.read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,144 @@
+"""The command itself on local data: a folder of texts and a folder of images, two real backends each."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from bench.setup import stacks
+from tests.real.test_end_to_end import DISTURBED, Ran, on_cores, side_by_side
+from tests.support import local_data
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.long,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a rank and its coordinator need two cores"),
+]
+
+VIT = {
+    "name": "vit-mini",
+    "task": "image-classification",
+    "architecture": "vit",
+    "config": {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "image_size": 16,
+        "patch_size": 8,
+    },
+    "parameters": 1,
+    "source": "made for the tests",
+    "micro_batch": 4,
+    "seq_len": None,
+}
+
+
+BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
+
+
+def bench(folder: Path, *overrides: str, cores: set[int]) -> Ran:
+    """Run `python -m bench` on a dataset; what it printed, and its rows.
+
+    Somebody else on the cores makes blocks invalid, which is not what is tested here.
+    """
+    done = subprocess.run(
+        [
+            *on_cores(cores),
+            *(sys.executable, "-m", "bench", "device=cpu", f"backend=[{','.join(BACKENDS)}]", "data=hf"),
+            *("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1"),
+            *("measure.parity_steps=2", "measure.repeats=0"),
+            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *overrides,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "HF_DATASETS_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    (written,) = (folder / "results").glob("*.csv")
+    rows = pd.read_csv(written)
+    undisturbed = rows[~rows["message"].fillna("").astype(str).str.contains(DISTURBED)]
+    assert (undisturbed["status"] == "ok").all(), done.stderr
+    assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(BACKENDS, 2)
+    return done, rows
+
+
+@dataclass(frozen=True)
+class Found:
+    """What both commands left."""
+
+    ran: dict[str, Ran]
+    texts: str
+    cache: Path
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    texts, images = tmp_path_factory.mktemp("texts"), tmp_path_factory.mktemp("images")
+    rated = local_data.rows("sequence-classification", 64)
+    path = local_data.lines(
+        texts / "data", [{"review": row["text"], "stars": row["label"] + 4} for row in rated]
+    )
+    conf = images / "conf" / "model" / "vit-mini.yaml"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(OmegaConf.to_yaml(VIT))
+
+    def of_texts(cores: set[int]) -> Ran:
+        return bench(
+            texts,
+            f"hydra.searchpath=[file://{ROOT}/tests/conf]",
+            *("model=bert-mini", "model.task=sequence-classification", "device.world_size=1"),
+            *(
+                "++model.config.num_labels=6",
+                "++data.columns={text: review, label: stars}",
+            ),  # README
+            *(f"data.path={path}", f"data.processor={local_data.tokenizer(texts / 'words')}"),
+            "data.workers=1",
+            cores=cores,
+        )
+
+    def of_images(cores: set[int]) -> Ran:
+        return bench(
+            images,
+            f"hydra.searchpath=[file://{images}/conf]",
+            *("model=vit-mini", "device.world_size=1"),
+            f"data.path={local_data.images(images / 'images', 16)}",
+            f"data.processor={local_data.image_processor(images / 'processor')}",
+            cores=cores,
+        )
+
+    return Found(side_by_side({"texts": of_texts, "images": of_images}), path, texts / "cache")
+
+
+def test_a_folder_of_texts_with_workers(found: Found) -> None:
+    done, rows = found.ran["texts"]
+    assert (rows["data"] == f"hf:{found.texts}").all()
+    assert rows["lengths"].isna().all()
+    assert (rows["loader_s"] >= 0).all()
+    assert (rows["loader_s"] < rows["seconds"]).all()
+    assert rows["padding_share"].between(0.6, 0.85).all(), "3 to 9 words and two more of 32"
+    assert (rows["loss_difference"] < 1e-4).all(), "all backends see the same batches"
+    assert "limited by the" in done.stdout or (rows["status"] != "ok").any()
+    assert len(list((found.cache / "bench").glob("*.arrow"))) == 1, "tokenized once"
+
+
+def test_a_folder_of_images(found: Found) -> None:
+    done, rows = found.ran["images"]
+    assert rows["padding_share"].isna().all()
+    assert rows["seq_len"].isna().all()
+    shares = rows["loader_s"] / rows["seconds"]
+    assert shares.median() > 0.05, "nobody but the rank itself opens the images"
+    if (rows["status"] == "ok").all():
+        assert "limited by the loader" in done.stdout
+        assert "raise data.workers" in done.stdout

@@ -1,0 +1,233 @@
+"""The command itself, with real backends and a tiny model: from the command line to CSV, table and figure."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+import pandas as pd
+import pytest
+
+from bench.setup import stacks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+
+
+SHOWN = {"pytorch": "adamw", "ortmodule": "adamw_fused", "ortmodule_zero1": "adamw_fused"}
+if stacks.own() == "modern":
+    SHOWN = {"pytorch": "adamw", "pytorch_zero1": "adamw"}
+"""The stack's default backends, and the optimizer that each runs on a CPU."""
+
+DISTURBED = "other processes had|the hypervisor took"
+"""In the message of a block during which somebody else used the cores."""
+
+
+Ran = tuple[subprocess.CompletedProcess[str], pd.DataFrame]
+
+
+def on_cores(cores: set[int]) -> tuple[str, ...]:
+    """What to write before a command that shall keep to these."""
+    return ("taskset", "--cpu-list", ",".join(map(str, sorted(cores))))
+
+
+def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
+    """Run `python -m bench` on a tiny model; what it printed, and the rows of the one CSV that it left.
+
+    Where somebody else uses the cores, the harness rightly refuses blocks: it may measure them again as
+    often as it takes, and their rows are left out here.
+    """
+    done = subprocess.run(
+        [
+            *on_cores(cores or os.sched_getaffinity(0)),
+            *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
+            *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
+            *("measure.repeats=50", f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *overrides,
+        ],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (written,) = (folder / "results").glob("*.csv")
+    rows = pd.read_csv(written)
+    disturbed = rows["message"].fillna("").astype(str).str.contains(DISTURBED)
+    return done, rows[~disturbed]
+
+
+def side_by_side(commands: Mapping[str, Callable[[set[int]], Ran]]) -> dict[str, Ran]:
+    """Run comparisons of one rank two at a time, each on a core of its own."""
+    cores: SimpleQueue[int] = SimpleQueue()
+    for core in sorted(os.sched_getaffinity(0))[:2]:
+        cores.put(core)
+
+    def on_a_core(command: Callable[[set[int]], Ran]) -> Ran:
+        core = cores.get()
+        try:
+            return command({core})
+        finally:
+            cores.put(core)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(commands, pool.map(on_a_core, commands.values()), strict=True))
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("three")
+    done, rows = bench(
+        folder,
+        "model=bert-mini",
+        "measure.rounds=3",
+        "grad_accum=2",
+        # Whatever the user's shell says, ORTModule may not fall back to PyTorch, nor take more threads.
+        ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",
+        OMP_NUM_THREADS="7",
+        MALLOC_ARENA_MAX="1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in SHOWN)
+    return folder, rows
+
+
+def test_the_stack_s_backends_leave_their_rows(three: tuple[Path, pd.DataFrame]) -> None:
+    _, rows = three
+    assert (rows["status"] == "ok").all()
+    counts = rows.groupby("backend")[["launch", "round"]].nunique()
+    assert {name: tuple(counts.loc[name]) for name in SHOWN} == dict.fromkeys(SHOWN, (1, 3))
+
+
+def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> None:
+    rows = three[1]
+    assert (rows["global_batch"] == rows["micro_batch"] * rows["grad_accum"] * rows["world_size"]).all()
+    assert (rows["global_batch"] == 16).all()
+    computed = rows["steps"] * rows["global_batch"] / rows["seconds"]
+    assert list(rows["samples_per_s"]) == pytest.approx(list(computed), rel=1e-9)
+
+
+def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
+    rows = three[1]
+    assert rows["model_flops_per_step"].nunique() == rows["matmul_flops_per_s"].nunique() == 1
+    assert rows["roofline_share"].between(0.001, 1.2).all()
+
+
+def test_no_row_took_more_than_its_share_of_the_cores(three: tuple[Path, pd.DataFrame]) -> None:
+    rows = three[1]
+    budget = rows["seconds"] * rows["world_size"] * rows["threads_per_rank"]
+    assert (rows["cpu_seconds"] <= 1.1 * budget).all()
+    assert (rows["cpu_seconds"] > 0).all()
+
+
+def test_the_losses_follow_the_reference(three: tuple[Path, pd.DataFrame]) -> None:
+    assert (three[1]["loss_difference"] < 1e-4).all()
+    assert three[1]["last_loss"].between(4, 8).all()  # about ln 512, the vocabulary's size
+
+
+def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(
+    three: tuple[Path, pd.DataFrame],
+) -> None:
+    rows = three[1]
+    for column in ("host_peak_mib", "setup_host_peak_mib", "setup_s", "first_step_s"):
+        assert (rows[column] > 0).all(), column
+    for column in ("device_peak_mib", "torch_peak_allocated_mib", "energy_j"):
+        assert rows[column].isna().all(), column
+
+
+def test_the_optimizer_column_says_what_really_ran(three: tuple[Path, pd.DataFrame]) -> None:
+    ran = three[1].groupby("backend")["optimizer"].unique()
+    assert {name: list(found) for name, found in ran.items()} == {
+        name: [optimizer] for name, optimizer in SHOWN.items()
+    }
+
+
+@pytest.mark.ort
+def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
+    three: tuple[Path, pd.DataFrame],
+) -> None:
+    folder, _ = three
+    records = [json.loads(path.read_text()) for path in folder.glob("results/runs/*/*/*/*/record.json")]
+    ours = [record for record in records if record["engine"] == "ortmodule"]
+    assert len(ours) == 2
+    for record in ours:
+        engine = record["proof"]["engine"]
+        assert engine["loss_function"] == "_ORTModuleFunctionBackward"
+        assert engine["nodes"] > 100
+        assert "ORTMODULE_FALLBACK_POLICY" in record["environment"]["removed_variables"]
+
+
+def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> None:
+    (results,) = (three[0] / "results").glob("*.csv")
+    for name in (f"{results.stem}.md", "index.md", "index.html", "speedup.svg", "memory.svg", "rounds.svg"):
+        page = (three[0] / "reports" / name).read_text(encoding="utf-8")
+        assert all(backend in page for backend in SHOWN), name
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """Comparisons that need one core."""
+    weights = tmp_path_factory.mktemp("pretrained") / "weights"
+
+    def pretrained(cores: set[int]) -> Ran:
+        saving = [*on_cores(cores), sys.executable, "-c", _SAVE_MODEL, str(weights)]
+        subprocess.run(saving, cwd=ROOT, check=True)
+        return bench(
+            weights.parent,
+            *("model=bert-mini", f"model.pretrained={weights}", "backend=[pytorch]", "device.world_size=1"),
+            *("measure.rounds=1", "adam.lr=1e-9"),
+            cores=cores,
+        )
+
+    def fnet(cores: set[int]) -> Ran:
+        return bench(
+            tmp_path_factory.mktemp("fnet"),
+            *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
+            cores=cores,
+            ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",  # the user's shell does not matter
+        )
+
+    return side_by_side({"pretrained": pretrained} | ({"fnet": fnet} if stacks.own() == "ort" else {}))
+
+
+@pytest.mark.ort
+def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(
+    one_rank: dict[str, Ran],
+) -> None:
+    """FNet's Fourier transform cannot be exported; ORTModule would quietly run it in PyTorch."""
+    done, rows = one_rank["fnet"]
+    assert done.returncode == 1
+    (failed,) = rows[rows["backend"] == "ortmodule"].to_dict("records")
+    assert failed["status"] == "unsupported"
+    assert math.isnan(failed["samples_per_s"])
+    assert "fft" in failed["message"].lower()
+    assert list(rows[rows["backend"] == "pytorch"]["status"]) == ["ok", "ok"]
+    assert "ortmodule, parity launch: unsupported" in done.stderr
+
+
+def test_pretrained_weights_from_a_folder_are_really_loaded(one_rank: dict[str, Ran]) -> None:
+    """A model saved by transformers itself: its loss, not that of fresh random weights."""
+    _, rows = one_rank["pretrained"]
+    assert list(rows["status"]) == ["ok"]
+    # With all weights 0 every token is equally likely.
+    assert rows["last_loss"].iloc[0] == pytest.approx(math.log(512), rel=1e-4)
+
+
+_SAVE_MODEL = """
+import sys, torch, yaml, transformers
+settings = yaml.safe_load(open("tests/conf/model/bert-mini.yaml"))["config"]
+model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
+for parameter in model.parameters():
+    torch.nn.init.zeros_(parameter)
+model.save_pretrained(sys.argv[1])
+"""

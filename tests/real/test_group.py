@@ -1,0 +1,201 @@
+"""Real worker groups: starting, failing and ending, with nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bench.errors import LaunchFailed
+from bench.launch.channel import Refused, connect
+from bench.launch.group import Group
+from bench.measure.comparison import Comparison
+from tests.real.test_backends import descendants
+from tests.support.configs import a_config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids: list[int], seconds: float = 10) -> bool:
+    """Whether all of them have ended within that time."""
+    deadline = time.monotonic() + seconds
+    while any(map(alive, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Group]:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").start("pytorch", 0) as started:
+        yield started
+
+
+def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group) -> None:
+    group.connect()
+    pids = descendants(group.here.agent.pid)
+    assert len(pids) == 3
+    group.close()
+    assert gone(pids, 1)
+    assert not group.here.scratch.path.exists()
+
+
+def test_a_paused_group_still_ends(group: Group) -> None:
+    group.connect()
+    pids = descendants(group.here.agent.pid)
+    group.pause()
+    group.close()
+    assert gone(pids, 1)
+
+
+def test_a_killed_rank_is_named(group: Group) -> None:
+    group.connect()
+    os.kill(group.pids[1], signal.SIGKILL)
+    with pytest.raises(LaunchFailed, match=r"^rank 1 was killed by SIGKILL during build$") as caught:
+        group.request("build")
+    assert caught.value.status == "crashed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_that_is_ended_takes_its_ranks_with_it_and_is_named(
+    group: Group, number: signal.Signals
+) -> None:
+    group.connect()
+    pids = descendants(group.here.agent.pid)
+    group.here.agent.send_signal(number)
+    with pytest.raises(LaunchFailed, match=rf"^torchrun was killed by {number.name} during build$"):
+        group.request("build")
+    assert gone(pids)
+
+
+def test_a_rank_that_does_not_answer_runs_into_the_time_limit(group: Group) -> None:
+    group.connect()
+    group.seconds_left = 1
+    group.ask("build")
+    os.kill(group.pids[1], signal.SIGSTOP)
+    words = "measure.timeout_s=60 seconds in all; rank 0 .*, rank 1 is stopped"
+    with pytest.raises(LaunchFailed, match=words) as caught:
+        group.answers("build")
+    assert caught.value.status == "timeout"
+
+
+def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
+    group.here.agent.kill()
+    with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during start$") as caught:
+        group.connect()
+    assert caught.value.status == "crashed"
+
+
+def test_a_stranger_without_the_secret_is_turned_away(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**group.listener.variables(), "BENCH_TOKEN": "guessed"}.items():
+        monkeypatch.setenv(name, value)
+    with ThreadPoolExecutor() as stranger:
+        turned_away = stranger.submit(connect, {"rank": 0, "pid": os.getpid()})
+        group.connect()
+        with pytest.raises(Refused):
+            turned_away.result()
+    assert sorted(group.channels) == [0, 1]
+    assert os.getpid() not in group.pids.values()
+
+
+def test_when_the_coordinator_is_killed_agent_and_ranks_end_by_themselves(tmp_path: Path) -> None:
+    coordinator = subprocess.Popen(
+        [sys.executable, "-c", _START_AND_WAIT, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert coordinator.stdout is not None
+    assert coordinator.stdout.readline() == "connected\n"
+    pids = [pid for pid in descendants(coordinator.pid) if pid != coordinator.pid]
+    assert len(pids) == 3
+    coordinator.kill()
+    coordinator.wait()
+    assert gone(pids)
+
+
+_START_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from tests.support.configs import a_config
+from bench.measure.comparison import Comparison
+group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").start("pytorch", 0)
+group.connect()
+print("connected", flush=True)
+time.sleep(100)
+"""
+
+
+class Watch:
+    looks = 0
+
+    def seconds_until_due(self) -> float:
+        return 0.05
+
+    def sample(self) -> None:
+        self.looks += 1
+
+
+@dataclass
+class Built:
+    """A group that has been built under a watch, and how long that took."""
+
+    group: Group
+    watch: Watch
+    seconds: float
+
+
+@pytest.fixture(scope="class")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
+    watch = Watch()
+    with comparison.start("pytorch", 0) as group:
+        group.connect()
+        start = time.monotonic()
+        group.request("build", watch)
+        yield Built(group, watch, time.monotonic() - start)
+
+
+class TestBuilt:
+    """What one group shows that has imported everything; the last test leaves it broken."""
+
+    def test_a_watch_looks_while_the_group_works_and_not_after(self, built: Built) -> None:
+        assert 2 < built.watch.looks <= built.seconds / 0.05 + 10
+        seen = built.watch.looks
+        time.sleep(0.2)
+        assert built.watch.looks == seen
+
+    def test_the_time_limit_is_for_all_that_is_asked_of_a_group(self, built: Built) -> None:
+        group = built.group
+        used = group.timeout_s - group.seconds_left
+        assert used > 1  # torch alone takes as long to import
+        group.request("first_step")
+        assert group.timeout_s - group.seconds_left > used
+
+    def test_what_a_rank_tells_comes_before_that_torchrun_ends_the_others(self, built: Built) -> None:
+        # Only rank 0 fails; rank 1 waits for it in the first step, until torchrun notices.
+        built.group.channels[0].send({"do": "no_such_request"})
+        built.group.channels[1].send({"do": "first_step"})
+        with pytest.raises(LaunchFailed, match=r"^AttributeError: .*no_such_request"):
+            built.group.answers("first_step")

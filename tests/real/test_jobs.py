@@ -1,0 +1,169 @@
+"""Sweeps as jobs: through submitit itself, on this machine or under a SLURM that is played to it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bench.cluster import jobs
+from bench.config.slurm import endpoint
+from bench.errors import CannotFinish, UserError
+from tests.real.test_end_to_end import DISTURBED
+from tests.support.configs import a_config
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = ROOT / "tests" / "support" / "fake_slurm"
+
+
+def sweep(folder: Path, *overrides: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "bench",
+                "device=cpu",
+                "model=bert-tiny",
+                "model.size=mini",
+                "seq_len=16",
+            ),
+            *("backend=[pytorch]", "measure=quick", "measure.launches=1", "measure.rounds=1"),
+            *("measure.repeats=0", f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *(*overrides, "--multirun"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame, shown: str = "") -> None:
+    disturbed = rows["message"].fillna("").astype(str).str.contains(DISTURBED)
+    assert set(rows["status"][~disturbed]) <= {"ok"}, f"{done.stderr}\n{shown}"
+    assert done.returncode == (1 if disturbed.any() else 0), f"{done.stderr}\n{shown}"
+
+
+@pytest.mark.long
+@pytest.mark.once
+@pytest.mark.timeout(300)
+def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
+    written = {path.name.split("-backend")[0]: path for path in (tmp_path / "results").glob("*.csv")}
+    assert list(written) == ["bert-tiny-cpux1"]
+    assert set(pd.read_csv(written["bert-tiny-cpux1"])["backend"]) == {"pytorch"}
+    assert done.returncode == 2
+    assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.long
+@pytest.mark.once
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each of two nodes needs a core of its own")
+def test_under_slurm_the_first_task_measures_and_the_other_serves_it(tmp_path: Path) -> None:
+    done = sweep(
+        tmp_path,
+        *("hydra/launcher=slurm", "device.nnodes=2", "device.world_size=2", "hydra.launcher.partition=fast"),
+        *("hydra.launcher.gpus_per_node=8", "hydra.launcher.timeout_min=30"),
+        PATH=f"{FAKE}:{os.environ['PATH']}",
+        FAKE_SLURM=str(tmp_path),
+        BENCH_SECRET="a secret of sixteen or more",
+    )
+    tasks = [(tmp_path / f"task-{number}.txt").read_text() for number in (0, 1)]
+    (written,) = (tmp_path / "results").glob("*.csv")
+    assert_measured(done, pd.read_csv(written), "\n".join(tasks))
+    assert "all nodes are there: node 1" in tasks[0]
+    assert "serving localhost:24711" in tasks[1]
+    script = (tmp_path / "script.sh").read_text()
+    for line in (
+        *("--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--partition=fast", "--time=30"),
+        *("--exclusive", "--cpus-per-task=16", "--job-name=bench"),
+    ):
+        assert f"#SBATCH {line}\n" in script
+    assert "secret" not in script
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["hydra/launcher=slurm"],
+            r"would be ignored here; add --multirun, or call `make sweep LAUNCHER=slurm`",
+        ),
+        (["hydra/launcher=slurm", "-m"], r"needs SLURM's srun and sbatch, which are not found here"),
+        (["hydra/launcher=local"], r"would be ignored here"),
+    ],
+)
+def test_a_launcher_that_would_do_nothing_is_refused(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=sentence):
+        jobs.check(["model=gpt2", *words])
+
+
+def test_other_launchers_and_sweeps_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(FAKE))
+    for words in (
+        ["--multirun"],
+        ["hydra/launcher=basic"],
+        ["hydra/launcher=local", "-m"],
+        ["hydra/launcher=slurm", "--multirun"],
+        ["hydra.mode=MULTIRUN", "hydra/launcher=slurm"],
+    ):
+        jobs.check(words)
+
+
+def test_the_nodes_of_a_job_meet_at_the_first_of_them() -> None:
+    assert endpoint({}) is None
+
+
+def test_nodes_are_found_in_slurm_s_own_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "gpu[07-09,12]")
+    assert endpoint({"SLURM_JOB_ID": "1234567"}) == "gpu07:24567"
+
+
+def test_outside_of_a_job_every_process_is_the_first() -> None:
+    assert jobs.task({}) == 0
+
+
+def test_a_job_of_another_number_of_tasks_than_nodes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Job:
+        num_tasks = 2
+
+    monkeypatch.setattr(jobs, "_job", Job)
+    with pytest.raises(
+        UserError, match=r"2 tasks cannot measure on device.nnodes=1; set hydra.launcher.nodes=1"
+    ):
+        jobs.serve(a_config(tmp_path))
+
+
+def test_what_jobs_report_is_collected_from_their_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs.Sweep, "folder", tmp_path)
+    trouble: dict[str, Any] = {"refused": [], "failed": ["a row"], "bugs": []}
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "outcome.json").write_text(json.dumps(trouble))
+    assert jobs.reports() == [trouble]
+
+
+def test_a_job_that_dies_ends_the_sweep_in_a_sentence_and_errors_of_ours_keep_their_traceback() -> None:
+    died = type("FailedJobError", (Exception,), {"__module__": "submitit.core.utils"})
+    with (
+        pytest.raises(CannotFinish, match="A job of the sweep failed: it died"),
+        jobs.failing_in_a_sentence(),
+    ):
+        raise died("it died\nTraceback …")
+    with pytest.raises(KeyError), jobs.failing_in_a_sentence():
+        raise KeyError("ours")

@@ -1,0 +1,278 @@
+import os
+import re
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as program
+from bench.config.refusals import CONF
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.measure import preflight
+from bench.setup import stacks
+from tests.support.calibration import slowness
+
+INTERRUPTED = "interrupted; complete rounds are kept, and the same command with resume=true goes on.\n"
+
+ELSEWHERE = "" if stacks.own() == "ort" else ",stack=modern"
+"""The end of the name of a results file."""
+
+Behaviour = Callable[[Config], list[str]]
+Run = Callable[..., int]
+
+
+class FakeCoordinator(types.ModuleType):
+    """Notes every comparison that it is asked for and does what the test wants."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        super().__init__("bench.measure.comparison")
+        self.behaviour = behaviour
+        self.stems: list[str] = []
+        self.commands: list[str] = []
+        self.configs: list[Config] = []
+        self.full_error: list[str | None] = []
+
+    def run(self, config: Config, stem: str, command: str) -> list[str]:
+        self.commands.append(command)
+        self.configs.append(config)
+        self.stems.append(stem)
+        self.full_error.append(os.environ.get("HYDRA_FULL_ERROR"))
+        return self.behaviour(config)
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
+    """Measures nothing; all is well unless the test says otherwise."""
+    fake = FakeCoordinator(lambda config: [])
+    monkeypatch.setitem(sys.modules, "bench.measure.comparison", fake)
+    monkeypatch.setattr(preflight, "check_packages", lambda config: None)
+    return fake
+
+
+@pytest.fixture
+def run(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """`python -m bench` in an empty folder, on a CPU with two cores."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(preflight, "available_cores", lambda: 2)
+    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+
+    def call(*words: str) -> int:
+        arguments = ["bench", *words, "device=cpu", "device.world_size=2"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        return program.main()
+
+    return call
+
+
+def test_a_run_without_trouble_ends_with_0_and_says_nothing(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("seed=3") == 0
+    assert coordinator.stems == [f"bert-tiny-cpux2-seed=3{ELSEWHERE}"]
+    (command,) = coordinator.commands
+    assert re.match(r'make bench (STACK=modern )?ARGS="', command)
+    assert "seed=3" in command
+    assert coordinator.configs[0].seed == 3
+    assert capfd.readouterr() == ("", "")
+
+
+def test_hydras_own_files_lie_under_the_runs_and_the_folder_stays(run: Run, tmp_path: Path) -> None:
+    run("results_dir=out")
+    assert Path.cwd() == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    (point,) = (tmp_path / "out/runs/hydra").iterdir()
+    assert "seed: 0" in (point / ".hydra/config.yaml").read_text()
+
+
+def test_launches_that_were_not_ok_are_listed_and_end_with_1(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    coordinator.behaviour = lambda config: ["x: ortmodule, launch 2: oom: no memory left"]
+    assert run() == 1
+    assert capfd.readouterr().err == "x: ortmodule, launch 2: oom: no memory left\n"
+
+
+def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    coordinator.behaviour = lambda config: [f"trouble {config.seed}"] if config.seed != 2 else []
+    assert run("--multirun", "seed=1,2,3") == 1
+    assert coordinator.stems == [f"bert-tiny-cpux2-seed={seed}{ELSEWHERE}" for seed in (1, 2, 3)]
+    assert capfd.readouterr() == ("", "trouble 1\ntrouble 3\n")
+
+
+def test_a_sweep_goes_on_after_a_point_that_is_refused(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--multirun", "micro_batch=0,4") == 2
+    assert [config.micro_batch for config in coordinator.configs] == [4]
+    assert capfd.readouterr().err == "micro_batch must be at least 1, not 0.\n"
+
+
+@pytest.mark.parametrize(
+    "overrides", [["model=bert-tiny,bort"], ["seed=1,x"], ["backend=[pytorch],[pytorch,pytorch]"]]
+)
+def test_a_sweep_with_a_mistake_starts_nothing(
+    run: Run, coordinator: FakeCoordinator, overrides: list[str]
+) -> None:
+    assert run("--multirun", *overrides) == 2
+    assert coordinator.stems == []
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("seedd=1", "seedd is not a key of the configuration; did you mean seed?"),
+        ("seed=abc", "seed must be a whole number, not abc."),
+        (
+            "backend=[pytorch,pytorch]",
+            "backend=[pytorch,pytorch] names pytorch twice, which Hydra would run once; "
+            "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does.",
+        ),
+        ("~backend", "~backend would leave no backend; choose one with backend=…."),
+        ("=3", "=3 has no key; write key=value."),
+        ("precision=fp8", "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
+        ("micro_batch=0", "micro_batch must be at least 1, not 0."),
+        (
+            "device.threads=2",
+            "device.world_size=2 and device.threads=2 need 4 cores, but this process has 2; "
+            "set device.threads=1.",
+        ),
+        ("seed=1,2", "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
+    ],
+)
+def test_a_mistake_ends_with_2_and_one_sentence(
+    run: Run,
+    coordinator: FakeCoordinator,
+    capfd: pytest.CaptureFixture[str],
+    override: str,
+    sentence: str,
+) -> None:
+    assert run(override) == 2
+    assert coordinator.stems == []
+    assert capfd.readouterr() == ("", sentence + "\n")
+
+
+def test_a_results_folder_that_cannot_be_made_is_refused(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("results_dir=/dev/null") == 2
+    assert coordinator.stems == []
+    said = capfd.readouterr().err
+    assert said.startswith("/dev/null/runs/hydra/")
+    assert said.endswith(": Not a directory; choose another results_dir.\n")
+
+
+def test_a_refusal_while_measuring_is_one_sentence_too(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(config: Config) -> list[str]:
+        raise UserError("not today.")
+
+    coordinator.behaviour = refuse
+    assert run() == 2
+    assert capfd.readouterr() == ("", "not today.\n")
+
+
+def test_an_error_of_ours_keeps_its_traceback_and_the_sweep_goes_on(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def stumble(config: Config) -> list[str]:
+        if config.seed == 1:
+            raise ValueError("a bug")
+        return ["trouble 2"]
+
+    coordinator.behaviour = stumble
+    assert run("--multirun", "seed=1,2") == 1
+    said = capfd.readouterr().err
+    assert said.startswith("Traceback (most recent call last):")
+    assert "in stumble" in said
+    assert said.endswith("ValueError: a bug\ntrouble 2\n")
+    assert "HYDRA_FULL_ERROR" not in said
+
+
+def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(config: Config) -> list[str]:
+        if config.seed == 2:
+            raise KeyboardInterrupt
+        return ["trouble 1"]
+
+    coordinator.behaviour = interrupted
+    assert run("--multirun", "seed=1,2,3") == 130
+    assert capfd.readouterr() == ("", "trouble 1\n" + INTERRUPTED)
+    assert len(coordinator.stems) == 2
+
+
+@pytest.mark.parametrize("before", [None, "0"])
+def test_hydras_variable_is_not_left_to_what_is_started(
+    run: Run,
+    coordinator: FakeCoordinator,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str | None,
+) -> None:
+    if before is not None:
+        monkeypatch.setenv("HYDRA_FULL_ERROR", before)
+    run()
+    assert coordinator.full_error == [before]
+    assert os.environ.get("HYDRA_FULL_ERROR") == before
+
+
+def test_missing_packages_are_refused_before_anything_starts(
+    run: Run,
+    coordinator: FakeCoordinator,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    from bench.measure.preflight import check_packages
+
+    monkeypatch.setattr(preflight, "check_packages", check_packages)
+    nothing = stacks.Installed("python", Path("env"), "3.11.7", {})
+    monkeypatch.setattr(stacks, "installed_here", lambda: nothing)
+    assert run() == 2
+    assert coordinator.stems == []
+    assert capfd.readouterr().err == (
+        "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.\n"
+    )
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words], cwd=CONF.parent, capture_output=True, text=True
+    )
+
+
+def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
+    done = command("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for group in ("backend", "data", "device", "experiment", "measure", "model", "precision"):
+        choices = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+        assert f"\n{group}: {choices}\n" in done.stdout
+    assert "python -m bench --multirun" in done.stdout
+    assert "micro_batch: ${bench.at_most:${model.micro_batch},${model.size},4}" in done.stdout
+
+
+@pytest.mark.alone
+def test_help_takes_less_than_a_second_and_a_half() -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        command("--help")
+        return time.perf_counter() - started
+
+    assert (
+        min(seconds() for _ in range(3)) < 1.5 * slowness()
+    )  # the best of three: others may use this machine
+
+
+def test_the_command_refuses_without_a_traceback() -> None:
+    done = command("model=bort")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("model=bort does not exist; choose from: bart-large, ")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,157 @@
+"""The support matrix: one comparison for each model, a table of all, what fails said with its reason."""
+
+import csv
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.config.schema import Config
+from bench.measure import comparison as coordinator
+from bench.report import __main__ as report_command
+from bench.report import support, table
+from bench.results import files
+from bench.results.records import Record
+from bench.sweeps import matrix
+from tests.support.factories import comparison, failed, record, workload
+
+SECONDS = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
+
+
+def recorded(model: str, reason: str = "") -> list[Record]:
+    """A comparison of one launch and one round; with a reason ORTModule has no part in it."""
+    seconds = {"pytorch": SECONDS["pytorch"]} if reason else SECONDS
+    made = [*comparison(seconds), *([failed("ortmodule", "unsupported", reason)] if reason else [])]
+    return [
+        dataclasses.replace(one, comparison=f"{model}-cpux2", workload=workload(model=model, size="mini"))
+        for one in made
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    files.write(tmp_path / "matrix" / "gpt2-cpux2.csv", recorded("gpt2"))
+    files.write(tmp_path / "matrix" / "beit-base-cpux2.csv", recorded("beit-base", "ResizeGrad | missing"))
+    files.write(tmp_path / "matrix" / "mine-cpux2.csv", recorded("mine", "ResizeGrad | missing"))
+    return tmp_path / "matrix"
+
+
+def test_the_table_has_a_row_for_each_model_and_backend_in_the_order_asked_for(folder: Path) -> None:
+    found = support.read(folder, ["gpt2", "beit-base"])
+    rows = list(csv.DictReader(support.table(found).splitlines()))
+    assert [(row["model"], row["backend"], row["status"]) for row in rows] == [
+        ("gpt2", "pytorch", "ok"),
+        ("gpt2", "ortmodule", "ok"),
+        ("beit-base", "pytorch", "ok"),
+        ("beit-base", "ortmodule", "unsupported"),
+        ("mine", "pytorch", "ok"),
+        ("mine", "ortmodule", "unsupported"),
+    ]
+    assert float(rows[1]["speedup"]) == pytest.approx(1.25)
+    assert float(rows[1]["loss_difference"]) == 1e-6
+    assert rows[1]["message"] == rows[3]["speedup"] == rows[3]["loss_difference"] == ""
+    assert rows[3]["message"] == "ResizeGrad | missing"
+
+
+def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: Path) -> None:
+    page = support.markdown(support.read(folder, ["gpt2", "beit-base"]))
+    assert "- **eager** trains 3 of 3 models\n" in page
+    assert "- **ortmodule** trains 1 of 3 models; not, for the reasons below: beit-base, mine\n" in page
+    assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page
+    assert "| beit-base | masked-lm | ok | **unsupported** (1) |" in page
+    assert page.count("ResizeGrad \\| missing") == 1, "the same reason stands there once"
+
+
+def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
+    alike: dict[str, Any] = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
+    shape: dict[str, Any] = {
+        "comparison": "gpt2-cpux2-experiment=choices",
+        "workload": workload(model="gpt2", size="mini"),
+    }
+    files.write(
+        folder / "gpt2-cpux2-experiment=choices.csv",
+        [
+            record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
+            record(
+                "compile@modern", status="untimed", loss_difference=8e-8, engine="compile", **alike, **shape
+            ),
+            failed("pytorch_fsdp2", "unsupported", "needs a CUDA device", launch=0, **shape),
+        ],
+    )
+    found = support.read(folder, ["gpt2", "beit-base"])
+    own_page = table.markdown(found[1])
+    assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
+    assert "unsupported: needs a CUDA device" in own_page
+    page = support.markdown(found)
+    assert "- **compile** trains 1 of 1 models\n" in page
+    assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"
+    _, choices = page.split("## Other engines")
+    assert "| backend | what runs | gpt2 |" in choices
+    assert "| compile@modern | compile + adamw + ddp; ort stack | ok, 8e-08 |" in choices
+    assert "adamw + ddp; ort stack | **unsupported** (2) |" in choices
+    rows = [row for row in csv.DictReader(support.table(found).splitlines()) if row["model"] == "gpt2"]
+    assert [(row["backend"], row["status"]) for row in rows] == [
+        ("pytorch", "ok"),
+        ("ortmodule", "ok"),
+        ("compile@modern", "untimed"),
+        ("pytorch_fsdp2", "unsupported"),
+    ], "the untimed reference is left out"
+
+
+def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
+    files.write(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
+    assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
+    expected = support.markdown(support.read(folder, support.models()))
+    assert (tmp_path / "reports" / "support.md").read_text() == expected
+    index = (tmp_path / "reports" / "index.md").read_text()
+    assert "gpt2" not in index.split("## Claims")[0], "first looks at miniatures are no results"
+
+
+@pytest.mark.ort
+def test_make_matrix_measures_every_model_once_in_mini(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def measured(config: Config, stem: str, command: str) -> None:
+        asked.append((config.model.name, config.model.size, command))
+        files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+
+    monkeypatch.setattr(coordinator, "measured", measured)
+    out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
+    assert matrix.main(["device=cpu", *out]) == 0
+    assert [name for name, _, _ in asked] == support.models() + support.models("choices")
+    assert {size for _, size, _ in asked} == {"mini"}
+    assert asked[0][2] == 'make bench ARGS="experiment=matrix model=bert-large device=cpu"'
+    assert asked[-1][2] == 'make bench ARGS="experiment=choices model=whisper-small device=cpu"'
+    with (tmp_path / "m" / support.TABLE).open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 2 * len(asked)
+    assert (tmp_path / "reports" / "support.md").exists()
+
+
+@pytest.mark.ort
+def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def measured(config: Config, stem: str, command: str) -> None:
+        asked.append(stem)
+        files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+
+    monkeypatch.setattr(coordinator, "measured", measured)
+    out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
+    assert matrix.main(["device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
+    assert asked == [
+        "gpt2-cpux2-seq_len=32",
+        "t5-large-cpux2-seq_len=32",
+        "gpt2-cpux2-experiment=choices,seq_len=32",
+        "t5-large-cpux2-experiment=choices,seq_len=32",
+    ]
+
+
+def test_a_mistake_is_refused_before_any_model_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(coordinator, "measured", lambda *_: pytest.fail("nothing may be measured"))
+    assert matrix.main(["measure.rounds=0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

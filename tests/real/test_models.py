@@ -1,0 +1,309 @@
+"""The shipped models: as published, and in mini on every task's synthetic batches."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.config import mini
+from bench.config.compose import compose
+from bench.config.refusals import CONF
+from bench.config.schema import TASKS, Data, Lora, Model
+from bench.errors import LaunchFailed
+from bench.worker.workload.synthetic import synthetic
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch._dynamo")  # transformers imports it in passing: under "meta" that fails half-way
+transformers = pytest.importorskip("transformers")
+
+TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
+
+from bench.worker import sharding  # noqa: E402 - it needs torch
+from bench.worker.workload import model as models  # noqa: E402 - it needs both
+
+NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+MOST = 5_000_000
+"""Parameters of a mini model: a step takes milliseconds and the optimizer states a few megabytes."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Steps of milliseconds spend more on waiting for a second thread than it saves them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@functools.cache
+def shipped(name: str) -> Model:
+    return compose([f"model={name}"]).model
+
+
+def small(name: str, **changes: Any) -> Model:
+    return dataclasses.replace(shipped(name), size="mini", **changes)
+
+
+def built(model: Model, **settings: Any) -> Any:
+    torch.manual_seed(0)
+    asked: dict[str, Any] = {"attention": "eager", "dropout": False}
+    return models.build(model, **asked | settings)
+
+
+def batches(model: Model, module: Any) -> list[dict[str, Any]]:
+    """Two of them, of two samples, with padding where the task has any."""
+    made = synthetic(
+        Data(name="synthetic"),
+        task=model.task,
+        settings=module.config,
+        count=2,
+        micro_batch=2,
+        seq_len=None if model.seq_len is None else 16,
+        seed=0,
+        rank=0,
+    )
+    names = models.accepted(module, list(made[0]))
+    return [{name: torch.from_numpy(batch[name]) for name in names} for batch in made]
+
+
+def loss(module: Any, batch: dict[str, Any]) -> Any:
+    return module(**batch).loss
+
+
+# --- as published ---------------------------------------------------------------------------------
+
+
+class RatesOnTheCpu(TorchFunctionMode):
+    """Drop-path rates come from `linspace().item()`, which a meta tensor has not."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.linspace:
+            kwargs = {**(kwargs or {}), "device": "cpu"}
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parameters_are_what_transformers_counts(name: str) -> None:
+    model = shipped(name)
+    with torch.device("meta"), RatesOnTheCpu():
+        whole = built(dataclasses.replace(model, lora=None), dropout=True)
+    assert models.parameter_count(whole) == model.parameters
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_dimension_is_left_to_the_defaults_of_transformers(name: str) -> None:
+    """Mini changes every dimension: what it changes of the defaults alone is a dimension not given."""
+    model = shipped(name)
+    settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
+    changed = models._shrunk(settings, model.config).keys() - model.config.keys()
+    # Not used in training, or, as attention's head width, always a quotient.
+    assert {key for key in changed if not key.endswith(("token_id", "suppress_tokens", "head_dim"))} == set()
+
+
+def test_every_task_has_a_shipped_model_but_one() -> None:
+    assert {*TASKS} - {shipped(name).task for name in NAMES} == {"token-classification"}
+
+
+# --- mini -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_trains_in_mini_without_hidden_dropout(name: str) -> None:
+    model = small(name)
+    module = built(model)
+    assert models.parameter_count(module) < MOST
+    made = batches(model, module)
+    trained = {key: value for key, value in module.named_parameters() if value.requires_grad}
+    optimizer = torch.optim.SGD(trained.values(), lr=0.01)
+    for batch in made:
+        first = loss(module, batch)
+        assert torch.isfinite(first)
+        assert torch.equal(first, loss(module, batch)), "something random is left"
+        first.backward()
+        # DistributedDataParallel waits in vain for a gradient that never comes.
+        assert [key for key, value in trained.items() if value.grad is None] == []
+        assert sum(value.grad.abs().sum() for value in trained.values()) > 0
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mini_keeps_the_architecture(name: str) -> None:
+    model = shipped(name)
+    full = transformers.AutoConfig.for_model(model.architecture, **model.config)
+    tiny = models.configuration(small(name))
+    assert type(tiny) is type(full)
+    for key in ("num_local_experts", "num_experts_per_tok", "image_size", "patch_size", "num_mel_bins"):
+        assert getattr(tiny, key, None) == getattr(full, key, None)
+    for key in ("depths", "hidden_sizes", "neck_hidden_sizes"):
+        assert len(getattr(tiny, key, ())) == len(getattr(full, key, ()))
+    if "num_key_value_heads" in model.config:
+        assert tiny.num_attention_heads * full.num_key_value_heads == (
+            full.num_attention_heads * tiny.num_key_value_heads
+        )
+    for key, value in vars(tiny).items():
+        if key.endswith("token_id") and isinstance(value, int):
+            assert value < tiny.vocab_size, key
+
+
+def test_mini_is_one_rule_for_every_kind_of_key() -> None:
+    assert mini.shrunk(
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "vocab_size": 32000,
+            "pad_token_id": 31999,
+            "eos_token_id": [2, 3000],
+            "partial_rotary_factor": 0.4,
+            "rope_theta": 10000.0,
+            "num_local_experts": 8,
+        }
+    ) == {
+        "hidden_size": 128,
+        "intermediate_size": 448,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "vocab_size": 1024,
+        "pad_token_id": 255,
+        "eos_token_id": [2, 952],
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+        "num_local_experts": 8,
+    }
+
+
+def test_mini_narrows_a_hierarchy_by_its_widest_stage() -> None:
+    small = mini.shrunk({"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]})
+    assert small == {"embed_dim": 16, "depths": [2, 2, 2, 2], "num_heads": [1, 1, 2, 4]}
+
+
+def test_mini_leaves_a_small_model_its_width() -> None:
+    config = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 512}
+    assert mini.shrunk(config) == config
+
+
+# --- adapters -------------------------------------------------------------------------------------
+
+
+LORA = Lora(rank=2, alpha=4, dropout=0.5, modules=["q_proj", "v_proj"])
+
+
+def test_only_the_adapters_train() -> None:
+    module = built(small("llama-2-7b", lora=LORA))
+    trained = [key for key, value in module.named_parameters() if value.requires_grad]
+    assert len(trained) == 2 * 2 * mini.LAYERS
+    assert all("lora_" in key for key in trained)
+    assert len(sharding.trained(module)) == len(trained), "what the optimizer gets"
+    assert models.parameter_count(module, trainable=True) == mini.LAYERS * 2 * 2 * (2 * mini.WIDTH)
+
+
+def test_the_adapters_have_dropout_only_where_there_is_dropout() -> None:
+    probabilities = [
+        {
+            one.p
+            for key, one in built(small("llama-2-7b", lora=LORA), dropout=dropout).named_modules()
+            if "lora_dropout" in key and isinstance(one, torch.nn.Dropout)
+        }
+        for dropout in (True, False)
+    ]
+    assert probabilities == [{0.5}, set()]
+
+
+def test_adapters_for_layers_that_are_not_there_are_refused_in_one_sentence() -> None:
+    lora = dataclasses.replace(LORA, modules=["q_proj", "query"])
+    with pytest.raises(LaunchFailed, match=r"no layer named query; set model\.lora\.modules") as caught:
+        built(small("llama-2-7b", lora=lora))
+    assert caught.value.status == "unsupported"
+
+
+def test_the_saved_start_holds_the_adapters(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    model = small("llama-2-7b", lora=LORA)
+    ours, path = built(model), tmp_path / "start.safetensors"
+    safetensors.save_model(ours, str(path))
+    torch.manual_seed(1)
+    theirs = models.build(model, attention="eager", dropout=False)
+    same = [torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True)]
+    assert not all(same)
+    safetensors.load_model(theirs, path)
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+# --- checkpointing and attention ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bert-base", "t5-large", "llama-2-7b", "vit-base"])
+def test_checkpointing_changes_neither_loss_nor_gradients(name: str) -> None:
+    model = small(name)
+    sides = []
+    for checkpointing in (False, True):
+        module = built(model, checkpointing=checkpointing)
+        reached = loss(module, batches(model, module)[0])
+        reached.backward()
+        sides.append((reached, [value.grad for value in module.parameters() if value.requires_grad]))
+        assert any(getattr(one, "gradient_checkpointing", False) for one in module.modules()) == checkpointing
+    (plain, plain_gradients), (again, gradients) = sides
+    assert torch.equal(plain, again)
+    for one, other in zip(plain_gradients, gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_model_without_checkpointing_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers.BertPreTrainedModel, "supports_gradient_checkpointing", False)
+    with pytest.raises(LaunchFailed, match=r"BertForMaskedLM; set checkpointing=false\.$") as caught:
+        built(small("bert-base"), checkpointing=True)
+    assert caught.value.status == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("name", "attention"), [("deberta-v2-xxlarge", "sdpa"), ("gpt2", "flash_attention_2")]
+)
+def test_an_attention_that_is_not_there_is_said_in_one_sentence(name: str, attention: str) -> None:
+    with pytest.raises(LaunchFailed, match=rf"^attention={attention} cannot be had .*\.$") as caught:
+        built(small(name), attention=attention)
+    assert caught.value.status == "unsupported"
+
+
+def test_a_wrong_number_of_heads_is_no_missing_attention() -> None:
+    model = shipped("bert-tiny")
+    with pytest.raises(ValueError, match="attention heads"):
+        built(dataclasses.replace(model, config={**model.config, "num_attention_heads": 3}), attention="sdpa")
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_noise_is_switched_off() -> None:
+    settings = transformers.PretrainedConfig(
+        attn_pdrop=0.1,
+        drop_path_rate=0.2,
+        encoder_layerdrop=0.3,
+        router_jitter_noise=0.4,
+        classifier_dropout=None,
+        dropout_rate=1,
+        apply_spec_augment=True,
+        initializer_range=0.02,
+        part=transformers.PretrainedConfig(dropout=0.5),
+    )
+    models.switch_off_dropout(settings)
+    assert (settings.attn_pdrop, settings.drop_path_rate, settings.encoder_layerdrop) == (0, 0, 0)
+    assert (settings.router_jitter_noise, settings.dropout_rate, settings.part.dropout) == (0, 0, 0)
+    assert (settings.classifier_dropout, settings.apply_spec_augment) == (None, False)
+    assert settings.initializer_range == 0.02
+
+
+def test_dropout_that_is_handed_to_a_function_is_found() -> None:
+    module = torch.nn.Linear(1, 1)
+    module.attention_dropout = 0.1
+    with pytest.raises(LaunchFailed, match="attention_dropout"):
+        models._assert_no_dropout(torch.nn.Sequential(module))

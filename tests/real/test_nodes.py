@@ -1,0 +1,595 @@
+"""Several nodes: what is refused, who is let in, what becomes of a node that is lost."""
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from bench.cluster import node as node_program
+from bench.cluster.meeting import Meeting, Port, gloo_interface, shared_secret, token
+from bench.cluster.nodes import Nodes, RemoteDevice
+from bench.cluster.remote import Assignment, Node, RemotePart
+from bench.config.compose import compose
+from bench.config.identity import config_hash, measured
+from bench.config.naming import stem
+from bench.config.schema import Config, Device
+from bench.errors import LaunchFailed, UserError
+from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
+from bench.machine.variables import worker_environment
+from bench.measure.comparison import Comparison
+from bench.measure.preflight import check_machine
+from bench.measure.progress import Bar
+from tests.real.test_backends import descendants
+from tests.real.test_end_to_end import DISTURBED
+from tests.real.test_group import gone
+from tests.support.configs import a_config
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRET = "a secret of sixteen or more"
+
+Say = Callable[[str], None]
+
+
+def a_device(**changes: Any) -> Device:
+    figures: dict[str, Any] = {
+        "type": "cpu",
+        "world_size": 2,
+        "threads": 1,
+        "hold_threads": True,
+        "allocator": "tuned",
+        "nnodes": 2,
+        "rdzv_endpoint": "127.0.0.1:29400",
+    }
+    return Device(**figures | changes)
+
+
+def two_nodes(folder: Path, **device: Any) -> Config:
+    return dataclasses.replace(a_config(folder), device=a_device(**device))
+
+
+# --- the configuration --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"world_size": 3}, r"device.world_size=3 cannot be shared equally by device.nnodes=2; .*size=2"),
+        ({"world_size": 2, "nnodes": 4}, r"device.nnodes=4; set device.world_size=4"),
+        ({"nnodes": 0}, "device.nnodes must be at least 1"),
+        ({"rdzv_endpoint": None}, "set device.rdzv_endpoint=HOST:PORT"),
+        ({"nnodes": 1}, "device.rdzv_endpoint=.* has no meaning on one node"),
+        ({"rdzv_endpoint": "node0"}, "device.rdzv_endpoint=node0 is not HOST:PORT"),
+        ({"rdzv_endpoint": "node0:99999"}, "has no possible port"),
+        ({"rdzv_timeout_s": 0}, "device.rdzv_timeout_s must be above 0"),
+        ({"rejoin_timeout_s": -1}, "device.rejoin_timeout_s must be at least 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_key(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        a_device(**changes)
+
+
+def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() -> None:
+    overrides = ["device=cpu", "model=bert-tiny", "device.nnodes=2", "device.world_size=2"]
+    here = [*overrides, "device.rdzv_endpoint=a:1", "device.rejoin_timeout_s=1"]
+    there = [*overrides, "device.rdzv_endpoint=b:2", "device.rdzv_timeout_s=9"]
+    one, other = compose(here), compose(there)
+    assert stem(one, "cpu", here) == stem(other, "cpu", there) == "bert-tiny-cpux2-device.nnodes=2"
+    assert config_hash(one) == config_hash(other)
+    assert measured(one)["device"]["nnodes"] == 2
+
+
+def test_by_default_every_node_has_as_many_ranks_as_one_alone() -> None:
+    alone = compose(["device=cpu"]).device.world_size
+    assert (
+        compose(["device=cpu", "device.nnodes=3", "device.rdzv_endpoint=a:1"]).device.world_size == 3 * alone
+    )
+
+
+def test_a_node_needs_cores_and_gpus_for_its_own_ranks_only(tmp_path: Path) -> None:
+    check_machine(two_nodes(tmp_path, world_size=4), cores=2, gpus=0)
+    with pytest.raises(
+        UserError, match=r"need 2 cores on each of device.nnodes=2, .* set device.world_size=2"
+    ):
+        check_machine(two_nodes(tmp_path, world_size=4), cores=1, gpus=0)
+
+
+# --- who is let in ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("BENCH_SECRET", SECRET)
+    return SECRET
+
+
+@pytest.mark.parametrize("value", ["", "too short"])
+def test_without_a_secret_nobody_starts(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_SECRET", value)
+    with pytest.raises(UserError, match=r"need BENCH_SECRET, .*export BENCH_SECRET=\$\(openssl rand"):
+        shared_secret()
+
+
+def met(listener: Listener, secret: str) -> tuple[tuple[Channel, Message] | None, bool]:
+    """What the listener makes of a caller with this secret, and whether the caller was refused."""
+
+    def call() -> bool:
+        channel = dial(listener.address, 5)
+        try:
+            introduce(channel, secret, {"host": "there"})
+        except Refused:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as caller:
+        refused = caller.submit(call)
+        return listener.accept(), refused.result()
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1"])
+def test_only_who_knows_the_secret_is_heard(host: str | None) -> None:
+    listener = Listener(host, secret=SECRET)
+    assert met(listener, "another secret") == (None, True)
+    accepted, refused = met(listener, SECRET)
+    assert accepted is not None
+    assert accepted[1] == {"host": "there"}
+    assert not refused
+    listener.close()
+
+
+def test_a_listener_that_does_not_know_the_secret_is_not_obeyed() -> None:
+    ours, theirs = (Channel(one) for one in socket.socketpair())
+    theirs.send({"challenge": "1"})
+    theirs.send({"proof": "made up"})
+    with pytest.raises(Refused):
+        introduce(ours, SECRET, {})
+
+
+def test_the_secret_never_crosses_the_network_nor_reaches_a_worker(tmp_path: Path) -> None:
+    meeting = Meeting(id="1", nnodes=2, ranks_per_node=1, rendezvous_port=5, report_port=6)
+    told = json.dumps(dataclasses.asdict(meeting)) + " ".join(meeting.arguments(host="h", node=1))
+    assert SECRET not in told
+    assert token(SECRET, "1") not in told
+    assert (
+        meeting.variables(host="h", secret=SECRET)["BENCH_TOKEN"] == token(SECRET, "1") != token(SECRET, "2")
+    )
+    settings: dict[str, Any] = {"device": "cpu", "threads": 1, "allocator": "tuned", "precision": "fp32"}
+    assert "BENCH_SECRET" not in worker_environment({"BENCH_SECRET": SECRET}, checkpointing=False, **settings)
+
+
+def test_a_line_between_machines_is_watched_by_the_kernel() -> None:
+    listener = Listener("127.0.0.1", secret=SECRET)
+    accepted, _ = met(listener, SECRET)
+    assert accepted is not None
+    line = accepted[0].socket
+    assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    idle, every, times = (
+        line.getsockopt(socket.IPPROTO_TCP, option)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    )
+    assert idle + every * times == 30
+    assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    listener.close()
+
+
+def test_ranks_are_numbered_in_the_order_of_the_nodes_and_every_group_has_its_own_port() -> None:
+    ports = [Port(), Port()]
+    assert ports[0].number != ports[1].number
+    meeting = Meeting(id="x", nnodes=3, ranks_per_node=2, rendezvous_port=ports[0].number, report_port=1)
+    arguments = meeting.arguments(host="10.0.0.1", node=2)
+    assert {"--rdzv-backend=static", "--node-rank=2", "--nnodes=3", "--rdzv-id=x"} <= set(arguments)
+    assert f"--rdzv-endpoint=10.0.0.1:{ports[0].number}" in arguments
+    for port in ports:
+        port.release()
+
+
+def test_a_port_is_kept_for_the_one_who_will_listen_there() -> None:
+    port = Port()
+    with socket.socket() as somebody, pytest.raises(OSError, match="in use"):
+        somebody.bind(("", port.number))
+    with socket.create_server(("", port.number)):  # sets SO_REUSEADDR, as torch's store does
+        pass
+    port.release()
+
+
+def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
+    assert gloo_interface("127.0.0.2") == gloo_interface("127.0.0.1") != {}
+    assert gloo_interface("192.0.2.77") == {}
+
+
+# --- the nodes of a comparison, with a program that starts nothing ------------------------------------
+
+
+class FakeProgram:
+    """Stands for `bench.cluster.node` on another machine: answers requests with what it was made with."""
+
+    def __init__(self, listener_address: str, answers: dict[str, Any], **greeting: Any) -> None:
+        self.asked: list[Message] = []
+        self.answers = answers
+        self.greeting = node_program.greeting() | {"host": "there"} | greeting
+        self.channel = dial(listener_address, 5)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        introduce(self.channel, SECRET, self.greeting)
+        with ExitStack() as stack:
+            stack.callback(self.channel.close)
+            while True:
+                try:
+                    request = self.channel.receive()
+                except Exception:
+                    return
+                self.asked.append(request)
+                answer = self.answers.get(request["do"])
+                self.channel.send({"result": answer(request) if callable(answer) else answer})
+
+    def kill(self) -> None:
+        self.channel.socket.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, secret: str) -> Iterator[Nodes]:
+    said: list[str] = []
+    made = Nodes(two_nodes(tmp_path, rdzv_endpoint=f"127.0.0.1:{free_port()}", rdzv_timeout_s=2), said.append)
+    made.said = said  # type: ignore[attr-defined]
+    yield made
+    made.close()
+
+
+def free_port() -> int:
+    port = Port()
+    port.release()
+    return port.number
+
+
+def a_program(
+    nodes: Nodes, change: Callable[[dict[str, Any]], None] = lambda _: None, **more: Any
+) -> FakeProgram:
+    """One whose environment is ours but for `change`."""
+    theirs = json.loads(json.dumps(nodes.ours))
+    for environment in theirs.values():
+        change(environment)
+    answers = {"describe": theirs, **more.pop("answers", {})}
+    return FakeProgram(nodes.listener.address, answers, **more)
+
+
+def test_nodes_that_never_come_are_refused_after_the_time_out_with_the_remedy(nodes: Nodes) -> None:
+    nodes.device.rdzv_timeout_s = 0.1
+    words = r"0 of 1 other nodes reported at .* run `make node COORDINATOR=127.0.0.1:\d+` on each"
+    with pytest.raises(UserError, match=words):
+        nodes.gather()
+
+
+def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes: Nodes) -> None:
+    with ThreadPoolExecutor() as pool:
+        stranger = pool.submit(lambda: introduce(dial(nodes.listener.address), "another", {}))
+        time.sleep(0.1)
+        program = a_program(nodes)
+        nodes.gather()
+        with pytest.raises(Refused):
+            stranger.result()
+    assert [node.name for node in nodes.members] == ["node 1 (there)"]
+    program.kill()
+
+
+@pytest.mark.parametrize(
+    ("entry", "key", "value", "words"),
+    [
+        ("packages", "torch", "1.0", r"node 1 \(there\) cannot take part: .* packages.torch: .*, there 1.0;"),
+        ("cpu", "cores", 77, r"it differs from this one in cpu.cores: \d+, there 77; make them equal"),
+        ("variables", "NCCL_ALGO", "Ring", r"variables.NCCL_ALGO: missing, there Ring"),
+    ],
+)
+def test_a_node_that_differs_is_refused_and_both_sides_are_told_in_what(
+    nodes: Nodes, entry: str, key: str, value: Any, words: str
+) -> None:
+    program = a_program(nodes, lambda environment: environment[entry].update({key: value}))
+    with pytest.raises(UserError, match=words):
+        nodes.gather()
+    assert program.asked[-1]["do"] == "tell"
+    assert "cannot take part" in program.asked[-1]["text"]
+
+
+def test_a_node_with_other_code_is_refused_before_it_is_asked_anything_else(nodes: Nodes) -> None:
+    program = a_program(nodes, code="0" * 16, commit="abc")
+    with pytest.raises(UserError, match="its checkout is at commit abc and this one at"):
+        nodes.gather()
+    assert [request["do"] for request in program.asked] == ["tell"]
+
+
+def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: Nodes) -> None:
+    def change(environment: dict[str, Any]) -> None:
+        environment["memory_gib"] *= 1.01
+        environment["variables"]["GLOO_SOCKET_IFNAME"] = "eth7"
+
+    program = a_program(nodes, change)
+    nodes.gather()
+    program.kill()
+
+
+def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: str) -> None:
+    config = two_nodes(tmp_path, nnodes=3, world_size=3, rdzv_endpoint=f"127.0.0.1:{free_port()}")
+    three = Nodes(config, lambda _: None)
+    a_program(three, host="b")
+    time.sleep(0.1)
+    a_program(three, host="a")
+    three.gather()
+    assert [node.name for node in three.members] == ["node 1 (a)", "node 2 (b)"]
+    three.close()
+
+
+def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes: Nodes) -> None:
+    nodes.device.rejoin_timeout_s = 0.2
+    a_program(nodes)
+    nodes.gather()
+    nodes.require()
+    lost = nodes.members[0]
+    lost.channel.socket.shutdown(socket.SHUT_RDWR)
+    assert lost.is_lost()
+    for most in (1.0, 0.1):  # seconds: the second launch is skipped at once
+        start = time.monotonic()
+        with pytest.raises(LaunchFailed, match=r"node 1 \(there\) was lost before and is not back") as caught:
+            nodes.require()
+        assert caught.value.status == "skipped"
+        assert time.monotonic() - start < most
+    a_program(nodes)
+    time.sleep(0.1)
+    nodes.require()
+    assert nodes.members[0].name == "node 1 (there)"
+    assert not nodes.members[0].is_lost()
+
+
+def test_a_node_that_does_not_answer_counts_as_lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.cluster.remote.ANSWER_SECONDS", 0.1)
+    a_program(nodes, answers={"sample": lambda _: time.sleep(1)}, gpus=["GPU-1"])
+    nodes.gather()
+    device = RemoteDevice(nodes, 0, 0)
+    assert device.sample().used_bytes is None
+    assert device.absent == {"node": "node 1 (there) was lost: figures of its GPUs are missing"}
+    assert nodes.members[0].is_lost()
+
+
+def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: Nodes) -> None:
+    fields = {"used_bytes": 7, "utilisation_percent": 1, "sm_clock_mhz": 2, "temperature_c": 3}
+    sample = {**fields, "power_watts": None, "throttled_by": ["power cap"]}
+    program = a_program(
+        nodes,
+        answers={"sample": lambda _: {"sample": dict(sample), "absent": {"gpu_power": "NVML: no"}}},
+        gpus=["GPU-1", "GPU-2"],
+    )
+    nodes.gather()
+    device = RemoteDevice(nodes, 0, 1)
+    seen = device.sample()
+    assert (seen.used_bytes, seen.throttled_by) == (7, ("power cap",))
+    assert device.absent == {"gpu_power": "NVML: no"}
+    assert program.asked[-1] == {"do": "sample", "uuid": "GPU-2"}
+    program.kill()
+
+
+def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: Nodes, tmp_path: Path) -> None:
+    """The real session, asked for a stack that it does not have."""
+    ours, theirs = socket.socketpair()
+    session = node_program.Session.__new__(node_program.Session)
+    session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
+    session.parts, session.devices, session.cores = {}, {}, os.sched_getaffinity(0)
+    threading.Thread(target=session.serve, daemon=True).start()
+    node = Node(Channel(ours), node_program.greeting(), secret=SECRET, here="", own_host="here")
+    spec = Comparison(a_config(tmp_path), "m")._spec("pytorch", 0)
+    meeting = Meeting(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
+    assignment = Assignment(node=node, spec=spec, settings={}, stack="nonesuch")
+    with pytest.raises(LaunchFailed, match="nonesuch"):
+        RemotePart(assignment, meeting)
+    node.leave()
+
+
+def test_a_coordinator_that_is_told_of_several_nodes_but_has_none_refuses(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one node only"):
+        Comparison(two_nodes(tmp_path), "m-cpux2")
+
+
+# --- two real ones, on the loopback addresses of this machine ------------------------------------------
+
+
+needs_two_cores = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="each of two nodes needs a core of its own"
+)
+
+SMALL = (
+    *("device=cpu", "model=bert-tiny", "model.size=mini", "device.world_size=2", "seq_len=16"),
+    *("measure=quick", "measure.launches=1", "measure.rounds=2"),
+)
+
+
+class Two:
+    """A coordinator on the first core at 127.0.0.2 and nodes on the second, through their command lines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.endpoint = f"127.0.0.2:{free_port()}"
+        self.cores = sorted(os.sched_getaffinity(0))[:2]
+        self.started: list[subprocess.Popen[str]] = []
+
+    def node(self, *arguments: str, secret: str = SECRET) -> "subprocess.Popen[str]":
+        return self._start(1, secret, "bench.cluster.node", self.endpoint, *arguments)
+
+    def coordinator(self, *overrides: str) -> "subprocess.Popen[str]":
+        return self._start(
+            *(0, SECRET, "bench", *SMALL, "device.nnodes=2", f"device.rdzv_endpoint={self.endpoint}"),
+            *(f"results_dir={self.folder}/results", f"reports_dir={self.folder}/reports", *overrides),
+        )
+
+    def _start(self, place: int, secret: str, module: str, *arguments: str) -> "subprocess.Popen[str]":
+        started = subprocess.Popen(
+            [
+                *(sys.executable, "-c", _PINNED, str(self.cores[place]), module),
+                *arguments,
+            ],
+            cwd=ROOT,
+            env={**os.environ, "BENCH_SECRET": secret, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        self.started.append(started)
+        return started
+
+    def rows(self) -> pd.DataFrame:
+        (written,) = (self.folder / "results").glob("*.csv")
+        return pd.read_csv(written)
+
+
+_PINNED = """
+import os, runpy, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+sys.argv[:3] = sys.argv[2:3]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@contextmanager
+def on_two(folder: Path) -> Iterator[Two]:
+    two = Two(folder)
+    try:
+        yield two
+    finally:
+        for process in two.started:
+            process.kill()
+            process.wait()
+
+
+def told(process: "subprocess.Popen[str]", words: str) -> str:
+    """Read what a process says until a line holds these words."""
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"it ended without {words!r}:\n{''.join(seen)}")
+
+
+@needs_two_cores
+@pytest.mark.long
+@pytest.mark.alone
+@pytest.mark.ort
+@pytest.mark.timeout(600)
+def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Path) -> None:
+    with on_two(tmp_path) as two:
+        node = two.node("--wait", "60")
+        coordinator = two.coordinator("backend=[pytorch,ortmodule,pytorch_zero1]", "measure.repeats=0")
+        _, said = coordinator.communicate(timeout=500)
+        rows = two.rows()
+        node.terminate()
+        assert node.wait(20) == 0
+    disturbed = rows["message"].fillna("").astype(str).str.contains(DISTURBED)
+    assert set(rows["status"][~disturbed]) <= {"ok"}
+    assert coordinator.returncode == (1 if disturbed.any() else 0), said  # by others on a shared machine
+    assert rows.groupby("backend").size().to_dict() == {"pytorch": 2, "ortmodule": 2, "pytorch_zero1": 2}
+    assert (rows["loss_difference"] < 1e-4).all()
+    assert set(rows["world_size"]) == {2}
+    # ZeRO's ranks really share: each has half of what AdamW keeps.
+    states = rows.groupby("backend")["optimizer_state_bytes"].max()
+    assert states["pytorch_zero1"] < 0.6 * states["pytorch"]
+    records = tmp_path.glob("results/runs/*/*/launch-1/pytorch/record.json")
+    (losses,) = {tuple(json.loads(path.read_text())["parity_losses"]) for path in records}
+    alone = Comparison(compose([*SMALL, "backend=[pytorch]", f"results_dir={tmp_path}/alone"]), "m-cpux2")
+    with Bar(alone.planned(), Console(quiet=True)) as bar:
+        alone.check_parity(bar)
+    assert losses == pytest.approx(alone.ledger.trajectories["pytorch"].losses, rel=1e-6)
+
+
+@needs_two_cores
+@pytest.mark.once
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path: Path) -> None:
+    with on_two(tmp_path) as two:
+        node = two.node()
+        coordinator = two.coordinator(
+            *("backend=[pytorch]", "measure.launches=3", "measure.block_seconds=4", "measure.rounds=1"),
+            "device.rejoin_timeout_s=3",
+        )
+        told(coordinator, "launch 1/3, round 1/1: pytorch")
+        ranks = descendants(node.pid)
+        assert len(ranks) == 3, "the program, torchrun's agent, the rank"
+        time.sleep(0.5)
+        node.kill()
+        assert "was lost during block" in told(coordinator, "pytorch, launch 1/3: crashed: node 1")
+        assert gone(ranks[1:])
+        again = two.node()
+        told(coordinator, "launch 2/3, round 1/1: pytorch")
+        ranks = descendants(again.pid)
+        again.kill()
+        _, said = coordinator.communicate(timeout=200)
+        assert coordinator.returncode == 1
+        assert gone(ranks[1:])
+    assert "pytorch, launch 3/3: skipped: node 1" in said
+    failed = two.rows()[lambda rows: rows["round"].isna()]
+    assert list(failed["status"]) == ["crashed", "crashed", "skipped"]
+    assert failed["message"].iloc[1].endswith("was lost during block")
+
+
+@needs_two_cores
+@pytest.mark.timeout(300)
+def test_when_the_coordinator_is_killed_the_node_ends_its_ranks_and_waits_for_the_next(
+    tmp_path: Path,
+) -> None:
+    with on_two(tmp_path) as two:
+        node = two.node("--wait", "60")
+        coordinator = two.coordinator("backend=[pytorch]")
+        told(coordinator, "parity of pytorch")
+        deadline = time.monotonic() + 60
+        while len(ranks := descendants(node.pid)) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        coordinator.kill()
+        told(node, "the coordinator has ended")
+        assert gone(ranks[1:])
+        told(node, "waiting up to")
+        node.send_signal(signal.SIGINT)
+        assert node.wait(20) == 0
+
+
+@pytest.mark.timeout(120)
+def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
+    with on_two(tmp_path) as two:
+        lonely = two.coordinator("device.rdzv_timeout_s=3")
+        stranger = two.node(secret="this is another secret")
+        _, said = stranger.communicate(timeout=60)
+        assert stranger.returncode == 2
+        assert said.splitlines()[-1] == (
+            f"The coordinator at {two.endpoint} has another BENCH_SECRET; set the same on all nodes."
+        )
+        _, said = lonely.communicate(timeout=60)
+        assert lonely.returncode == 2
+        assert "0 of 1 other nodes reported" in said.splitlines()[-1]
+        assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
+        for arguments, words in (
+            (("nowhere",), "nowhere is not HOST:PORT"),
+            (("no-such-host.invalid:1",), "is not known here"),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "bench.cluster.node", *arguments],
+                cwd=ROOT,
+                env={**os.environ, "BENCH_SECRET": SECRET},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
+            assert words in done.stderr

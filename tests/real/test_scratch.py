@@ -1,0 +1,52 @@
+"""Temporary folders that are removed even when their owner was killed."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bench.launch.scratch import Scratch
+
+ROOT = Path(__file__).resolve().parents[2]
+OWNER = (
+    "import time; from bench.launch.scratch import Scratch; print(Scratch().path, flush=True); time.sleep(60)"
+)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_a_folder_is_there_until_it_is_removed(temporary: Path) -> None:
+    scratch = Scratch()
+    (scratch.path / "file").write_text("x")
+    assert scratch.path.parent == temporary
+    scratch.remove()
+    scratch.remove()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_killed_owner_s_folder_is_removed_by_the_next_and_a_living_one_s_is_not(temporary: Path) -> None:
+    mine = Scratch()
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    theirs = Path(owner.stdout.readline().strip())
+    Scratch().remove()
+    assert theirs.exists()
+    owner.kill()
+    owner.wait()
+    Scratch().remove()
+    assert not theirs.exists()
+    assert mine.path.exists()
+    mine.remove()
+
+
+def test_folders_that_are_not_ours_stay(temporary: Path) -> None:
+    (temporary / "bench-of-somebody").mkdir()
+    Scratch().remove()
+    assert (temporary / "bench-of-somebody").exists()

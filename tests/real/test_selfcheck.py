@@ -1,0 +1,255 @@
+"""The self-test's tables and its exit status, from rows with known figures; the overhead check for real."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bench.analysis import stats
+from bench.errors import UserError
+from bench.machine import environment
+from bench.report import checks
+from bench.results import files
+from bench.selfcheck import overhead, selftest
+from tests.support.factories import comparison
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def rows(seconds: list[list[float]], slowed_by: float = 0.0) -> pd.DataFrame:
+    records = comparison({"pytorch": [[2.0] * len(launch) for launch in seconds]})
+    records += comparison({"pytorch_again": seconds}, slowed_by=slowed_by)
+    return files.frame(records)
+
+
+def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
+    (line,) = checks.verdicts(rows([[2.1, 2.1]] * 3, 0.05), "both", 4, "quick").to_dict("records")
+    expected = {"case": "both", "number": 4, "preset": "quick", "backend": "pytorch_again", "slowed_by": 0.05}
+    assert {key: line[key] for key in expected} == expected
+    assert line["truth"] == pytest.approx(1 / 1.05)
+    assert line["ratio"] == pytest.approx(2.0 / 2.1)
+    assert (line["verdict"], line["launches"], line["rounds"]) == ("slower", 3, 6)
+
+
+def test_a_backend_without_a_speed_up_leaves_its_status() -> None:
+    spoilt = rows([[2.0, 2.0]] * 2)
+    spoilt.loc[spoilt["backend"] == "pytorch_again", "status"] = "invalid"
+    (line,) = checks.verdicts(spoilt, "same", 1, "quick").to_dict("records")
+    assert (line["verdict"], line["ratio"]) == ("invalid", None)
+    blank = a_table({"same": 40}).assign(ratio=lambda table: table["ratio"].where(table.index > 0))
+    assert not checks.passed(blank)
+
+
+def test_the_noise_of_a_round_is_its_log_ratio_less_the_truth() -> None:
+    table = checks.rounds(rows([[2.1, 2.1], [2.1, 2.2]], 0.05), "both", 1)
+    assert list(zip(table["launch"], table["round"], strict=True)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert list(table["noise"][:3]) == pytest.approx([0.0, 0.0, 0.0])
+    assert table["noise"].iloc[3] == pytest.approx(-0.0465, abs=1e-4)
+
+
+def a_table(same: dict[str, int], five: int = 10, two: int = 5, **changes: Any) -> pd.DataFrame:
+    """So many A/A verdicts of each kind, and so many A/B that say slower, of 10 and of 5."""
+    line = {"case": "c", "number": 1, "preset": "quick", "backend": "b", "margin": 0.02, "model": "m"}
+    line |= {"started_at": "2026-11-21T10:00:00", "git_commit": "abc", "device": "cpu", "cpu": "CPU"}
+    line |= {"world_size": 2, "threads_per_rank": 1, "micro_batch": 2, "seq_len": 32}
+    line |= {"block_seconds": 0.5, "invalid_blocks": 0, "config_hash": "c", "environment_hash": "e"}
+    aa = {"slowed_by": 0.0, "truth": 1.0, "ratio": 1.0, "low": 0.99, "high": 1.01}
+    lines = [line | aa | {"verdict": word} | changes for word, count in same.items() for _ in range(count)]
+    for share, hits, count, kind in ((0.05, five, 10, "quick"), (0.02, two, 5, "thorough")):
+        truth = {"slowed_by": share, "truth": 1 / (1 + share), "preset": kind}
+        slow = {"ratio": truth["truth"], "low": 0.9, "high": 0.99}
+        lines += [
+            line | truth | slow | {"verdict": "slower" if number < hits else "inconclusive"}
+            for number in range(count)
+        ]
+    return pd.DataFrame(lines)
+
+
+@pytest.mark.parametrize(
+    ("table", "passes"),
+    [
+        (a_table({"same": 36, "slower": 2, "faster": 2}), True),
+        (a_table({"same": 35, "slower": 3, "faster": 2}), False),
+        (a_table({"same": 39}), False),
+        (a_table({"same": 40}, five=8, two=4), True),
+        (a_table({"same": 40}, five=7), False),
+        (a_table({"same": 40}, two=3), False),
+        (a_table({"same": 40}, low=1.021, high=1.03), False),
+        (a_table({"same": 40}, low=0.9, high=0.979), False),
+    ],
+)
+def test_the_self_test_passes_only_when_complete_and_right(table: pd.DataFrame, passes: bool) -> None:
+    assert checks.passed(table) is passes
+
+
+def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
+    first, five, two = checks.lines(a_table({"same": 39, "faster": 1}, five=9))
+    assert first.startswith("A/A: 1 of 40 comparisons say faster or slower")
+    assert "the truth lies in 40 of 40 intervals" in first
+    assert five.startswith("A/B: slowed by 2%, thorough: 5 of 5 comparisons say slower")
+    assert two.startswith("A/B: slowed by 5%, quick: 9 of 10 comparisons say slower")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "No columns to parse"),
+        ("case,number\nquick,1\n", "it lacks preset, started_at"),
+        (a_table({"same": 2}).to_csv(index=False)[:-2], "its last line breaks off"),
+        ("<<<<<<< HEAD\na,b,c\nd\n", "it lacks case"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "verdicts.csv").write_text(content)
+    with pytest.raises(UserError, match=rf"verdicts.csv is damaged: .*{words}.*; restore it"):
+        checks.markdown(tmp_path)
+
+
+def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> None:
+    a_table({"same": 40}).to_csv(tmp_path / "verdicts.csv")
+    pd.DataFrame(
+        [
+            {
+                "noise": "white",
+                "preset": "quick",
+                "launches": 4,
+                "rounds": 4,
+                "until": None,
+                "coverage": 0.951,
+                "half_width": 0.0321,
+                "mean_launches": 4.0,
+            }
+        ]
+    ).to_csv(tmp_path / "coverage.csv")
+    middles = {"noise": "white", "preset": "quick", "coverage": 0.95, "half_width": 0.03}
+    pd.DataFrame([middles | {"middle": name} for name in ("mean", "midmean")]).to_csv(
+        tmp_path / "estimators.csv"
+    )
+    page = checks.markdown(tmp_path)
+    assert page.count("| c 1 |") == 55
+    assert "| white | quick | 4 × 4 | – | 95.1% | ± 3.21% | 4.0 |" in page
+    assert "| white | quick | 95.0%, ± 3.00% | 95.0%, ± 3.00% |" in page
+
+
+def test_forty_quick_comparisons_answer_a_a_and_fifteen_a_b() -> None:
+    quick = [case for case in selftest.CASES if "pytorch_again" in case.slowed_by]
+    assert sum(case.comparisons for case in quick) == 40
+    assert {case.preset for case in quick} == {"quick"}
+    slowed = {
+        (case.preset, share): case.comparisons
+        for case in selftest.CASES
+        for share in case.slowed_by.values()
+        if share
+    }
+    assert slowed == {("quick", 0.05): 10, ("thorough", 0.02): 5}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The self-test with comparisons that take no time; after every 19 it is interrupted."""
+    stems: list[str] = []
+
+    def compared(config: object, stem: str, *_: object) -> pd.DataFrame:
+        stems.append(stem)
+        if len(stems) % 20 == 0:
+            stems.append(f"{stems.pop()} interrupted")
+            raise KeyboardInterrupt
+        return rows([[2.0, 2.0]] * 2)
+
+    monkeypatch.setattr(selftest, "_compared", compared)
+    monkeypatch.setattr(environment, "collect", lambda config: {})
+    monkeypatch.setattr(environment, "fingerprint", lambda found: "5eed")  # as in the factory's rows
+    monkeypatch.setattr(environment, "digest", lambda config: "c0ffee")
+    return stems
+
+
+def interrupted(folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        selftest.main(["--results", str(folder)])
+
+
+def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> None:
+    for _ in range(2):
+        interrupted(tmp_path)
+    assert selftest.main(["--results", str(tmp_path)]) == 1, "these rows never say slower"
+    finished = [stem for stem in made if "interrupted" not in stem]
+    assert len(finished) == len(set(finished)) == 45
+    assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
+
+
+@pytest.mark.parametrize("hashed", ["fingerprint", "digest"])
+def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, hashed: str
+) -> None:
+    interrupted(tmp_path)
+    monkeypatch.setattr(environment, hashed, lambda _: "changed")
+    interrupted(tmp_path)
+    assert made[20] == made[0]
+
+
+def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: list[str]) -> None:
+    interrupted(tmp_path)
+    path = tmp_path / "selftest" / "verdicts.csv"
+    table = pd.read_csv(path)
+    table.loc[3, ["ratio", "low", "high", "verdict"]] = [None, None, None, "invalid"]
+    table.to_csv(path, index=False)
+    interrupted(tmp_path)
+    assert made[20] == made[3]
+
+
+def test_the_cost_is_the_harness_s_time_over_the_bare_loop_s() -> None:
+    seconds = pd.DataFrame(
+        [(1, 1, 2.02, 2.0), (1, 2, 4.04, 4.0), (2, 1, 1.01, 1.0)],
+        columns=["launch", "round", "harness", "bare"],
+    )
+    found = overhead.cost(seconds)
+    assert overhead.line(found) == "ratio 1.010 [1.010, 1.010]"
+    assert overhead.line(overhead.cost(seconds[:1])) == "ratio 1.010"
+
+
+@pytest.mark.parametrize(("harness", "status"), [(1.0, 0), (1.019, 0), (1.021, 1), (0.979, 1)])
+def test_a_cost_outside_two_per_cent_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], harness: float, status: int
+) -> None:
+    seconds = pd.DataFrame({"launch": [1, 2], "round": [1, 1], "steps": [3, 3], "harness": [harness] * 2})
+    monkeypatch.setattr(overhead, "_measured", lambda *_: seconds.assign(bare=1.0))
+    assert overhead.main(["device=cpu", "device.world_size=1"]) == status
+    assert re.match(r"ratio \d\.\d{3} \[", capsys.readouterr().out.splitlines()[-1])
+
+
+def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
+    text = overhead.LOOP.read_text()
+    assert not re.search(r"^\s*(from|import) bench", text, re.MULTILINE)
+    assert len(text.splitlines()) < 60
+
+
+@pytest.mark.long
+@pytest.mark.once
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own")
+def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bench.selfcheck.overhead", f"--out={tmp_path}/blocks.csv"),
+            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-mini", "device=cpu"),
+            *("measure.launches=1", "measure.rounds=3", "measure.block_seconds=0.3"),
+            f"results_dir={tmp_path}/results",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr  # how much it costs is no matter for a busy machine
+    last = done.stdout.splitlines()[-1]
+    ratio = float(re.match(r"ratio (\d\.\d{3}) \[\d\.\d{3}, \d\.\d{3}\]$", last)[1])  # type: ignore[index]
+    blocks = pd.read_csv(tmp_path / "blocks.csv")
+    assert list(zip(blocks["launch"], blocks["round"], strict=True)) == [(1, 1), (1, 2), (1, 3)]
+    assert 0.5 < ratio < 2
+    assert stats.mean(list(blocks["bare"])) == pytest.approx(0.3, rel=0.7)

@@ -1,0 +1,71 @@
+"""Configurations for tests, made without Hydra."""
+
+from pathlib import Path
+from typing import Any
+
+from bench.config.schema import Adam, Backend, Config, Data, Device, Measure, Model, Precision
+
+BACKENDS = {
+    "pytorch": Backend(engine="eager", optimizer="adamw", sharding="ddp"),
+    "ortmodule": Backend(engine="ortmodule", optimizer="ort_fused_adam", sharding="ddp"),
+    "ortmodule_zero1": Backend(engine="ortmodule", optimizer="ort_fused_adam", sharding="zero1"),
+}
+
+
+def a_model(**changes: Any) -> Model:
+    """A BERT so small that a step takes milliseconds."""
+    figures: dict[str, Any] = {
+        "name": "m",
+        "task": "masked-lm",
+        "architecture": "bert",
+        "config": {
+            "vocab_size": 512,
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 128,
+            "max_position_embeddings": 64,
+        },
+        "parameters": 108_864,
+        "source": "",
+        "micro_batch": 4,
+        "seq_len": 16,
+    }
+    return Model(**figures | changes)
+
+
+def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Config:
+    """Two CPU ranks, the three backends; `measure` replaces settings of that group."""
+    figures: dict[str, Any] = {
+        "launches": 2,
+        "rounds": 3,
+        "block_seconds": 2.0,
+        "warmup_steps": 2,
+        "resident": "all",
+        "parity_steps": 4,
+        "parity_tolerance": 1e-3,
+        "margin": 0.02,
+        "repeats": 2,
+        "until": None,
+        "most_launches": 6,
+        "most_seconds": 1000.0,
+        "timeout_s": 60,
+    }
+    return Config(
+        model=model or a_model(),
+        backends=dict(BACKENDS),
+        reference="pytorch",
+        data=Data(name="synthetic", batches=2),
+        precision=Precision(name="fp32"),
+        adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
+        measure=Measure(**figures | measure),
+        device=Device(type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned"),
+        micro_batch=4,
+        grad_accum=2,
+        seq_len=16,
+        attention="eager",
+        checkpointing=False,
+        seed=0,
+        results_dir=str(folder / "results"),
+        reports_dir=str(folder / "reports"),
+    )

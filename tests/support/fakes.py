@@ -1,0 +1,237 @@
+"""A clock, a training and a worker group that take no time, so that tests can expect exact numbers."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+
+
+class FakeClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeLosses(list[float]):
+    """Losses whose reading is noted, so that a test can see that nobody reads them inside a block."""
+
+    def __init__(self, steps: int, log: list[str]) -> None:
+        super().__init__([0.0] * steps)
+        self.log = log
+
+    def tolist(self) -> list[float]:
+        self.log.append("read losses")
+        return list(self)
+
+
+class FakeTraining:
+    """Takes exactly `step_seconds` a step and `sync_seconds` a synchronisation, and logs what was called."""
+
+    parameters = 1000
+    trainable_parameters = 1000
+    padding_share = 0.25  # of the feed, which this is, too
+    host_runtime_bytes = 50 << 20
+    absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
+
+    def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
+        self.clock = clock
+        self.step_seconds = step_seconds
+        self.sync_seconds = sync_seconds
+        self.log: list[str] = []
+        self.feed = self
+
+    def steps(self, count: int) -> list[list[Any]]:
+        self.log += ["make batch"] * count
+        self.clock.now += 1000 * count  # were batches made inside the block, everybody would notice
+        return [[]] * count
+
+    def waited(self) -> None:
+        pass
+
+    def loss_scaling(self) -> dict[str, None]:
+        return {"loss_scale": None, "skipped_steps": None}
+
+    def room_for_losses(self, steps: int) -> FakeLosses:
+        return FakeLosses(steps, self.log)
+
+    def step(self, _: list[Any]) -> float:
+        self.log.append("step")
+        self.clock.now += self.step_seconds
+        return 2.5
+
+    applied_step = step
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        self.clock.now += self.sync_seconds
+
+    def barrier(self) -> None:
+        self.log.append("barrier")
+        self.clock.now += 500
+
+    def reset_peaks(self) -> None:
+        self.log.append("reset peaks")
+
+    def free_cached(self) -> None:
+        self.log.append("free cached")
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        return None, None
+
+
+Script = dict[str, Any]
+"""How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
+slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and `fails`:
+{(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
+not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks."""
+
+
+class FakeGroup:
+    """Stands for bench.launch.group.Group: answers at once, from a script, with exact figures."""
+
+    def __init__(
+        self,
+        script: Script,
+        spec: WorkerSpec,
+        world_size: int,
+        folder: Path,
+        started: Sequence["FakeGroup"] = (),
+    ) -> None:
+        self.script = script
+        self.started = started
+        self.awake = False
+        self.spec = spec
+        self.world_size = world_size
+        self.trial = folder.parent.name.startswith("trial-")
+        timed = not self.trial and folder.parent.name != "parity"
+        self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
+        self.counts: dict[str, int] = {}
+        self.closed = False
+        if spec.saves_initial_state:
+            self.initial_state = Path(spec.initial_state)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "FakeGroup":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        pass
+
+    def ask(self, action: str, **arguments: Any) -> None:
+        self.asked = arguments
+        self.awake = True
+        self.counts[action] = self.counts.get(action, 0) + 1
+        if action == "build" and self.spec.saves_initial_state:
+            Path(self.spec.initial_state).touch()
+
+    def answers(self, action: str) -> list[dict[str, Any]]:
+        failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
+        if failure is not None:
+            raise LaunchFailed(*failure)
+        if action == "block" and self.spec.micro_batch > self.script.get("fits", self.spec.micro_batch):
+            raise LaunchFailed("oom", "can't allocate memory")
+        broken = self.script.get("breaks", {}).get((self.launch, self.spec.micro_batch))
+        if action == "block" and broken is not None and self.counts["block"] > 4:
+            raise LaunchFailed(*broken)
+        return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
+
+    def request(self, action: str, watch: object = None, **arguments: Any) -> list[dict[str, Any]]:
+        others = [group for group in self.started if group is not self and not group.closed]
+        assert not any(group.awake for group in others), "while one is measured, the others sleep"
+        self.ask(action, **arguments)
+        return self.answers(action)
+
+    def pause(self) -> None:
+        assert not self.closed
+        self.awake = False
+
+    def log_tail(self) -> str:
+        return "the log's last line"
+
+    def end(self) -> None:
+        assert not self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _build(self, rank: int) -> dict[str, Any]:
+        return {
+            **self._figures(5.0 + rank, rank),
+            "host_peak_bytes": 100 << 20,
+            "parameters": 1000,
+            "trainable_parameters": 1000,
+            "padding_share": 0.25,
+            "host_runtime_bytes": 50 << 20,
+        }
+
+    def _use_first_batches(self, _: int) -> dict[str, Any]:
+        return {}
+
+    def _follow(self, rank: int) -> dict[str, Any]:
+        steps = self.asked["steps"]
+        return {
+            "losses": [self.script.get("loss", 2.0)] * steps,
+            "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
+            "proof": {"ran": True},
+        }
+
+    def _roofline(self, rank: int) -> dict[str, Any]:
+        counted = [(4, 4_000), (8, 8_000)] if rank == 0 else []
+        product = {"flops": 2_000_000, "seconds": 1.0}
+        return {"counted": counted, "counted_on": "shapes", "product": product, "absent": []}
+
+    def _first_step(self, rank: int) -> dict[str, Any]:
+        self.asked = {"steps": 1}
+        return {
+            **self._block(rank),
+            "proof": {"ran": True},
+            "optimizer_state_bytes": 8000,
+        }
+
+    def _block(self, rank: int) -> dict[str, Any]:
+        steps = self.asked["steps"]
+        slower = self.script.get("launches", {}).get(self.launch, 1.0)
+        seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
+        figures = self._figures(seconds, rank) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
+        skipped = self.script.get("skipped", {}).get((self.launch, self.counts.get("block")))
+        figures |= {"loader_seconds": None, "loss_scale": None, "skipped_steps": skipped}
+        disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
+        return figures | {"other_cpu_seconds": seconds * disturbed}
+
+    def _figures(self, seconds: float, rank: int) -> dict[str, Any]:
+        return {
+            "seconds": seconds,
+            "cpu_seconds": seconds * self.script.get("cpu_share", 1.0),
+            "other_cpu_seconds": 0.0,
+            "stolen_seconds": 0.0,
+            "page_faults": 3 if self.script.get("settled", True) else 9999,
+            "cpu_clock_mhz": None,
+            "cpu_throttles": None,
+            "host_peak_bytes": 200 << 20,
+            "torch_peak_allocated_bytes": None,
+            "torch_peak_reserved_bytes": None,
+            "device_used_bytes": None,
+            "device_process_bytes": None,
+            "energy_joules": None,
+            "absent": {"device": "there is no GPU", f"rank {rank}": "so it says"},
+        }
+
+
+def starter(scripts: dict[str, Script], started: list[FakeGroup]) -> Callable[..., FakeGroup]:
+    """What a Comparison takes as `start_group`; every group that it starts is appended to `started`."""
+
+    def start(spec: WorkerSpec, *, world_size: int, folder: Path, **_: Any) -> FakeGroup:
+        group = FakeGroup(scripts[spec.backend], spec, world_size, folder, started)
+        started.append(group)
+        return group
+
+    return start

@@ -1,0 +1,404 @@
+"""Setting up with stages that touch files instead of installing packages."""
+
+import dataclasses
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.setup import bootstrap
+from bench.setup.bootstrap import Choice, SetupFailed, Stack, Stage, set_up
+
+ROOT = Path(bootstrap.__file__).resolve().parents[2]
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def shell(name: str, script: str, **more: Any) -> Stage:
+    """A stage that notes in the file `ran` that it ran, then does what `script` says."""
+    command = ("sh", "-ec", f"echo {name} >> ran; {script}")
+    return Stage(name=name, commands=(command,), **more)
+
+
+def stack_of(*stages: Stage) -> Stack:
+    return Stack(name="ort", folder=".venv", pythons=(VERSION,), stages=lambda checkout, env, choice: stages)
+
+
+def ran(checkout: Path) -> list[str]:
+    """Return the names of the stages that ran since the last call."""
+    try:
+        return (checkout / "ran").read_text().split()
+    finally:
+        (checkout / "ran").write_text("")
+
+
+@pytest.fixture
+def requirements(tmp_path: Path) -> Path:
+    path = tmp_path / "requirements.txt"
+    path.write_text("torch==2.6.0")
+    return path
+
+
+@pytest.fixture
+def three(tmp_path: Path, requirements: Path) -> Stack:
+    """A set-up of three stages in `tmp_path`, complete."""
+    stack = stack_of(
+        shell("venv", "touch .venv/python"),
+        shell("packages", "true", inputs=(requirements,)),
+        shell("built", "touch .venv/lib.so", proof=("lib.so",), discards=("lib.so", "half")),
+    )
+    set_up(stack, tmp_path, "cpu")
+    assert ran(tmp_path) == ["venv", "packages", "built"]
+    return stack
+
+
+def test_a_complete_setup_is_skipped_in_no_time(three: Stack, tmp_path: Path) -> None:
+    started = time.monotonic()
+    set_up(three, tmp_path)
+    assert time.monotonic() - started < 0.2
+    assert ran(tmp_path) == []
+
+
+def test_changed_requirements_redo_their_stage_and_all_after_it(
+    three: Stack, tmp_path: Path, requirements: Path
+) -> None:
+    requirements.write_text("torch==2.6.1")
+    set_up(three, tmp_path)
+    assert ran(tmp_path) == ["packages", "built"]
+
+
+def test_an_unfinished_stage_redoes_all_after_it_too(three: Stack, tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "setup-packages.stamp").unlink()
+    set_up(three, tmp_path)
+    assert ran(tmp_path) == ["packages", "built"]
+
+
+def test_a_change_that_failed_and_was_taken_back_leaves_nothing_of_it(
+    tmp_path: Path, requirements: Path
+) -> None:
+    install = shell("packages", "grep torch requirements.txt", inputs=(requirements,))
+    stack, good = stack_of(install), requirements.read_text()
+    set_up(stack, tmp_path, "cpu")
+    requirements.write_text("misspelt")
+    with pytest.raises(SetupFailed):
+        set_up(stack, tmp_path)
+    requirements.write_text(good)
+    set_up(stack, tmp_path)
+    assert len(ran(tmp_path)) == 3
+
+
+def test_another_definition_redoes_a_stage_but_other_prose_does_not(three: Stack, tmp_path: Path) -> None:
+    venv, packages, built = three.stages(tmp_path, tmp_path, Choice("", "", ""))
+    reworded = dataclasses.replace(packages, does="the same", remedy="as before")
+    set_up(stack_of(venv, reworded, built), tmp_path)
+    assert ran(tmp_path) == []
+
+    changed = dataclasses.replace(built, variables=(("CXX", "clang++"),))
+    set_up(stack_of(venv, packages, changed), tmp_path)
+    assert ran(tmp_path) == ["built"]
+
+
+def test_a_result_that_went_missing_is_made_again(three: Stack, tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "lib.so").unlink()
+    set_up(three, tmp_path)
+    assert ran(tmp_path) == ["built"]
+
+
+def test_an_environment_that_was_moved_is_made_anew(three: Stack, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(tmp_path / ".venv", elsewhere / ".venv")
+    set_up(three, elsewhere)
+    assert ran(elsewhere) == ["venv", "packages", "built"]
+
+
+def test_a_stage_starts_from_a_clean_state(three: Stack, tmp_path: Path) -> None:
+    (tmp_path / ".venv" / "setup-built.stamp").unlink()
+    (tmp_path / ".venv" / "half" / "built").mkdir(parents=True)
+    set_up(three, tmp_path)
+    assert ran(tmp_path) == ["built"]
+    assert not (tmp_path / ".venv" / "half").exists()
+
+
+def test_a_failing_stage_ends_with_its_log_and_one_sentence_and_is_not_stamped(
+    tmp_path: Path,
+) -> None:
+    first, never = shell("first", "true"), shell("never", "true")
+    counting = shell("counting", "seq 100 139; [ -e mended ]", remedy="mend it")
+    stack = stack_of(first, counting, never)
+    with pytest.raises(SetupFailed) as raised:
+        set_up(stack, tmp_path, "cpu")
+    assert ran(tmp_path) == ["first", "counting"]
+    *tail, sentence = str(raised.value).splitlines()
+    assert [int(line) for line in tail] == list(range(110, 140))
+    log = tmp_path / ".venv" / "setup-counting.log"
+    assert sentence == (
+        f"The set-up stopped in counting: its command ended with status 1 (mend it; the whole log is {log})."
+    )
+    assert "seq 100 139" in log.read_text().splitlines()[0]
+
+    (tmp_path / "mended").touch()
+    set_up(stack, tmp_path)
+    assert ran(tmp_path) == ["counting", "never"]
+
+
+def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(SetupFailed, match=r"stopped in empty: it left no lib\*\.so"):
+        set_up(stack_of(shell("empty", "true", proof=("lib*.so",))), tmp_path, "cpu")
+    assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
+
+
+def test_a_missing_compiler_is_told_before_anything_runs(tmp_path: Path) -> None:
+    stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++-of-nobody",)))
+    with pytest.raises(SetupFailed, match=r"g\+\+-of-nobody was not found: install it"):
+        set_up(stack, tmp_path, "cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path: Path) -> None:
+    stack = stack_of(shell("big", 'echo "$TMPDIR" > where; touch "$TMPDIR/$$"; [ -e mended ]'))
+    with pytest.raises(SetupFailed):
+        set_up(stack, tmp_path, "cpu")
+    where = Path((tmp_path / "where").read_text().strip())
+    assert where.parent == tmp_path / ".venv"
+    (tmp_path / "mended").touch()
+    set_up(stack, tmp_path)
+    assert not where.exists()
+
+
+def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> None:
+    seen = 'echo "$PATH" > path; echo "$DS_ACCELERATOR" > accelerator'
+    set_up(stack_of(shell("seen", seen, variables=(("DS_ACCELERATOR", "cpu"),))), tmp_path, "cpu")
+    assert (tmp_path / "path").read_text().startswith(f"{tmp_path}/.venv/bin:")
+    assert (tmp_path / "accelerator").read_text() == "cpu\n"
+
+
+def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, "own", 'echo "$@"')
+    monkeypatch.setenv("CXX", f"{tmp_path}/own -m64")
+    set_up(stack_of(shell("built", '"$CXX" -g "a file.cpp" > told')), tmp_path, "cpu")
+    assert (tmp_path / "told").read_text() == "-m64 -g a file.cpp -g0\n"
+
+
+# Two processes. The slow stage behaves like a build that was killed and left its lock: it cannot
+# succeed beside a leftover `half`, and it lasts until the file `go` is there.
+
+SLOW = "[ ! -e .venv/half ]; touch .venv/half; until [ -e go ]; do sleep 0.02; done; touch .venv/it"
+DRIVER = f"""
+import sys
+from pathlib import Path
+from bench.setup import bootstrap as b
+command = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
+slow = b.Stage("slow", (command,), discards=("half",), proof=("it",))
+b.STACKS = dict(ort=b.Stack("ort", ".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,)))
+b.CHECKOUT = Path.cwd()
+sys.exit(b.main(["--device", "cpu"]))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which the slow stage, if a failed test left it running, ends after the test."""
+    yield tmp_path
+    (tmp_path / "go").touch()
+
+
+def start_slow(checkout: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.01)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Return what a process prints until its end, which must be a good one."""
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, output
+    return output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
+    checkout: Path, number: signal.Signals
+) -> None:
+    first = start_slow(checkout)
+    wait_for(checkout / ".venv" / "half")
+    first.send_signal(number)
+    output, _ = first.communicate(timeout=30)
+    assert first.returncode == 130
+    assert output.splitlines()[-1] == ("The set-up was interrupted; `make setup` goes on from there.")
+    [command] = ran(checkout)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(command), 0)
+
+    (checkout / "go").touch()
+    assert "waiting" not in finish(start_slow(checkout))
+    assert len(ran(checkout)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_just_when_a_command_starts_ends_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if "sleep 60" in str(args):
+                started.append(self.pid)
+                os.kill(os.getpid(), number)
+
+    handler = signal.signal(number, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            set_up(stack_of(shell("slow", "sleep 60")), tmp_path, "cpu")
+    finally:
+        signal.signal(number, handler)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
+def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
+    checkout: Path,
+) -> None:
+    first = start_slow(checkout)
+    wait_for(checkout / ".venv" / "half")
+    first.kill()
+    first.wait()
+    with (checkout / ".venv.lock").open() as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not (checkout / ".venv" / "setup-slow.stamp").exists()
+
+    (checkout / "go").touch()
+    finish(start_slow(checkout))
+    assert len(ran(checkout)) == 2
+
+
+def test_a_second_setup_waits_for_the_first_and_says_so(checkout: Path) -> None:
+    first = start_slow(checkout)
+    wait_for(checkout / ".venv" / "half")
+    second = start_slow(checkout)
+    assert second.stdout is not None
+    assert "waiting" in second.stdout.readline()
+    (checkout / "go").touch()
+    assert "[1/1] slow" in finish(first)
+    assert finish(second) == f".venv is complete ({recorded(checkout)}).\n"
+    assert len(ran(checkout)) == 1
+
+
+# What an environment is made of.
+
+
+def recorded(checkout: Path) -> Choice:
+    return Choice(**json.loads((checkout / ".venv" / "setup.json").read_text()))
+
+
+def fake(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_the_device_stays_what_it_was_until_another_is_asked_for(tmp_path: Path) -> None:
+    stack = Stack("ort", ".venv", (VERSION,), lambda *choice: (shell("one", f"true {choice[-1].device}"),))
+    for asked, device in (("cuda", "cuda"), (None, "cuda"), ("cpu", "cpu"), (None, "cpu")):
+        set_up(stack, tmp_path, asked)
+        assert recorded(tmp_path).device == device
+
+
+@pytest.mark.parametrize(
+    ("script", "device"),
+    [
+        ("echo 'GPU 0: NVIDIA H200 (UUID: GPU-1)'", "cuda"),
+        ("echo 'No devices were found'; exit 6", "cpu"),
+        ("echo 'NVIDIA-SMI has failed'; exit 9", "cpu"),
+    ],
+)
+def test_the_device_is_cuda_where_the_driver_lists_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, device: str
+) -> None:
+    fake(tmp_path, "nvidia-smi", script)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert bootstrap.device_here() == device
+
+
+def test_without_a_driver_the_device_is_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bootstrap.device_here() == "cpu"
+
+
+def test_the_running_python_is_taken_if_it_is_supported() -> None:
+    path, version = bootstrap.find_python(("3.99", VERSION))
+    assert version == ".".join(map(str, sys.version_info[:3]))
+    assert path == os.path.realpath(sys.executable)
+
+
+def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shims, real = tmp_path / "shims", tmp_path / "real"
+    fake(shims, "python3.99", "echo 'command not found'; exit 127")
+    fake(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
+    monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
+    assert bootstrap.find_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
+
+
+def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SetupFailed) as raised:
+        bootstrap.find_python(("3.99", "3.98"))
+    sentence = str(raised.value)
+    assert f"{os.path.realpath(sys.executable)} is {VERSION}." in sentence
+    assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in sentence
+    assert "apt install python3.99 python3.99-venv python3.99-dev" in sentence
+
+
+@pytest.mark.parametrize(
+    ("stack", "device", "name"),
+    [("ort", "cpu", "ort-cpu.txt"), ("ort", "cuda", "ort-gpu.txt"), ("modern", "cpu", "modern.txt")],
+)
+def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
+    known = bootstrap.STACKS[stack]
+    stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
+    [requirements, script] = [path for stage in stages for path in stage.inputs]
+    assert (requirements.name, script.name) == (name, "packages.py")
+    lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) > 50
+    assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
+    assert "://" not in requirements.read_text()
+
+
+@pytest.mark.parametrize(("stack", "device"), [("ort", "cuda"), ("modern", "cpu"), ("modern", "cuda")])
+def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, device: str) -> None:
+    """The file of requirements leaves CUDA's libraries out, which differ from build to build."""
+    known = bootstrap.STACKS[stack]
+    stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
+    torch, rest = [command for command in stages[1].commands if "packages.py" in command[1]]
+    assert torch[-1].startswith("torch==")
+    assert "--no-deps" not in torch
+    assert "--no-deps" in rest
+    assert not re.search(r"^(nvidia-(?!ml-py)|cuda-|triton)", Path(rest[-1]).read_text(), re.MULTILINE)

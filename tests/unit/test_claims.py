@@ -1,0 +1,203 @@
+"""What our results say about the published claims."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.report import claims
+from bench.report.collection import Collection, Comparison
+from bench.results import files
+from bench.results.records import Record
+from tests.support.factories import MIB, block, comparison, record, workload
+
+
+def of(*tables: list[Record]) -> Collection:
+    return Collection(
+        comparisons=[
+            Comparison(stem=f"c{number}", rows=files.frame(records)) for number, records in enumerate(tables)
+        ]
+    )
+
+
+def verdicts(*tables: list[Record]) -> dict[str, str]:
+    return {one.claim.id: one.verdict for one in claims.check(of(*tables))}
+
+
+def ort(ratio: float, backend: str = "ortmodule", spread: float = 0.001, **changes: Any) -> list[Record]:
+    """Three launches in which `backend` is so many times as fast as pytorch."""
+    return comparison(
+        {
+            "pytorch": [[2.0], [2.0], [2.0]],
+            backend: [[2.0 / ratio * (1 + step * spread)] for step in (-1, 0, 1)],
+        },
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "verdict"),
+    [
+        ([ort(1.3)], "reproduced"),
+        ([ort(0.9)], "contradicted"),
+        ([ort(1.3), ort(0.9)], "partly"),
+        ([ort(1.01, spread=0.1)], "not testable"),  # the interval allows either
+        ([ort(1.01, spread=0.1), ort(1.3)], "partly"),
+        ([ort(1.01, spread=0.1), ort(0.9)], "contradicted"),  # nowhere does it hold
+        ([comparison({"pytorch": [[2.0], [2.0]]})], "not testable"),
+    ],
+)
+def test_the_verdict_follows_the_intervals(tables: list[list[Record]], verdict: str) -> None:
+    assert verdicts(*tables)["ort-standalone"] == verdict
+
+
+def test_a_claim_of_so_much_needs_so_much() -> None:
+    assert verdicts(ort(1.3))["ort-1.5x"] == "contradicted"
+    assert verdicts(ort(1.6))["ort-1.5x"] == "reproduced"
+
+
+def test_a_choice_is_swapped_alone_whatever_the_reference_is() -> None:
+    """Today's torch may be faster than the pinned one: that is not what compiling brings."""
+    choices = {
+        "pytorch": {},
+        "pytorch@modern": {"stack": "modern"},
+        "compile@modern": {"stack": "modern", "engine": "compile"},
+        "sdpa@modern": {"stack": "modern", "attention": "sdpa"},
+    }
+
+    def of_stacks(compiled: float, sdpa: float) -> list[Record]:
+        seconds = dict(zip(choices, (2.0, 1.0, compiled, sdpa), strict=True))
+        made = comparison({name: [[one], [one * 1.001], [one * 0.999]] for name, one in seconds.items()})
+        return [
+            dataclasses.replace(
+                one,
+                engine=choices[one.backend].get("engine", "eager"),
+                stack=choices[one.backend].get("stack", "ort"),
+                workload=workload(attention=choices[one.backend].get("attention", "eager")),
+            )
+            for one in made
+        ]
+
+    found = verdicts(of_stacks(compiled=1.5, sdpa=0.8))
+    assert (found["torch-compile"], found["sdpa"]) == ("contradicted", "reproduced")
+    found = verdicts(of_stacks(compiled=0.5, sdpa=1.2))
+    assert (found["torch-compile"], found["sdpa"]) == ("reproduced", "contradicted")
+
+
+def test_a_proxy_decides_nothing_but_its_numbers_are_shown() -> None:
+    for ratio in (1.3, 1.45):
+        on_cpu, on_gpu = (ort(ratio, "ortmodule_zero1"), ort(ratio, "ortmodule_zero1", device="h100"))
+        (found,) = [one for one in claims.check(of(on_cpu)) if one.claim.id == "ort-zero1"]
+        assert found.verdict == "not testable"
+        assert "proxy" in found.evidence[0]
+        assert f"{ratio:.3f}×" in found.evidence[1]
+        assert verdicts(on_gpu)["ort-zero1"] == ("reproduced" if ratio > 1.39 else "contradicted")
+
+
+def test_bytes_of_state_are_counted_per_parameter_and_shared_by_the_ranks() -> None:
+    size = 8 * 4_416_698
+    whole = record("pytorch", optimizer_state_bytes=(size, size))
+    half = record("pytorch_zero1", optimizer_state_bytes=(size // 2, size // 2))
+    found = verdicts([whole, half])
+    assert (found["adamw-8-bytes"], found["zero1-memory"]) == ("reproduced", "partly"), "the peak is the same"
+    lower = tuple(dataclasses.replace(one, host_peak_bytes=(3 * MIB, 3 * MIB)) for one in half.blocks)
+    assert verdicts([whole, dataclasses.replace(half, blocks=lower)])["zero1-memory"] == "reproduced"
+    same = record("pytorch_zero1", optimizer_state_bytes=(size, size))
+    assert verdicts([whole, same])["zero1-memory"] == "contradicted"
+
+
+def test_what_was_left_alone_on_purpose_tests_nothing() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.0]]}, allocator="system")
+    assert verdicts(records)["ort-standalone"] == "not testable"
+
+
+def test_two_files_that_differ_in_one_thing_are_set_against_each_other() -> None:
+    layouts = [
+        comparison({"pytorch": [[seconds], [1.01 * seconds]]}, workload=workload(micro_batch=m, grad_accum=g))
+        for seconds, m, g in ((2.0, 8, 1), (2.4, 4, 2))
+    ]
+    assert verdicts(*layouts)["accumulation-slows"] == "reproduced"
+    assert verdicts(layouts[0])["accumulation-slows"] == "not testable"
+    eager = comparison({"pytorch": [[2.0], [2.01]]})
+    sdpa = comparison({"pytorch": [[2.2], [2.21]]}, workload=workload(attention="sdpa"))
+    assert verdicts(eager, sdpa)["sdpa"] == "contradicted"
+
+
+def checkpointed(seconds: float, peak_mib: int, *, checkpointing: bool) -> list[Record]:
+    peak = (peak_mib * MIB, peak_mib * MIB)
+    return [
+        record(
+            launch=launch,
+            workload=workload(checkpointing=checkpointing),
+            blocks=(block(seconds=seconds * spread, host_peak_bytes=peak),),
+        )
+        for launch, spread in enumerate((1.0, 1.002, 0.998, 1.0), 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "peak", "verdict"),
+    [(2.5, 400, "reproduced"), (2.5, 600, "partly"), (2.04, 600, "contradicted"), (2.857, 400, "partly")],
+)
+def test_checkpointing_must_cost_about_a_fifth_and_save_memory(
+    seconds: float, peak: int, verdict: str
+) -> None:
+    """The last is so near to the bound that only the memory is decided."""
+    without = checkpointed(2.0, 500, checkpointing=False)
+    found = verdicts(without, checkpointed(seconds, peak, checkpointing=True))
+    assert found["checkpointing-20"] == verdict
+    assert verdicts(without)["checkpointing-20"] == "not testable"
+
+
+def at_largest(torchs: int, orts: int) -> list[Record]:
+    """Each at its own micro-batch, equally fast per sample."""
+    sizes = {"pytorch": torchs, "ortmodule": orts}
+    return [
+        one
+        for name, size in sizes.items()
+        for one in comparison(
+            {name: [[2.0], [2.01]]},
+            workload=workload(micro_batch=size, batch_rule="max", memory_limit_gib=4.0),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("torchs", "orts", "verdict"),
+    [
+        (18, 34, "reproduced"),
+        (34, 18, "contradicted"),
+        (18, 18, "contradicted"),
+        (18, 19, "not testable"),  # no further apart than the search tells
+        (640, 660, "not testable"),
+        (640, 661, "reproduced"),
+    ],
+)
+def test_a_larger_batch_is_one_beyond_the_search_s_resolution(torchs: int, orts: int, verdict: str) -> None:
+    assert verdicts(at_largest(torchs, orts))["ort-max-batch"] == verdict
+
+
+def test_at_their_largest_batches_backends_test_no_claim_about_equal_ones() -> None:
+    found = verdicts(at_largest(18, 34))
+    assert found["ort-standalone"] == found["ort-1.5x"] == "not testable"
+    assert verdicts(ort(1.6))["ort-max-batch"] == "not testable"
+    (claim,) = [one for one in claims.check(of(at_largest(18, 34))) if one.claim.id == "ort-max-batch"]
+    assert claim.where == "on a CPU"
+    assert claim.evidence[0].startswith(
+        "c0: the largest micro-batch is 34 with ortmodule and 18 with pytorch"
+    )
+    assert "memory limit 4 GiB per backend" in claim.evidence[0]
+
+
+def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
+    (found,) = [one for one in claims.check(of(ort(1.3))) if one.claim.id == "ort-standalone"]
+    assert found.evidence[0].startswith("c0: ortmodule (ortmodule + adamw_fused + ddp) 1.300× [1.29")
+    assert "Example CPU" in found.evidence[0]
+    assert found.commands == ("make bench",)
+
+
+def test_the_committed_results_can_be_checked() -> None:
+    folder = Path(__file__).parents[2] / "results"
+    tables = [Comparison(stem=path.stem, rows=files.read(path)) for path in files.files(folder)]
+    assert {one.verdict for one in claims.check(Collection(comparisons=tables))} > {"not testable"}

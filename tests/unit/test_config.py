@@ -1,0 +1,629 @@
+import dataclasses
+import itertools
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.config import schema as configuration
+from bench.config.compose import compose
+from bench.config.identity import measured
+from bench.config.refusals import CONF
+from bench.config.schema import TASKS, Config
+from bench.errors import UserError
+from bench.machine import facts
+from bench.measure.preflight import check_machine, check_memory, check_packages
+from bench.setup import stacks
+from bench.setup.bootstrap import STACKS
+
+
+def shipped(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+MODELS, CHOICES = shipped("model"), shipped("backend")
+SETS = ["mission", "today"]
+BACKENDS = [name for name in CHOICES if name not in SETS]
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        compose(overrides)
+    return str(caught.value)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen cores and four GPUs."""
+    monkeypatch.setattr(facts, "available_cores", lambda: 16)
+    monkeypatch.setattr(facts, "available_gpus", lambda: 4)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen cores and no GPU."""
+    monkeypatch.setattr(facts, "available_cores", lambda: 16)
+    monkeypatch.setattr(facts, "available_gpus", lambda: 0)
+
+
+# --- what is shipped ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
+    config = compose([f"model={model}"])
+    assert config.model.name == model
+    assert (config.micro_batch, config.seq_len) == (config.model.micro_batch, config.model.seq_len)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_composes(backend: str) -> None:
+    assert list(compose([f"backend=[{backend}]", f"reference={backend}"]).backends) == [backend]
+
+
+@pytest.mark.parametrize("experiment", shipped("experiment"))
+def test_every_experiment_composes_and_starts_with_its_command(experiment: str) -> None:
+    config = compose([f"experiment={experiment}"])
+    assert config.reference in config.backends
+    package, command = (CONF / f"experiment/{experiment}.yaml").read_text().splitlines()[:2]
+    assert package == "# @package _global_"
+    assert command == f"# python -m bench experiment={experiment}"
+
+
+@pytest.mark.parametrize("measure", shipped("measure"))
+@pytest.mark.parametrize("device", shipped("device"))
+@pytest.mark.parametrize("data", shipped("data"))
+def test_every_measure_composes_on_every_device(measure: str, device: str, data: str) -> None:
+    theirs = ["data.path=my/data", "data.processor=my/tokenizer"] if data == "hf" else []
+    config = compose([f"measure={measure}", f"device={device}", f"data={data}", *theirs])
+    assert config.device.type == device
+    assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
+
+
+def test_a_dataset_needs_a_place_and_a_processor() -> None:
+    with pytest.raises(UserError, match=r"data=hf needs a dataset; set data\.path="):
+        compose(["data=hf", "data.processor=my/tokenizer"])
+    with pytest.raises(UserError, match=r"data=hf needs the model's tokenizer .* set data\.processor="):
+        compose(["data=hf", "data.path=my/data"])
+
+
+def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
+    config = compose(["data=hf", "data.path=my/data", "model.pretrained=their/model"])
+    assert config.data.processor == "their/model"
+
+
+@pytest.mark.parametrize("precision", shipped("precision"))
+def test_every_precision_composes_on_a_gpu(precision: str) -> None:
+    assert compose(["device=cuda", f"precision={precision}"]).precision.name == precision
+
+
+def test_no_two_backends_are_the_same_but_the_alias() -> None:
+    config = compose([f"backend=[{','.join(BACKENDS)}]"])
+    choices = [dataclasses.astuple(backend) for backend in config.backends.values()]
+    assert len(set(choices)) == len(choices) - 1
+    assert config.backends["pytorch_again"] == config.backends["pytorch"]
+
+
+def test_the_attribution_measures_the_whole_factorial() -> None:
+    backends = compose(["experiment=attribution"]).backends.values()
+    found = [(one.engine, one.optimizer_on("cpu"), one.sharding) for one in backends]
+    factorial = itertools.product(("eager", "ortmodule"), ("adamw", "adamw_fused"), ("ddp", "zero1"))
+    assert sorted(found) == sorted(factorial)
+
+
+def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stack, names in (
+        ("ort", ["pytorch", "ortmodule", "ortmodule_zero1"]),
+        ("modern", ["pytorch", "pytorch_zero1"]),
+    ):
+        monkeypatch.setattr(stacks, "own", lambda stack=stack: stack)
+        assert list(compose([]).backends) == names
+    assert list(compose(["backend=[mission,compile]"]).backends) == [
+        *("pytorch", "ortmodule", "ortmodule_zero1", "compile")
+    ]
+
+
+def test_the_backends_keep_the_order_of_the_command_line() -> None:
+    config = compose(["backend=[ortmodule,pytorch_zero1,pytorch]"])
+    assert list(config.backends) == ["ortmodule", "pytorch_zero1", "pytorch"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "sizes"),
+    [("quick", (4, 16, 4)), ("default", (4, 8, 8)), ("thorough", (8, 16, 20))],
+)
+def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[int, int, int]) -> None:
+    found = compose([f"measure={measure}"]).measure
+    assert (found.launches, found.rounds, found.parity_steps) == sizes
+    (found.launches, found.rounds, found.parity_steps) = (4, 8, 8)
+    found.block_seconds = 0.6
+    assert found == compose(["measure=default"]).measure
+
+
+# --- what depends on the machine ------------------------------------------------------------------
+
+
+def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
+    config = compose()
+    assert config.device == configuration.Device(
+        type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned"
+    )
+    assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 64)
+
+
+def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
+    config = compose()
+    assert config.device == configuration.Device(
+        type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned"
+    )
+    assert config.model.name == "bert-large"
+
+
+def test_the_default_model_follows_the_chosen_device(machine: None) -> None:
+    assert compose(["device=cpu"]).model.name == "bert-tiny"
+    assert compose(["device=cpu", "model=gpt2"]).model.name == "gpt2"
+
+
+def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None) -> None:
+    config = compose(["experiment=blog", "model=gpt2", "measure.rounds=3"])
+    assert (config.model.name, config.measure.rounds, config.precision.name) == ("gpt2", 3, "tf32")
+
+
+def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "available_cores", lambda: 1)
+    assert compose(["device=cpu"]).device.world_size == 1
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 8), (4, 4), (5, 3), (32, 1)])
+def test_gpu_ranks_share_the_cores_fairly(machine: None, ranks: int, threads: int) -> None:
+    assert compose(["device=cuda", f"device.world_size={ranks}"]).device.threads == threads
+
+
+def test_ranks_and_threads_that_fit_are_accepted(machine: None) -> None:
+    check_machine(compose(["device=cuda"]), cores=16, gpus=4)
+    check_machine(compose(["device=cpu", "device.threads=8"]), cores=16, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cores", "gpus", "sentence"),
+    [
+        (
+            ["device=cuda", "device.world_size=8"],
+            16,
+            0,
+            "device.world_size=8 needs 8 GPUs, but this machine shows 0; run it where nvidia-smi lists them, "
+            "or with device=cpu in place of device=cuda or GPUS=….",
+        ),
+        (
+            ["device=cuda", "device.world_size=8"],
+            16,
+            4,
+            "device.world_size=8 needs 8 GPUs, but this machine shows 4; set device.world_size=4.",
+        ),
+        (
+            ["device=cuda", "device.world_size=1"],
+            16,
+            0,
+            "device.world_size=1 needs 1 GPU, but this machine shows 0; run it where nvidia-smi lists them, "
+            "or with device=cpu in place of device=cuda or GPUS=….",
+        ),
+        (
+            ["device=cpu", "device.world_size=2", "device.threads=4"],
+            6,
+            0,
+            "device.world_size=2 and device.threads=4 need 8 cores, but this process has 6; "
+            "set device.threads=3.",
+        ),
+        (
+            ["device=cpu", "device.world_size=8", "device.threads=2"],
+            4,
+            0,
+            "device.world_size=8 and device.threads=2 need 16 cores, but this process has 4; "
+            "set device.world_size=4 device.threads=1.",
+        ),
+    ],
+)
+def test_more_ranks_or_threads_than_the_machine_has_are_refused(
+    overrides: list[str], cores: int, gpus: int, sentence: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        check_machine(compose(overrides), cores=cores, gpus=gpus)
+    assert str(caught.value) == sentence
+
+
+def test_memory_is_counted_with_the_vocabulary_of_mini(no_gpu: None) -> None:
+    for size, fits in (("published", False), ("mini", True)):
+        config = compose(["model=gpt2", f"model.size={size}", "micro_batch=8", "seq_len=1024"])
+        try:
+            check_memory(config, host_bytes=2**30)
+        except UserError:
+            assert not fits
+        else:
+            assert fits
+
+
+# --- packages -------------------------------------------------------------------------------------
+
+
+def check_with(monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]) -> str | None:
+    """What `check_packages` says where only these distributions (or modules) are installed."""
+
+    config = compose(["device=cpu", *overrides])
+    packages = {one.split("==")[0]: one.split("==")[-1] if "==" in one else "1" for one in installed}
+    here = stacks.Installed("python", Path("env"), "3.11.7", packages)
+    monkeypatch.setattr(stacks, "installed_here", lambda: here)
+    monkeypatch.setattr(
+        stacks, "STACKS", {name: replace(one, folder="nowhere") for name, one in STACKS.items()}
+    )
+    try:
+        check_packages(config)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+BASE = ["torch", "transformers"]
+PYTORCH, ORT, ZERO = "backend=[pytorch]", "backend=[pytorch,ortmodule]", "backend=[pytorch_zero1]"
+
+
+@pytest.mark.parametrize(
+    ("installed", "overrides"),
+    [
+        (BASE, [PYTORCH]),
+        ([*BASE, "deepspeed"], [ZERO, "reference=pytorch_zero1"]),
+        ([*BASE, "onnxruntime-training-cpu"], [ORT]),
+        ([*BASE, "onnxruntime-training"], [ORT]),
+        ([*BASE, "onnxruntime-training"], [ORT, "device=cuda"]),
+        ([*BASE, "onnxruntime"], [PYTORCH]),
+    ],
+)
+def test_only_what_the_chosen_backends_need_has_to_be_installed(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]
+) -> None:
+    assert check_with(monkeypatch, installed, overrides) is None
+
+
+@pytest.mark.parametrize(
+    ("installed", "overrides", "sentence"),
+    [
+        (
+            ["transformers"],
+            [PYTORCH],
+            "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+        (
+            BASE,
+            [PYTORCH, "model=llama-2-7b"],
+            "model.lora needs peft, which is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+        (
+            ["torch"],
+            [PYTORCH, "device=cuda"],
+            "transformers is not installed; run `make setup`, or `pip install '.[ort-gpu]'`.",
+        ),
+        (
+            BASE,
+            [ORT],
+            "backends.ortmodule needs onnxruntime-training or onnxruntime-training-cpu, which is "
+            "not installed; run `make setup`, or `pip install '.[ort-cpu]'`, "
+            "or measure without it: backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            [*BASE, "onnxruntime-training-cpu"],
+            [ORT, "device=cuda"],
+            "backends.ortmodule needs onnxruntime-training, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-gpu]'`, "
+            "or measure without it: backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            [*BASE, "onnxruntime-training-cpu", "onnxruntime"],
+            [ORT],
+            "onnxruntime is installed beside ONNX Runtime Training and overwrites its module; "
+            "run `pip uninstall onnxruntime`, "
+            "then `pip install '.[ort-cpu]'` with --force-reinstall.",
+        ),
+        (
+            BASE,
+            ["backend=[pytorch,pytorch@modern]"],
+            "backends.pytorch@modern needs the modern stack, which is not set up in this checkout; "
+            "run `make setup STACK=modern`.",
+        ),
+        (
+            ["torch==2.13.0", "transformers"],
+            [ORT],
+            "backends.ortmodule needs ONNX Runtime Training, which the modern stack does not have, since it "
+            "ended with 1.19.2; run `make bench` without STACK, or measure without it: "
+            "backend=[pytorch,pytorch_zero1].",
+        ),
+        (
+            ["torch==2.13.0"],
+            [PYTORCH],
+            "transformers is not installed; run `make setup STACK=modern`, or `pip install '.[modern]'`.",
+        ),
+        (
+            BASE,
+            ["backend=[pytorch,pytorch_zero3]"],
+            "backends.pytorch_zero3.sharding=zero3 needs deepspeed, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+        (
+            BASE,
+            [ZERO, "reference=pytorch_zero1"],
+            "backends.pytorch_zero1.sharding=zero1 needs deepspeed, which is not installed; "
+            "run `make setup`, or `pip install '.[ort-cpu]'`.",
+        ),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str], sentence: str
+) -> None:
+    assert check_with(monkeypatch, installed, overrides) == sentence
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+KNOWN_BACKENDS = ", ".join(CHOICES)
+TWICE = (
+    "backend=[pytorch,pytorch] names pytorch twice, which Hydra would run once; "
+    "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does."
+)
+REFUSED = [
+    # unknown keys
+    (["seedd=1"], "seedd is not a key of the configuration; did you mean seed?"),
+    (["+seedd=1"], "seedd is not a key of the configuration; did you mean seed?"),
+    (["backand=[pytorch]"], "backand is not a key of the configuration; did you mean backend?"),
+    (
+        ["measure.round=3"],
+        "measure.round is not a key of the configuration; did you mean measure.rounds?",
+    ),
+    (
+        ["adam.momentum=0"],
+        "adam.momentum is not a key of the configuration; adam has lr, beta1, beta2, eps, weight_decay.",
+    ),
+    (
+        ["backends.pytorch.engin=eager"],
+        "backends.pytorch.engin is not a key of the configuration; did you mean backends.pytorch.engine?",
+    ),
+    (
+        ["backend=[pytorch,ortmodule]", "backends.other.engine=eager"],
+        "backends.other is not among the chosen backends (pytorch, ortmodule); add other to backend=[…].",
+    ),
+    (
+        ["model.config.hidden_act=relu"],
+        "model.config.hidden_act is not set so far; write +model.config.hidden_act=… to add it.",
+    ),
+    # wrong types
+    (["seed=abc"], "seed must be a whole number, not abc."),
+    (["measure.rounds=2.5"], "measure.rounds must be a whole number, not 2.5."),
+    (["adam.lr=fast"], "adam.lr must be a number, not fast."),
+    (["seed=null"], "seed must have a value, not null."),
+    (["backends=[pytorch]"], "backends is made of the chosen files; choose them with backend=[…]."),
+    # missing values
+    (["seed=???"], "seed has no value; set seed=… or write it in the YAML file."),
+    (["~seed"], "seed has no value; set seed=… or write it in the YAML file."),
+    (
+        ["backend=[]"],
+        "backend=[] names no backend; choose at least one, as in backend=[pytorch,ortmodule].",
+    ),
+    # choices
+    (["model=bort"], f"model=bort does not exist; choose from: {', '.join(MODELS)}."),
+    (["model=3"], f"model=3 does not exist; choose from: {', '.join(MODELS)}."),
+    (["backend=[pytorch,jax]"], f"backend=jax does not exist; choose from: {KNOWN_BACKENDS}."),
+    (["backend="], f"backend= does not exist; choose from: {KNOWN_BACKENDS}."),
+    (["precision=fp8"], "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
+    (
+        ["experiment=none"],
+        f"experiment=none does not exist; choose from: {', '.join(shipped('experiment'))}.",
+    ),
+    (["backend=null"], "backend=null chooses nothing; leave it out to get the default."),
+    (["~backend"], "~backend would leave no backend; choose one with backend=…."),
+    (["backend=[pytorch,pytorch]"], TWICE),
+    (
+        ["+backend=[pytorch_again]"],
+        "+backend=[pytorch_again] would add to the default; name all that you want in backend=…, without +.",
+    ),
+    (
+        ["model=[bert-tiny,gpt2]"],
+        "model=[bert-tiny,gpt2] is a list, but a comparison has one model; "
+        "compare several with --multirun model=bert-tiny,gpt2.",
+    ),
+    # impossible values
+    (["micro_batch=0"], "micro_batch must be at least 1, not 0."),
+    (["adam.lr=nan"], "adam.lr must be above 0, not nan."),
+    (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
+    (["measure.until=0"], "measure.until must be above 0, not 0.0."),
+    (["measure.most_launches=0"], "measure.most_launches must be at least 1, not 0."),
+    (["measure.most_seconds=-1"], "measure.most_seconds must be above 0, not -1.0."),
+    (["measure.repeats=-1"], "measure.repeats must be at least 0, not -1."),
+    (
+        ["backend=[pytorch,pytorch_slowed]", "backends.pytorch_slowed.slowed_by=-0.1"],
+        "backends.pytorch_slowed.slowed_by must be at least 0, not -0.1.",
+    ),
+    (
+        ["attention=flash"],
+        "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2.",
+    ),
+    (
+        ["attention=flash_attention_2"],
+        "attention=flash_attention_2 exists on CUDA devices in 16 bits only; choose attention=sdpa, or "
+        "device=cuda with precision=bf16.",
+    ),
+    (
+        ["precision=bf16", "backend=[pytorch,ortmodule]"],
+        "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
+        "product there; choose precision=fp16, or backends without ONNX Runtime: "
+        "backend=[pytorch,pytorch_zero1].",
+    ),
+    (
+        ["+precision.initial_scale=2"],
+        "precision.initial_scale scales the loss of fp16 alone; set precision.initial_scale=null.",
+    ),
+    (
+        ["backends.pytorch.sharding=fsdp"],
+        "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, zero_redundancy, "
+        "zero1, zero2, zero3, zero2_offload, zero3_offload, fsdp2.",
+    ),
+    (
+        ["backend=[pytorch_fused,ortmodule]"],
+        "reference=pytorch is not among the chosen backends (pytorch_fused, ortmodule); "
+        "add it to backend=[…] or choose another reference.",
+    ),
+    (
+        ["precision=tf32", "device=cpu"],
+        "precision=tf32 exists on CUDA devices only; choose precision=fp32.",
+    ),
+    (
+        ["precision.initial_scale=2"],
+        "precision.initial_scale scales the loss of fp16 alone; set precision.initial_scale=null.",
+    ),
+    (
+        ["precision=fp16", "precision.growth_steps=null"],
+        "precision.growth_steps scales the loss of fp16 alone; set precision.growth_steps=….",
+    ),
+    (
+        ["precision=fp16", "precision.initial_scale=1e300"],
+        "precision.initial_scale must be at most 1099511627776, not 1e+300: fp16 ends at 65504, and every "
+        "halving costs a step.",
+    ),
+    (
+        ["seq_len=513", "model=bert-tiny"],
+        "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; choose a shorter one.",
+    ),
+    (
+        ["seq_len=1025", "model=gpt2"],
+        "seq_len=1025 is longer than the 1024 positions of model.name=gpt2; choose a shorter one.",
+    ),
+    (
+        [
+            *("device=cuda", "device.world_size=1", "backend=[pytorch,pytorch_zero2_offload]"),
+            "backends.pytorch_zero2_offload.optimizer=ort_fused_adam",
+        ],
+        "backends.pytorch_zero2_offload.optimizer=ort_fused_adam has CUDA kernels only, and with "
+        "sharding=zero2_offload the host takes the step; choose deepspeed_cpu_adam.",
+    ),
+    (
+        ["device=cuda", "device.world_size=1", "backends.pytorch.optimizer=deepspeed_cpu_adam"],
+        "backends.pytorch.optimizer=deepspeed_cpu_adam steps on the host, and with sharding=ddp the states "
+        "are on the GPU; choose one of zero2_offload, zero3_offload, or another optimizer.",
+    ),
+    (
+        ["measure=parity", "measure.until=0.01"],
+        "measure.until needs launches that are timed, and measure.launches=0 has none; "
+        "leave one of them out.",
+    ),
+    # the overrides themselves
+    (
+        ["seed"],
+        "seed is not an override; write key=value, or key=[a,b] for a list, "
+        "in quotes if the shell could take offence.",
+    ),
+    (["=3"], "=3 has no key; write key=value."),
+    (["+seed=1"], "seed is set already; write seed=… without +."),
+    (["seed=1,2"], "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
+    (["seed=${nothing}"], "seed refers to nothing, which is not a key of the configuration; write a value."),
+    (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath: nowhere is not a folder."),
+]
+
+
+@pytest.mark.parametrize(("overrides", "sentence"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_refused_in_one_sentence(no_gpu: None, overrides: list[str], sentence: str) -> None:
+    assert refusal(*overrides) == sentence
+
+
+# --- a user's own files ---------------------------------------------------------------------------
+
+OWN_MODEL = """
+name: mine
+task: causal-lm
+architecture: gpt2
+config: {n_layer: 1}
+parameters: 10
+source: nowhere
+micro_batch: 2
+seq_len: 16
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    return tmp_path
+
+
+def test_a_folder_of_the_user_adds_models(folder: Path) -> None:
+    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    config = compose([f"hydra.searchpath=[file://{folder}]", "model=mine"])
+    assert (config.model.name, config.seq_len, config.model.pretrained) == ("mine", 16, None)
+
+
+def test_the_choices_include_the_users(folder: Path) -> None:
+    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    choices = ", ".join(sorted([*MODELS, "mine"]))
+    assert refusal(f"hydra.searchpath=[file://{folder}]", "model=min") == (
+        f"model=min does not exist; choose from: {choices}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            OWN_MODEL.replace("gpt2", "[gpt2]"),
+            "model/mine.yaml: model.architecture: cannot convert",
+        ),
+        (
+            OWN_MODEL.replace("seq_len: 16", "seq_len: long"),
+            "model/mine.yaml: model.seq_len must be a whole number, not long.",
+        ),
+        (
+            OWN_MODEL + "layers: 3",
+            "model/mine.yaml: model.layers is not a key of the configuration; model has name, ",
+        ),
+        (
+            OWN_MODEL.replace("task: causal-lm", ""),
+            "model.task has no value; set model.task=… or write it in the YAML file.",
+        ),
+        (
+            OWN_MODEL.replace("causal-lm", "poetry"),
+            f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
+        ),
+        (OWN_MODEL + "  - :", "A configuration file is no YAML: mapping values are not allowed here"),
+        ("- a", "model/mine.yaml: Invalid type assigned: list"),
+    ],
+)
+def test_a_mistake_in_the_users_file_names_key_or_place(folder: Path, text: str, sentence: str) -> None:
+    (folder / "model/mine.yaml").write_text(text)
+    said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
+    assert said.startswith(sentence)
+    assert "\n" not in said
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
+    config = compose(["+model.config.rope={type: linear, factors: [1, 2], 0: one}"])
+    parts = [config, config.backends, config.model.config, config.model.config["rope"]]
+    assert [type(part) for part in parts] == [Config, dict, dict, dict]
+    assert type(config.model.config["rope"]["factors"]) is list
+
+
+def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
+    elsewhere = compose(
+        ["results_dir=a", "reports_dir=b", "label=c", "resume=true", "measure.timeout_s=3000"]
+    )
+    assert measured(elsewhere) == measured(compose())
+    assert measured(compose(["seed=1"])) != measured(compose())
+
+
+def test_composing_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, bench.config.compose, bench.config.naming; bench.config.compose.compose(); "
+        "print({'torch', 'transformers', 'onnxruntime', 'pandas', 'matplotlib'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,168 @@
+"""What is in the fingerprint, and what is not."""
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.config import identity
+from bench.config.schema import Precision
+from bench.machine import environment
+from bench.setup.stacks import ROOT
+from tests.support.configs import a_config
+
+
+def test_the_same_machine_has_the_same_fingerprint(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    assert environment.digest(identity.collect(config)) == environment.digest(identity.collect(config))
+
+
+def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
+    found = identity.collect(a_config(tmp_path))
+    assert found["packages"]["torch"]
+    assert found["cpu"]["cores"] >= 1
+    assert len(found["code"]) == 16
+    assert found["variables"]["OMP_NUM_THREADS"] == "1"
+    assert found["variables"]["ORTMODULE_FALLBACK_POLICY"] == "FALLBACK_DISABLE"
+
+
+def test_without_git_the_commit_is_unknown_and_the_code_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = environment.code_hash()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environment.git_commit() == "unknown"
+    assert environment.code_hash() == code
+
+
+def test_code_that_git_does_not_know_of_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "known.py").write_text("")
+    (tmp_path / "pyproject.toml").write_text("")
+    git("init")
+    git("add", ".")
+    git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-m", "known")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    (tmp_path / "results.csv").write_text("not the harness's code")
+    clean, before = environment.git_commit(), environment.code_hash()
+    assert not clean.endswith("-dirty")
+    (tmp_path / "bench" / "own.py").write_text("")
+    assert environment.git_commit() == f"{clean}-dirty"
+    assert environment.code_hash() != before
+
+
+def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    without = identity.config_hash(config)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"1")
+    config.model.pretrained = str(tmp_path / "weights")
+    first = identity.config_hash(config)
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"2")
+    assert len({without, first, identity.config_hash(config)}) == 3
+
+
+def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
+    found = identity.collect(a_config(tmp_path))
+    assert str(ROOT) not in str(found)
+    assert str(Path.home()) not in str(found["variables"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "recorded"),
+    [
+        ("NCCL_P2P_DISABLE", "1", "1"),
+        ("CUDA_MODULE_LOADING", "LAZY", "LAZY"),
+        ("LD_PRELOAD", "/somewhere/libjemalloc.so", None),
+    ],
+)
+def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
+    tmp_path: Path, name: str, value: str, recorded: str | None
+) -> None:
+    found = environment.variables({name: value, "EDITOR": "vi"}, identity.settings(a_config(tmp_path)))
+    assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
+    assert "EDITOR" not in found
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
+def test_a_secret_never_gets_into_the_results(tmp_path: Path, name: str) -> None:
+    assert "s3cr3t" not in str(environment.variables({name: "s3cr3t"}, identity.settings(a_config(tmp_path))))
+
+
+def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = a_config(tmp_path)
+    before = identity.collect(config)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    after = identity.collect(config)
+    assert after["removed_variables"] != before["removed_variables"]
+    assert environment.fingerprint(after) == environment.fingerprint(before)
+    assert environment.differences(before, after) == []
+
+
+def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:
+    tuned = a_config(tmp_path)
+    system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
+    one, other = identity.collect(tuned), identity.collect(system)
+    assert environment.digest(one) != environment.digest(other)
+    assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.differences(one, other)
+
+
+@pytest.mark.parametrize(("precision", "held"), [("fp32", "0"), ("bf16", "0"), ("tf32", None)])
+def test_only_tf32_computes_in_tf32_whoever_calls_the_gpu(
+    tmp_path: Path, precision: str, held: str | None
+) -> None:
+    config = a_config(tmp_path)
+    config.precision = Precision(name=precision)
+    assert environment.variables({}, identity.settings(config)).get("NVIDIA_TF32_OVERRIDE") == held
+
+
+@pytest.mark.parametrize(("checkpointing", "level"), [(True, "1"), (False, None)])
+def test_checkpointing_makes_onnx_runtime_recompute(
+    tmp_path: Path, checkpointing: bool, level: str | None
+) -> None:
+    config = dataclasses.replace(a_config(tmp_path), checkpointing=checkpointing)
+    found = environment.variables({"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.settings(config))
+    assert found.get("ORTMODULE_MEMORY_OPT_LEVEL") == level
+
+
+def test_differences_name_nested_entries_and_what_is_missing() -> None:
+    one = {"packages": {"torch": "2.6.0"}, "gpus": [{"name": "a"}], "same": 1}
+    other = {"packages": {"torch": "2.7.0", "onnx": "1"}, "gpus": [], "same": 1}
+    assert environment.differences(one, other) == [
+        "gpus.0.name: a, now missing",
+        "packages.onnx: missing, now 1",
+        "packages.torch: 2.6.0, now 2.7.0",
+    ]
+    assert environment.differences(one, one) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "matters"),
+    [
+        ("bench/coordinator.py", True),
+        ("conf/measure/quick.yaml", False),
+        ("requirements/ort-cpu.txt", True),
+        ("bench/report/table.py", False),
+        ("bench/selfcheck/selftest.py", False),
+        ("README.md", False),
+    ],
+)
+def test_the_code_s_hash_changes_with_what_decides_how_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, matters: bool
+) -> None:
+    for name in ("bench/coordinator.py", "conf/measure/quick.yaml", "requirements/ort-cpu.txt", file):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("before\n")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    before = environment.code_hash()
+    (tmp_path / file).write_text("after\n")
+    assert (environment.code_hash() != before) is matters

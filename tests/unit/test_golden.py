@@ -1,0 +1,118 @@
+"""Recorded results (tests/golden/results, tests/golden/base) and what has to be made of them, to the letter.
+
+    python -m tests.unit.test_golden     writes tests/golden/expected anew, for the eyes of a reviewer
+
+The statistics are recomputed here by other means: pandas' own groups and scipy's own functions.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+from bench import report
+from bench.compare import __main__ as compare
+from bench.report import table
+from bench.report.collection import Comparison
+from bench.results import files
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+FILES = sorted([*(GOLDEN / "results").glob("*.csv"), *(ROOT / "results").glob("*.csv")])
+
+
+def made(folder: Path) -> Iterator[tuple[str, str]]:
+    """Every text that is kept: its name and its content."""
+    paths, refused = report.render(GOLDEN / "results", folder)
+    assert not refused
+    yield from ((path.name, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".md")
+    base, new = (files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
+    changes = compare.compare(base, new, compare.tolerances(compare.TOLERANCES))
+    yield "compare.md", compare.markdown("bert-tiny-cpux2", changes, compare.named_differences(base, new))
+
+
+def test_the_texts_are_what_they_were(tmp_path: Path) -> None:
+    expected = {path.name: path.read_text(encoding="utf-8") for path in (GOLDEN / "expected").iterdir()}
+    assert dict(made(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_ratios_intervals_and_verdicts_recomputed_from_the_file(path: Path) -> None:
+    rows = pd.read_csv(path)
+    ok = rows[rows["status"] == "ok"]
+    recomputed = ok["steps"] * ok["micro_batch"] * ok["grad_accum"] * ok["world_size"] / ok["seconds"]
+    logs = np.log(recomputed).groupby([ok["backend"], ok["launch"], ok["round"]]).mean().unstack("backend")
+    reference = rows["reference"].iloc[0]
+    for one in Comparison(stem=path.stem, rows=files.read(path)).others:
+        if one.speedup is None:
+            continue
+        ratios = (logs[one.backend] - logs[reference]).dropna()
+        middles = ratios.groupby("launch").apply(interquartile_mean)
+        assert one.speedup.ratio == pytest.approx(np.exp(middles.mean()), rel=1e-9)
+        if len(middles) < 2:
+            continue
+        confidence = 0.98 if rows["until"].notna().any() else 0.95
+        low, high = np.exp(
+            scipy_stats.t.interval(confidence, len(middles) - 1, middles.mean(), scipy_stats.sem(middles))
+        )
+        assert (one.speedup.low, one.speedup.high) == pytest.approx((low, high), rel=1e-9)
+        if low >= 0.98 and high <= 1.02:
+            assert one.verdict == "same"
+        else:
+            assert one.verdict == ("faster" if low > 1 else "slower" if high < 1 else "inconclusive")
+
+
+def interquartile_mean(values: pd.Series) -> float:
+    """By repeating each value four times, so that a quarter is always a whole number of values."""
+    fourfold = np.sort(np.repeat(values.to_numpy(), 4))
+    return float(fourfold[len(values) : -len(values)].mean())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
+    rows = pd.read_csv(path)
+    found = Comparison(stem=path.stem, rows=files.read(path)).attribution
+    if found is None:
+        pytest.skip("its backends are no factorial")
+    ok = rows[rows["status"] == "ok"]
+    choices = ok.groupby("backend")[["engine", "optimizer", "sharding"]].first()
+    names = {tuple(row): name for name, row in choices.iterrows()}
+    logs = np.log(ok["samples_per_s"]).groupby([ok["backend"], ok["launch"], ok["round"]]).mean()
+    logs = logs.unstack("backend")
+    factors = [part.factor for part in found.parts]
+    effects: dict[str, list[float]] = {factor: [] for factor in factors}
+    for order in itertools.permutations(factors):
+        at = choices.loc[found.start].copy()
+        for factor in order:
+            before = names[tuple(at)]
+            at[factor] = choices.loc[found.end, factor]
+            middles = [
+                (logs[name] - logs[found.start]).dropna().groupby("launch").apply(interquartile_mean)
+                for name in (before, names[tuple(at)])
+            ]
+            effects[factor].append(float((middles[1] - middles[0]).mean()))
+    for part in found.parts:
+        assert part.effect.ratio == pytest.approx(np.exp(np.mean(effects[part.factor])), rel=1e-9)
+        extremes = np.exp([min(effects[part.factor]), max(effects[part.factor])])
+        assert (part.lowest, part.highest) == pytest.approx(tuple(extremes), rel=1e-9)
+
+
+def test_the_tables_in_reports_are_those_of_the_results() -> None:
+    for path in files.files(ROOT / "results"):
+        shown = table.markdown(Comparison(stem=path.stem, rows=files.read(path)))
+        committed = (ROOT / "reports" / f"{path.stem}.md").read_text(encoding="utf-8")
+        assert shown == committed, "run `make report`"
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    (GOLDEN / "expected").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in made(Path(folder)):
+            (GOLDEN / "expected" / name).write_text(content, encoding="utf-8")
+            print(GOLDEN / "expected" / name)

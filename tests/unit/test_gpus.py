@@ -1,0 +1,131 @@
+import inspect
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from bench.errors import UserError
+from bench.machine.telemetry.gpus import Gpu, selected, short_name, visible_gpus
+from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
+
+Install = Callable[..., FakeNvml]
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Install:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def install(at_init: str | None = None) -> FakeNvml:
+        error = getattr(FakeNvml, at_init)("no") if at_init else None
+        module = FakeNvml(error)
+        monkeypatch.setitem(sys.modules, "pynvml", module)
+        return module
+
+    return install
+
+
+def test_every_gpu_is_described_in_nvmls_order(nvml: Install) -> None:
+    module = nvml()
+    assert visible_gpus() == [
+        Gpu(index=0, uuid=A, name="NVIDIA H200", memory_total_bytes=2**30, driver="550.54.15"),
+        Gpu(index=1, uuid=B, name="NVIDIA H200", memory_total_bytes=2**31, driver="550.54.15"),
+        Gpu(index=2, uuid=C, name="Tesla T4", memory_total_bytes=3 * 2**30, driver="550.54.15"),
+    ]
+    assert module.open == 0, "NVML is shut down again"
+
+
+def test_the_index_counts_what_is_visible(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
+    assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, C), (1, A)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "places"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("  ", []),
+        ("1", [1]),
+        ("2,0", [2, 0]),
+        (" 2 , 1 ", [2, 1]),
+        ("-1", []),
+        ("0,-1,1", [0]),
+        ("0,3,1", [0]),
+        ("3", []),
+        ("0,,1", [0]),
+        ("0,x,1", [0]),
+        ("1abc,0", [1, 0]),
+        ("+1", [1]),
+        ("0,1,0", []),
+        ("NoDevFiles", []),
+        (B, [1]),
+        (f"{C},{A}", [2, 0]),
+        ("GPU-bb,GPU-aa1", [2, 0]),
+        ("GPU-aa", []),
+        (f"{A},GPU-zz,{B}", [0]),
+        (f"{A},{A}", []),
+        (f"{A},1", [0]),
+        (f"1,{A}", [1]),
+    ],
+)
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(setting: str | None, places: list[int]) -> None:
+    assert selected([A, B, C], setting) == places
+
+
+def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{SLICE},{A}")
+    assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, SLICE)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-unknown")
+    assert visible_gpus() == []
+
+
+@pytest.mark.parametrize("missing", ["NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded"])
+def test_without_a_driver_there_are_no_gpus(nvml: Install, missing: str) -> None:
+    nvml(missing)
+    assert visible_gpus() == []
+
+
+def test_without_the_package_there_are_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert visible_gpus() == []
+
+
+def test_a_broken_driver_is_one_sentence(nvml: Install) -> None:
+    nvml("NVMLError_LibRmVersionMismatch")
+    with pytest.raises(UserError) as refusal:
+        visible_gpus()
+    assert str(refusal.value) == (
+        "The NVIDIA driver does not answer (NVML: no); mend it, or choose device=cpu."
+    )
+
+
+@pytest.mark.parametrize(("name", "fake"), functions().items())
+def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> None:
+    real = getattr(pytest.importorskip("pynvml"), name)
+    if inspect.isfunction(fake):
+        taken = list(inspect.signature(fake).parameters)[1:]
+        offered = inspect.signature(inspect.unwrap(real)).parameters
+        assert list(offered)[: len(taken)] == taken
+        assert all(one.default is not one.empty for one in list(offered.values())[len(taken) :])
+    elif isinstance(fake, type):
+        assert issubclass(real, Exception)
+    else:
+        assert real == fake
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
+        ("Tesla V100-PCIE-32GB", "v100-pcie-32gb"),
+        ("NVIDIA GeForce RTX 4090", "geforce-rtx-4090"),
+        ("NVIDIA H200 MIG 1g.18gb", "h200-mig-1g.18gb"),
+        ("NVIDIA RTX 6000/8000 (Ada)", "rtx-6000-8000-ada"),
+        ("../..", "gpu"),
+    ],
+)
+def test_short_names_are_short_and_safe(name: str, short: str) -> None:
+    assert short_name(name) == short

@@ -1,0 +1,183 @@
+"""Each warning where it belongs, and none where nothing is wrong."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.analysis.steadiness import Warning, cleft, warnings
+from bench.machine.telemetry.sample import Sample
+from bench.results import files
+from bench.results.records import Record
+from tests.support.factories import MIB, block, comparison, record, sample
+
+
+def found(records: list[Record]) -> list[Warning]:
+    return warnings(files.frame(records))
+
+
+def kinds(records: list[Record]) -> list[str]:
+    return [warning.kind for warning in found(records)]
+
+
+def launches(*rounds: list[float]) -> list[Record]:
+    return comparison({"pytorch": list(rounds)})
+
+
+def steady(count: int = 3) -> list[list[float]]:
+    return [[2.0, 2.01, 1.99, 2.0, 2.01, 1.99] for _ in range(count)]
+
+
+def test_a_steady_comparison_has_no_warnings() -> None:
+    assert kinds(launches(*steady())) == []
+
+
+def test_ordinary_noise_seldom_warns() -> None:
+    random = np.random.default_rng(0)
+    noisy = [launches(*np.exp(random.normal(np.log(2), 0.02, (4, 6))).tolist()) for _ in range(100)]
+    assert sum(bool(kinds(records)) for records in noisy) <= 5
+
+
+def test_every_warning_says_what_was_seen_and_what_to_do() -> None:
+    (warning,) = found(launches(*[[2.2, 2.0, 2.01, 2.0, 2.0, 2.01]] * 3))
+    assert str(warning) == (
+        "pytorch: the first round of a launch is 9.3 % slower than its others; raise measure.warmup_steps"
+    )
+
+
+def test_a_launch_that_slows_down_drifts() -> None:
+    assert kinds(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3)) == ["drift"]
+    (warning,) = found(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3))
+    assert "7.7 % slower" in warning.seen
+
+
+def test_drifts_in_opposite_directions_are_noise() -> None:
+    up, down = [2.0, 2.0, 2.04, 2.08, 2.12, 2.16], [2.16, 2.16, 2.12, 2.08, 2.04, 2.0]
+    assert "drift" not in kinds(launches(up, down, up, down))
+
+
+def test_blocks_of_two_kinds_are_bimodal() -> None:
+    two = [2.0, 2.4, 2.0, 2.4, 2.4, 2.0]
+    warning = next(one for one in found(launches(two, two[::-1], two)) if one.kind == "bimodal")
+    assert "18.2 % apart" in warning.seen
+
+
+def test_blocks_that_scatter_have_a_wide_spread() -> None:
+    random = np.random.default_rng(1)
+    wide = np.exp(random.normal(np.log(2), 0.09, (4, 6))).tolist()
+    assert "wide spread" in kinds(launches(*wide))
+
+
+def test_launches_that_differ_are_named() -> None:
+    assert kinds(launches([2.0] * 3, [2.1] * 3, [2.3] * 3, [2.2] * 3)) == ["launches differ"]
+
+
+def test_a_warm_up_that_ended_at_its_cap_is_named() -> None:
+    records = [dataclasses.replace(one, warm_up_settled=one.launch != 2) for one in launches(*steady())]
+    (warning,) = found(records)
+    assert warning.kind == "unsettled"
+    assert "1 of 3 launches" in warning.seen
+
+
+def test_contaminated_blocks_are_counted() -> None:
+    spoilt = block(7, 2.0, other_cpu_seconds=(1.0, 0.5))
+    records = [dataclasses.replace(one, blocks=(*one.blocks, spoilt)) for one in launches(*steady(1))]
+    (warning,) = found(records)
+    assert warning.kind == "contaminated"
+    assert warning.seen.startswith("1 invalid blocks, the last: other processes had 1.500 CPU seconds")
+    assert warning.remedy == "end them"
+
+
+@pytest.mark.parametrize(
+    ("field", "who"), [("other_cpu_seconds", "other processes"), ("stolen_seconds", "the hypervisor")]
+)
+def test_load_below_contamination_is_named_too(field: str, who: str) -> None:
+    blocks = tuple(block(number, 2.0, **{field: (0.06, 0.06)}) for number in range(1, 4))
+    (warning,) = found([record(blocks=blocks)])
+    assert warning.seen == f"{who} had 3.0 % of the ranks' cores"
+
+
+def test_a_processor_that_slows_down_for_heat_is_named() -> None:
+    blocks = tuple(block(number, 2.0, cpu_throttles=(0, number % 2)) for number in range(1, 4))
+    (warning,) = found([record(blocks=blocks)])
+    assert (warning.kind, "in 2 of 3 blocks" in warning.seen) == ("throttled", True)
+
+
+def test_a_processor_whose_clock_falls_is_named() -> None:
+    clocks = (3000.0, 3000.0, 2800.0)
+    blocks = tuple(block(n, 2.0, cpu_clock_mhz=(3100.0, clock)) for n, clock in enumerate(clocks, start=1))
+    (warning,) = found([record(blocks=blocks)])
+    assert (warning.kind, "in 1 of 3 blocks" in warning.seen) == ("clock", True)
+
+
+def on_gpu(*samples: Sample, before: Sample) -> list[Record]:
+    blocks = tuple(
+        block(place, 2.0, samples=((one,),), device_used_bytes=(one.used_bytes,))
+        for place, one in enumerate(samples, start=1)
+    )
+    return [record(blocks=blocks, device="h100", device_before=(before,))]
+
+
+IDLE = sample(used_bytes=300 * MIB, utilisation_percent=0.0)
+
+
+def test_a_gpu_that_is_ours_alone_and_keeps_its_clock_has_no_warnings() -> None:
+    assert kinds(on_gpu(sample(), sample(), sample(), before=IDLE)) == []
+
+
+def test_a_throttled_gpu_is_named_with_its_reasons() -> None:
+    hot = sample(throttled_by=("power cap", "temperature (hardware)"))
+    (warning,) = found(on_gpu(sample(), hot, sample(), before=IDLE))
+    assert warning.kind == "throttled"
+    assert "in 1 of 3 blocks (power cap, temperature (hardware))" in warning.seen
+
+
+def test_a_falling_clock_is_named() -> None:
+    (warning,) = found(on_gpu(sample(), sample(), sample(sm_clock_mhz=1500.0), before=IDLE))
+    assert warning.kind == "clock"
+
+
+def test_somebody_who_joins_within_a_launch_is_seen_by_memory() -> None:
+    joined = sample(used_bytes=4600 * MIB)
+    assert kinds(on_gpu(sample(), joined, joined, before=IDLE)) == ["busy GPU"]
+
+
+@pytest.mark.parametrize("before", [{"used_bytes": 900 * MIB}, {"utilisation_percent": 40.0}])
+def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: dict[str, Any]) -> None:
+    busy = dataclasses.replace(IDLE, **before)
+    assert kinds(on_gpu(sample(), sample(), sample(), before=busy)) == ["busy GPU"]
+
+
+def test_a_device_that_tells_nothing_warns_of_nothing() -> None:
+    dumb = Sample(
+        used_bytes=None,
+        utilisation_percent=None,
+        sm_clock_mhz=None,
+        temperature_c=None,
+        power_watts=None,
+        throttled_by=None,
+    )
+    assert kinds(on_gpu(dumb, dumb, dumb, before=dumb)) == []
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, []), (0.09, []), (0.4, ["loader"])])
+def test_a_loader_that_ranks_wait_for_is_named_with_the_setting_that_helps(
+    seconds: float | None, expected: list[str]
+) -> None:
+    blocks = tuple(block(n, 2.0, loader_seconds=(seconds, seconds)) for n in (1, 2, 3))
+    records = [record(blocks=blocks)]
+    assert kinds(records) == expected
+    if expected:
+        (warning,) = found(records)
+        assert "waited 20.0 % of the time for batches" in warning.seen
+        assert "raise data.workers" in warning.remedy
+
+
+def test_a_cleft_needs_two_tight_clusters() -> None:
+    apart = np.array([0.0, 0.001, 0.002, 0.1, 0.101, 0.102])
+    assert cleft(apart) == pytest.approx(0.1)
+    assert cleft(np.linspace(0, 0.1, 12)) is None
+    assert cleft(apart * 0.1) is None, "too close to matter"
+    assert cleft(np.array([0.0, 0.0, 0.0, 0.1])) is None, "one outlier is no cluster"
+    assert cleft(np.zeros(12)) is None

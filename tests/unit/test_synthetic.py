@@ -1,0 +1,166 @@
+"""The synthetic batches: seeded, padded, alike for every backend."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.config.schema import TASKS, WITHOUT_LENGTH, Data
+from bench.worker.workload.synthetic import padding_share, synthetic
+from bench.worker.workload.tasks import IGNORED, Arrays
+
+TOKENS = tuple(task for task in TASKS if task not in ("image-classification", "speech-recognition"))
+"""The tasks whose input is a text."""
+
+SETTINGS: dict[str, Any] = {
+    "vocab_size": 1000,
+    "num_labels": 5,
+    "image_size": 12,
+    "num_channels": 3,
+    "num_mel_bins": 4,
+    "max_source_positions": 10,
+}
+
+
+def made(
+    task: str = "masked-lm", seed: int = 0, rank: int = 0, share: float = 0.25, **settings: Any
+) -> list[Arrays]:
+    return synthetic(
+        Data(name="synthetic", min_length_share=share),
+        task=task,
+        settings=SimpleNamespace(**SETTINGS | settings),
+        count=4,
+        micro_batch=8,
+        seq_len=None if task in WITHOUT_LENGTH else 64,
+        seed=seed,
+        rank=rank,
+    )
+
+
+def equal(ours: list[Arrays], theirs: list[Arrays]) -> bool:
+    return all(
+        np.array_equal(one[key], other[key]) for one, other in zip(ours, theirs, strict=True) for key in one
+    )
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_same_seed_and_rank_give_the_same_batches(task: str) -> None:
+    assert equal(made(task), made(task))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("other", [{"seed": 1}, {"rank": 1}])
+def test_another_seed_or_rank_gives_others(task: str, other: dict[str, Any]) -> None:
+    assert not equal(made(task), made(task, **other))
+
+
+def test_the_first_tokens_are_those_that_numpy_s_pcg64_gives_today() -> None:
+    # Batches must not change with a version of numpy: results would no longer be comparable.
+    assert made("causal-lm")[0]["input_ids"][0, :6].tolist() == [176, 813, 649, 912, 504, 607]
+
+
+@pytest.mark.parametrize("task", ["masked-lm", "causal-lm", "token-classification", "translation"])
+def test_padding_is_on_the_right_and_never_carries_a_label(task: str) -> None:
+    for batch in made(task):
+        mask = batch["attention_mask"]
+        assert (np.diff(mask, axis=1) <= 0).all()
+        assert (batch["labels"][mask == 0] == IGNORED).all()
+        assert mask.sum(axis=1).min() >= 16
+
+
+@pytest.mark.parametrize("task", TOKENS)
+@pytest.mark.parametrize("padding", [None, 0, 7, 999])
+def test_the_models_own_padding_pads_and_nothing_else_does(task: str, padding: int | None) -> None:
+    for batch in made(task, pad_token_id=padding):
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        assert (ids[mask == 0] == (padding or 0)).all()
+        if task != "masked-lm":  # where a hidden token may become any other
+            assert (ids[mask == 1] != (padding or 0)).all()
+        assert 0 <= ids.min() <= ids.max() < 1000
+
+
+def test_a_padding_outside_the_vocabulary_is_not_used() -> None:
+    for batch in made("causal-lm", pad_token_id=50256):
+        assert (batch["input_ids"][batch["attention_mask"] == 0] == 0).all()
+
+
+@pytest.mark.parametrize("task", ["sequence-classification", "token-classification", "image-classification"])
+def test_the_classes_are_those_of_the_model(task: str) -> None:
+    labels = np.concatenate([batch["labels"].ravel() for batch in made(task)])
+    assert {*labels[labels != IGNORED].tolist()} == {*range(5)}
+
+
+def test_an_answer_is_a_span_of_real_tokens() -> None:
+    for batch in made("question-answering"):
+        starts, ends = batch["start_positions"], batch["end_positions"]
+        assert (starts >= 0).all()
+        assert (starts <= ends).all()
+        assert (ends < batch["attention_mask"].sum(axis=1)).all()
+
+
+def test_a_translation_has_other_tokens_than_its_source() -> None:
+    for batch in made("translation"):
+        real = batch["attention_mask"] == 1
+        assert (batch["labels"][real] != batch["input_ids"][real]).mean() > 0.9
+
+
+@pytest.mark.parametrize(("size", "height", "width"), [(12, 12, 12), ((8, 16), 8, 16)])
+def test_pictures_are_float32_of_the_models_size(size: Any, height: int, width: int) -> None:
+    for batch in made("image-classification", image_size=size):
+        assert batch["pixel_values"].shape == (8, 3, height, width)
+        assert batch["pixel_values"].dtype == np.float32
+
+
+def test_speech_has_two_frames_for_each_position_of_the_encoder() -> None:
+    for batch in made("speech-recognition"):
+        assert batch["input_features"].shape == (8, 4, 20)
+        assert batch["input_features"].dtype == np.float32
+        assert batch["labels"].shape == (8, 64)
+
+
+@pytest.mark.parametrize("task", ["image-classification", "speech-recognition"])
+def test_what_has_no_positions_has_no_share_of_padding(task: str) -> None:
+    assert padding_share(made(task)) is None
+
+
+@pytest.mark.parametrize("task", TOKENS)
+def test_what_is_a_text_has_a_share_of_padding(task: str) -> None:
+    share = padding_share(made(task))
+    assert share is not None
+    assert 0.2 < share < 0.6
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_numbers_are_64_bits_wide_where_they_are_whole(task: str) -> None:
+    kinds = {value.dtype for batch in made(task) for value in batch.values()}
+    assert kinds <= {np.dtype(np.int64), np.dtype(np.float32)}
+
+
+def test_every_row_has_a_label() -> None:
+    for batch in made():
+        assert ((batch["labels"] != IGNORED).sum(axis=1) >= 1).all()
+
+
+def test_about_fifteen_percent_of_the_real_tokens_are_predicted() -> None:
+    batches = made()
+    predicted = sum(int((batch["labels"] != IGNORED).sum()) for batch in batches)
+    real = sum(int(batch["attention_mask"].sum()) for batch in batches)
+    assert 0.12 < predicted / real < 0.21
+
+
+def test_the_causal_labels_are_the_tokens() -> None:
+    for batch in made("causal-lm"):
+        real = batch["attention_mask"] == 1
+        assert np.array_equal(batch["labels"][real], batch["input_ids"][real])
+
+
+def test_successive_batches_differ_in_their_padding() -> None:
+    lengths = [tuple(batch["attention_mask"].sum(axis=1)) for batch in made()]
+    assert len(set(lengths)) == len(lengths)
+
+
+def test_the_padding_share_counts_padded_positions() -> None:
+    mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0]])
+    assert padding_share([{"attention_mask": mask}]) == 3 / 8
+    assert padding_share(made(share=1.0)) == 0

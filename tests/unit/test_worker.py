@@ -1,0 +1,165 @@
+"""What is inside a timed block and what is not, with a clock that only moves when told to."""
+
+import socket
+import threading
+from typing import Any, cast
+
+import pytest
+
+from bench.config.schema import Adam, Data, Model, Precision
+from bench.errors import LaunchFailed
+from bench.launch.channel import Channel
+from bench.launch.spec import WorkerSpec
+from bench.worker.rank import Rank, serve
+from tests.support.fakes import FakeClock, FakeTraining
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def rank(clock: FakeClock) -> Rank:
+    made = Rank(a_spec(), rank=0, local_rank=0, clock=clock)
+    made.training = cast(Any, FakeTraining(clock, step_seconds=0.5, sync_seconds=0.25))
+    return made
+
+
+def a_spec() -> WorkerSpec:
+    return WorkerSpec(
+        backend="pytorch",
+        engine="eager",
+        optimizer="adamw",
+        sharding="ddp",
+        slowed_by=0.0,
+        model=Model(
+            name="m",
+            task="masked-lm",
+            architecture="bert",
+            config={},
+            parameters=1,
+            source="",
+            micro_batch=1,
+            seq_len=8,
+        ),
+        data=Data(name="synthetic", batches=2, min_length_share=0.5),
+        adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
+        precision=Precision(name="fp32"),
+        attention="eager",
+        checkpointing=False,
+        micro_batch=1,
+        grad_accum=1,
+        seq_len=8,
+        seed=0,
+        dropout=True,
+        device="cpu",
+        device_uuids=(),
+        threads=1,
+        holds_threads=True,
+        cores=((0,),),
+        memory_limit_bytes=None,
+        initial_state="state",
+        saves_initial_state=False,
+    )
+
+
+def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Rank) -> None:
+    assert rank.block(steps=4)["seconds"] == 4 * 0.5 + 0.25
+
+
+def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Rank) -> None:
+    answer = rank.block(steps=2)
+    assert cast(Any, rank.training).log == [
+        *["make batch"] * 2,
+        "reset peaks",
+        "synchronize",
+        "barrier",
+        "step",
+        "step",
+        "synchronize",
+        "read losses",
+    ]
+    assert answer["losses"] == [2.5, 2.5]
+    assert answer["seconds"] == 1.25
+
+
+def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:
+    answer = rank.block(steps=1)
+    assert abs(answer["other_cpu_seconds"]) < 60
+    assert answer["stolen_seconds"] >= 0
+
+
+def test_what_cannot_be_had_on_a_cpu_is_none(rank: Rank) -> None:
+    answer = rank.block(steps=1)
+    for key in ("torch_peak_allocated_bytes", "device_used_bytes", "energy_joules"):
+        assert answer[key] is None
+
+
+def test_cpu_seconds_and_the_host_s_peak_are_real(rank: Rank) -> None:
+    answer = rank.block(steps=1)
+    assert 0 <= answer["cpu_seconds"] < 60
+    assert answer["host_peak_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "oom"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried …"), "oom"),
+        (LaunchFailed("fallback", "PyTorch ran"), "fallback"),
+        (ValueError("what"), "crashed"),
+    ],
+)
+def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
+    assert Rank(a_spec(), rank=0, local_rank=0).status_of(error) == status
+
+
+def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
+    ours, theirs = socket.socketpair()
+    exits: list[int] = []
+    thread = threading.Thread(target=lambda: exits.append(serve(Channel(theirs), rank)), daemon=True)
+    thread.start()
+    return Channel(ours), thread, exits
+
+
+def test_a_rank_answers_until_it_is_told_to_end() -> None:
+    class Echo:
+        def say(self, word: str) -> dict[str, str]:
+            return {"said": word}
+
+    channel, thread, exits = serving(Echo())
+    for word in ("one", "two"):
+        channel.send({"do": "say", "word": word})
+        assert channel.receive() == {"said": word}
+    channel.send({"do": "end"})
+    thread.join(5)
+    assert exits == [0]
+
+
+def test_a_rank_ends_when_the_coordinator_does() -> None:
+    channel, thread, exits = serving(object())
+    channel.close()
+    thread.join(5)
+    assert exits == [1]
+
+
+def test_a_failing_request_is_reported_and_ends_the_rank(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Broken(Rank):
+        def __init__(self) -> None:
+            pass
+
+        def build(self) -> dict[str, Any]:
+            raise ValueError("no model")
+
+    channel, thread, exits = serving(Broken())
+    channel.send({"do": "build"})
+    error = channel.receive()["error"]
+    thread.join(5)
+    assert error["status"] == "crashed"
+    assert error["message"] == "ValueError: no model"
+    assert "Traceback" in error["details"]
+    assert exits == [1]
+    assert "no model" in capsys.readouterr().err
