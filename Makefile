@@ -94,10 +94,11 @@ gpu-campaign: setup ## large models on a GPU, in calls of so many minutes: ARGS=
 ## until it ends with 0; make calls every other status 2
 	$(VENV)/bin/python -m bench.sweeps.campaign $(ARGS)
 
-lint: setup ## formatting, lint and types
+lint: setup ## formatting, lint, types, and which package may import which
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
+	$(VENV)/bin/lint-imports
 
 containers: ## check containers/ without Docker: a linter, and that their requirements resolve where they are for
 	$(PYTHON) -m venv .venv-lock
