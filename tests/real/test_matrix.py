@@ -13,6 +13,7 @@ from bench.report import __main__ as report_command
 from bench.report import support, table
 from bench.results import files
 from bench.results.records import Record
+from bench.setup import stacks
 from bench.sweeps import matrix
 from tests.support.factories import comparison, failed, record, workload
 
@@ -108,7 +109,14 @@ def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_pa
     assert "gpt2" not in index.split("## Claims")[0], "first looks at miniatures are no results"
 
 
+@pytest.fixture
+def both_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stack seems set up, wherever the tests run: the checks find in it what they find here."""
+    monkeypatch.setattr(stacks, "installed", lambda stack=None: stacks.installed_here())
+
+
 @pytest.mark.ort
+@pytest.mark.usefixtures("both_stacks")
 def test_make_matrix_measures_every_model_once_in_mini(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +139,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
 
 
 @pytest.mark.ort
+@pytest.mark.usefixtures("both_stacks")
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
