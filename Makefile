@@ -132,5 +132,5 @@ define compile
 endef
 
 clean: ## remove .venv, caches and results/runs; nothing that is committed
-	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache results/runs results/matrix/runs
+	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache results/runs results/matrix/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
