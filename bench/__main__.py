@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,6 +21,7 @@ from bench.cluster import jobs
 from bench.config.compose import check_overrides, load, register
 from bench.config.naming import command, stem
 from bench.config.refusals import CONF, refusals
+from bench.config.schema import Config
 from bench.errors import CannotFinish, CannotKeep, UserError
 from bench.launch.lifeline import Terminated
 from bench.measure.preflight import checked
@@ -79,10 +81,39 @@ def compare(cfg: DictConfig) -> list[str]:
         jobs.serve(config)
         return []
     name = stem(config, checked(config), overrides, stacks.own())
+    return measure_and_report(config, name, command(overrides, stacks.own()))
 
-    from bench.measure.comparison import run  # not for --help, which should take no time
 
-    return run(config, name, command(overrides, stacks.own()))
+def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
+    """Measure the comparison, render its reports and print its table.
+
+    Args:
+        config: checked against this machine.
+        stem: the results file's name without its ending.
+        command: that makes this comparison again.
+
+    Returns:
+        A line for each launch that was not ok.
+    """
+    from rich.console import Console  # these are not imported for --help, which answers at once
+
+    from bench import report
+    from bench.measure.comparison import measure_comparison
+    from bench.report.table import TERMINAL_WIDTH, terminal
+    from bench.results import files
+    from bench.results.disk import reporting_write_errors
+
+    outcome = measure_comparison(config, stem, command)
+    with reporting_write_errors(outcome.csv):
+        written, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
+    Console(width=TERMINAL_WIDTH).print(terminal(files.read(outcome.csv)))
+    for sentence in refused:
+        print(sentence)
+    console = Console(stderr=True)
+    pages = [path for path in written if path.stem in (stem, "index")]
+    for path in (outcome.csv, *pages):
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    return outcome.failures
 
 
 @dataclass

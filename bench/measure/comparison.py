@@ -18,7 +18,6 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import report
 from bench.analysis import stats
 from bench.cluster.nodes import Nodes, RemoteDevice, gathered
 from bench.cluster.remote import Assignment
@@ -34,65 +33,58 @@ from bench.machine.telemetry.sampler import Sampled, Sampler
 from bench.machine.variables import worker_environment
 from bench.measure import largest, plan
 from bench.measure.largest import SEARCH
-from bench.measure.ledger import Ledger, keeping
+from bench.measure.ledger import Ledger
 from bench.measure.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.measure.progress import Bar
-from bench.report.table import TERMINAL_WIDTH, terminal
-from bench.results import files, validity
+from bench.results import validity
+from bench.results.disk import reporting_write_errors
 from bench.results.prediction import predict
 from bench.results.records import PARITY_LAUNCH, Block, Phase, Product, Roofline, Trial, WarmUp, Workload
 from bench.setup import stacks
 
 
-def run(config: Config, stem: str, command: str) -> list[str]:
-    """Measure the comparison and leave its CSV, table and figure.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a comparison leaves: its results file, and a line for each launch that was not ok."""
+
+    csv: Path
+    failures: list[str]
+
+
+def measure_comparison(config: Config, stem: str, command: str) -> Outcome:
+    """Measure one comparison and write its results file.
 
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
+        command: that makes this comparison again, for the record.
 
-    Returns:
-        One line for each launch that was not ok.
+    Raises:
+        UserError: another process measures the same comparison, or the disk is full.
     """
-    console = Console(stderr=True)
-    comparison = measured(config, stem, command)
-    with keeping(comparison.ledger.csv):
-        made, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
-    rows = files.read(comparison.ledger.csv)
-    Console(width=TERMINAL_WIDTH).print(terminal(rows))
-    for sentence in refused:
-        print(sentence)
-    pages = [path for path in made if path.stem in (stem, "index")]
-    for path in (comparison.ledger.csv, *pages):
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-    return comparison.failures()
-
-
-def measured(config: Config, stem: str, command: str) -> "Comparison":
-    """Measure the comparison and leave its CSV; arguments as for `run`."""
     say = Console(stderr=True).print
     with (
-        alone(Path(config.results_dir) / "runs" / stem, stem),
+        locked(Path(config.results_dir) / "runs" / stem, stem),
         gathered(config, lambda line: say(line, markup=False, highlight=False, soft_wrap=True)) as nodes,
     ):
         comparison = Comparison(config, stem, command=command, nodes=nodes)
         with (
-            stepped_aside(comparison.cores),
+            leaving_the_ranks_cores(comparison.cores),
             Bar(comparison.planned(), Console(stderr=True)) as bar,
         ):
             comparison.measure(bar)
-    return comparison
+    return Outcome(csv=comparison.ledger.csv, failures=comparison.failures())
 
 
 @contextmanager
-def alone(folder: Path, stem: str) -> Iterator[None]:
+def locked(folder: Path, stem: str) -> Iterator[None]:
     """Make sure that nobody else measures the same comparison; the kernel ends this with the process.
 
     Raises:
         UserError: somebody does.
     """
     with ExitStack() as stack:
-        with keeping(folder):
+        with reporting_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((folder / "lock").open("a"))
         try:
@@ -106,7 +98,7 @@ def alone(folder: Path, stem: str) -> Iterator[None]:
 
 
 @contextmanager
-def stepped_aside(cores: Sequence[tuple[int, ...]]) -> Iterator[None]:
+def leaving_the_ranks_cores(cores: Sequence[tuple[int, ...]]) -> Iterator[None]:
     """Keep this process off the ranks' cores where there are others."""
     ours = os.sched_getaffinity(0)
     if others := ours - set(itertools.chain(*cores)):

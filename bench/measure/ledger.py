@@ -1,8 +1,6 @@
 """What a comparison has left behind so far: one record per backend and launch, and the CSV made of them."""
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,30 +10,14 @@ import pandas as pd
 from bench.config import identity
 from bench.config.identity import measured
 from bench.config.schema import Config
-from bench.errors import CannotKeep, LaunchFailed
+from bench.errors import LaunchFailed
 from bench.machine import environment
 from bench.machine.telemetry.gpus import Gpu, short_name
 from bench.measure.parity import Trajectory
 from bench.measure.resume import Kept, kept
 from bench.results import files
+from bench.results.disk import reporting_write_errors
 from bench.results.records import PARITY_LAUNCH, Record, Roofline, Trial, Workload
-
-
-@contextmanager
-def keeping(csv: Path) -> Iterator[None]:
-    """A disk that takes no more ends the comparison, and nothing that it holds already.
-
-    Raises:
-        CannotKeep: instead of OSError.
-    """
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise CannotKeep(
-            f"{error.filename or csv} cannot be written ({reason}); make room, and go on with the same "
-            f"command and resume=true: {csv} keeps the rounds before."
-        ) from error
 
 
 class Ledger:
@@ -82,7 +64,7 @@ class Ledger:
         # tells that the file is an older run's, from which there is nothing to go on.
         self._unwritten = self.folder.parent / "unwritten"
         if not config.resume:
-            with keeping(self._unwritten):
+            with reporting_write_errors(self._unwritten):
                 self._unwritten.parent.mkdir(parents=True, exist_ok=True)
                 self._unwritten.touch()
         self.kept = Kept() if self._unwritten.exists() or not self.csv.exists() else self._kept()
@@ -96,13 +78,13 @@ class Ledger:
         """Replace this backend's record of this launch, and keep it on disk."""
         record = self.records.get((number, name)) or self._opened(name, number)
         self.records[number, name] = dataclasses.replace(record, **changes)
-        with keeping(self.csv):
+        with reporting_write_errors(self.csv):
             self.records[number, name].save(self.folder_of(name, number) / "record.json")
 
     def fail(self, name: str, number: int, failure: LaunchFailed, log_tail: str) -> None:
         """Put a failure on record, and its details beside it."""
         folder = self.folder_of(name, number)
-        with keeping(self.csv):
+        with reporting_write_errors(self.csv):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
         self.update(name, number, status=failure.status, message=failure.message, log_tail=log_tail)
@@ -115,7 +97,7 @@ class Ledger:
     def write(self) -> None:
         """Replace the results file by what is known now."""
         if rows := self._rows():
-            with keeping(self.csv):
+            with reporting_write_errors(self.csv):
                 files.write_rows(self.csv, rows)
                 self._unwritten.unlink(missing_ok=True)
 

@@ -32,7 +32,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import Terminated
 from bench.machine.facts import available_cores, available_gpus
 from bench.machine.variables import worker_environment
-from bench.measure.comparison import Comparison, stepped_aside
+from bench.measure.comparison import Comparison, leaving_the_ranks_cores
 from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import Bar
 from bench.worker.workload import tasks
@@ -202,7 +202,7 @@ def _measured(config: Config, console: Console) -> pd.DataFrame:
     blocks: list[dict[str, Any]] = []
     measure = config.measure
     planned = {"parity": 1, "start": measure.launches, "block": measure.launches * measure.rounds}
-    with stepped_aside(comparison.cores), Bar(planned, console) as bar:
+    with leaving_the_ranks_cores(comparison.cores), Bar(planned, console) as bar:
         if comparison.check_parity(bar) != [BACKEND]:
             raise UserError("; ".join(comparison.failures()))
         for launch in range(1, measure.launches + 1):

@@ -24,7 +24,7 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.facts import available_cores, available_gpus, default_device
-from bench.measure.comparison import Comparison, stepped_aside
+from bench.measure.comparison import Comparison, leaving_the_ranks_cores
 from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import Bar
 from bench.report import checks
@@ -115,7 +115,7 @@ def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.Data
     check_machine(config, cores=available_cores(), gpus=available_gpus())
     check_packages(config)
     comparison = Comparison(dataclasses.replace(config, results_dir=str(raw)), stem)
-    with stepped_aside(comparison.cores), Bar(comparison.planned(), console) as bar:
+    with leaving_the_ranks_cores(comparison.cores), Bar(comparison.planned(), console) as bar:
         comparison.measure(bar)
     rows = files.read(comparison.ledger.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():

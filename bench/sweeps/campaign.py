@@ -200,10 +200,10 @@ def measure(
 
 def run(one: Planned) -> None:
     """Measure one comparison, or what is missing of it; what fails has its row in the results file."""
-    from bench.measure.comparison import measured  # not for what only looks
+    from bench.measure.comparison import measure_comparison  # not for what only looks
 
     config = one.config if fits_here(one) else compose(one.overrides)
-    measured(config, one.stem, command(list(one.overrides), stacks.own()))
+    measure_comparison(config, one.stem, command(list(one.overrides), stacks.own()))
 
 
 @contextmanager

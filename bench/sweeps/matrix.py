@@ -18,9 +18,9 @@ from bench.config.naming import command, stem
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
-from bench.measure.ledger import keeping
 from bench.measure.preflight import checked
 from bench.report import support
+from bench.results.disk import reporting_write_errors
 from bench.results.records import write_atomically
 from bench.setup import stacks
 
@@ -70,7 +70,7 @@ def divided(overrides: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
 def write(folder: Path, reports_dir: Path) -> None:
     """Bring `support.csv` and its table up to date with the comparisons in `folder`."""
     found = support.read(folder, support.models())
-    with keeping(folder / support.TABLE):
+    with reporting_write_errors(folder / support.TABLE):
         write_atomically(folder / support.TABLE, support.table(found))
         write_atomically(reports_dir / "support.md", support.markdown(found))
 
@@ -81,9 +81,9 @@ def measure(config: Config, overrides: Sequence[str]) -> None:
     told = [experiment] if experiment == f"experiment={support.CHOICES}" else []
     name = stem(config, checked(config), [*told, *rest[2:]], stacks.own())
 
-    from bench.measure.comparison import measured  # not for --help
+    from bench.measure.comparison import measure_comparison  # not for --help
 
-    measured(config, name, command(list(overrides), stacks.own()))
+    measure_comparison(config, name, command(list(overrides), stacks.own()))
 
 
 if __name__ == "__main__":

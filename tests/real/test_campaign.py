@@ -38,7 +38,7 @@ class Campaign:
         self.course: Callable[[Config, str], object] = lambda *_: None
         self.rounds = [[2.0, 2.1], [2.0, 2.1]]
         self.failing: dict[str, str] = {}
-        monkeypatch.setattr(coordinator, "measured", self.measured)
+        monkeypatch.setattr(coordinator, "measure_comparison", self.measure_comparison)
         self.file = folder / "campaign.yaml"
         part = {"expected_s": 100, "models": {"bert-tiny": [], "gpt2-tiny": ["micro_batch=2"]}}
         self.file.write_text(
@@ -59,7 +59,7 @@ class Campaign:
             )
         )
 
-    def measured(self, config: Config, stem: str, command: str) -> None:
+    def measure_comparison(self, config: Config, stem: str, command: str) -> None:
         self.asked.append((stem, config.resume))
         self.course(config, stem)
         self.write(config, stem)

@@ -3,7 +3,6 @@ import re
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from bench.config.refusals import CONF
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure import preflight
+from bench.measure.preflight import check_packages
 from bench.setup import stacks
 from tests.support.calibration import slowness
 
@@ -26,18 +26,17 @@ Behaviour = Callable[[Config], list[str]]
 Run = Callable[..., int]
 
 
-class FakeCoordinator(types.ModuleType):
+class FakeCoordinator:
     """Notes every comparison that it is asked for and does what the test wants."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        super().__init__("bench.measure.comparison")
         self.behaviour = behaviour
         self.stems: list[str] = []
         self.commands: list[str] = []
         self.configs: list[Config] = []
         self.full_error: list[str | None] = []
 
-    def run(self, config: Config, stem: str, command: str) -> list[str]:
+    def measure_and_report(self, config: Config, stem: str, command: str) -> list[str]:
         self.commands.append(command)
         self.configs.append(config)
         self.stems.append(stem)
@@ -49,7 +48,7 @@ class FakeCoordinator(types.ModuleType):
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     """Measures nothing; all is well unless the test says otherwise."""
     fake = FakeCoordinator(lambda config: [])
-    monkeypatch.setitem(sys.modules, "bench.measure.comparison", fake)
+    monkeypatch.setattr(program, "measure_and_report", fake.measure_and_report)
     monkeypatch.setattr(preflight, "check_packages", lambda config: None)
     return fake
 
@@ -230,8 +229,6 @@ def test_missing_packages_are_refused_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    from bench.measure.preflight import check_packages
-
     monkeypatch.setattr(preflight, "check_packages", check_packages)
     nothing = stacks.Installed("python", Path("env"), "3.11.7", {})
     monkeypatch.setattr(stacks, "installed_here", lambda: nothing)

@@ -126,7 +126,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
         asked.append((config.model.name, config.model.size, command))
         files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
-    monkeypatch.setattr(coordinator, "measured", measured)
+    monkeypatch.setattr(coordinator, "measure_comparison", measured)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert matrix.main(["device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == support.models() + support.models("choices")
@@ -147,7 +147,7 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         asked.append(stem)
         files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
-    monkeypatch.setattr(coordinator, "measured", measured)
+    monkeypatch.setattr(coordinator, "measure_comparison", measured)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert matrix.main(["device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
     assert asked == [
@@ -161,6 +161,6 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_mistake_is_refused_before_any_model_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(coordinator, "measured", lambda *_: pytest.fail("nothing may be measured"))
+    monkeypatch.setattr(coordinator, "measure_comparison", lambda *_: pytest.fail("nothing may be measured"))
     assert matrix.main(["measure.rounds=0"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

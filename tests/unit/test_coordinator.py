@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from bench.__main__ import measure_and_report
 from bench.analysis import stats
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
@@ -356,10 +357,10 @@ def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
 ) -> None:
     moves: list[set[int]] = []
     monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: moves.append(set(cores)))
-    with coordinator.stepped_aside([(0,)]):
+    with coordinator.leaving_the_ranks_cores([(0,)]):
         assert moves == [{1}]
     assert moves == [{1}, {0, 1}]
-    with coordinator.stepped_aside([(0,), (1,)]):
+    with coordinator.leaving_the_ranks_cores([(0,), (1,)]):
         assert moves == [{1}, {0, 1}], "there is nowhere else to go"
 
 
@@ -386,7 +387,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
     assert all(backends == set(BACKENDS) for backends in by_round.values())
 
 
-def test_run_leaves_csv_table_and_figure_and_names_the_failures(
+def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = {name: {"step_seconds": 0.5} for name in BACKENDS}
@@ -398,7 +399,7 @@ def test_run_leaves_csv_table_and_figure_and_names_the_failures(
             config, stem, cast(Any, starter(scripts, [])), command=command
         ),
     )
-    failures = coordinator.run(a_config(tmp_path), "m-cpux2", "make bench")
+    failures = measure_and_report(a_config(tmp_path), "m-cpux2", "make bench")
     assert failures == ["m-cpux2: ortmodule, launch 2/2: timeout: too slow"]
     assert (tmp_path / "results" / "m-cpux2.csv").exists()
     assert set((tmp_path / "results" / "m-cpux2.csv").read_text().splitlines()[1].split(",")) >= {

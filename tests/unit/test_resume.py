@@ -291,12 +291,12 @@ def test_a_goal_not_reached_yet_gets_more_launches(tmp_path: Path, monkeypatch: 
 def test_two_runs_of_one_comparison_at_once_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "m"
     with (
-        coordinator.alone(folder, "m"),
+        coordinator.locked(folder, "m"),
         pytest.raises(UserError, match="m is being measured by another process"),
-        coordinator.alone(folder, "m"),
+        coordinator.locked(folder, "m"),
     ):
         pass
-    with coordinator.alone(folder, "m"):
+    with coordinator.locked(folder, "m"):
         pass
 
 
