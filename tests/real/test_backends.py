@@ -16,6 +16,7 @@ from bench.launch.group import Group
 from bench.measure.comparison import Comparison, mean_over_ranks
 from bench.measure.parity import Trajectory, check_parity
 from tests.support.configs import BACKENDS, a_config, a_model
+from tests.support.processes import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(BACKENDS)
@@ -49,12 +50,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(groups, built, first)
         for group in groups.values():
             group.end()
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, and itself."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(found for child in children for found in descendants(int(child)))]
 
 
 def cpu_nanoseconds(pids: list[int]) -> int:

@@ -27,7 +27,7 @@ from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Draw, Loader, Order
 from bench.worker.workload.tasks import IGNORED, Arrays
 from tests.support import local_data
-from tests.unit.test_worker import a_spec
+from tests.support.configs import a_spec
 
 SETTINGS = SimpleNamespace(
     vocab_size=64,

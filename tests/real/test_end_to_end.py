@@ -5,15 +5,13 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 
 import pandas as pd
 import pytest
 
 from bench.setup import stacks
+from tests.support.commands import Ran, on_cores, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,30 +27,16 @@ if stacks.own() == "modern":
     SHOWN = {"pytorch": "adamw", "pytorch_zero1": "adamw"}
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
-DISTURBED = "other processes had|the hypervisor took"
-"""In the message of a block during which somebody else used the cores."""
-
-
-Ran = tuple[subprocess.CompletedProcess[str], pd.DataFrame]
-
-
-def on_cores(cores: set[int]) -> tuple[str, ...]:
-    """What to write before a command that shall keep to these."""
-    return ("taskset", "--cpu-list", ",".join(map(str, sorted(cores))))
-
 
 def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
-    """Run `python -m bench` on a tiny model; what it printed, and the rows of the one CSV that it left.
-
-    Where somebody else uses the cores, the harness rightly refuses blocks: it may measure them again as
-    often as it takes, and their rows are left out here.
-    """
+    """Run `bench` on a tiny model; what it printed, and the rows of the one CSV that it left."""
     done = subprocess.run(
         [
             *on_cores(cores or os.sched_getaffinity(0)),
-            *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
+            f"hydra.searchpath=[file://{ROOT}/tests/conf]",
             *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
-            *("measure.repeats=50", f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,
         ],
         cwd=ROOT,
@@ -62,26 +46,7 @@ def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variab
         check=False,
     )
     (written,) = (folder / "results").glob("*.csv")
-    rows = pd.read_csv(written)
-    disturbed = rows["message"].fillna("").astype(str).str.contains(DISTURBED)
-    return done, rows[~disturbed]
-
-
-def side_by_side(commands: Mapping[str, Callable[[set[int]], Ran]]) -> dict[str, Ran]:
-    """Run comparisons of one rank two at a time, each on a core of its own."""
-    cores: SimpleQueue[int] = SimpleQueue()
-    for core in sorted(os.sched_getaffinity(0))[:2]:
-        cores.put(core)
-
-    def on_a_core(command: Callable[[set[int]], Ran]) -> Ran:
-        core = cores.get()
-        try:
-            return command({core})
-        finally:
-            cores.put(core)
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(commands, pool.map(on_a_core, commands.values()), strict=True))
+    return done, pd.read_csv(written)
 
 
 @pytest.fixture(scope="module")

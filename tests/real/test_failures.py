@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
-from rich.console import Console
 
 from bench.config.schema import Config
 from bench.errors import CannotKeep
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
-from bench.measure.comparison import Comparison
-from bench.measure.progress import Bar
 from bench.setup.stacks import ROOT
-from tests.real.test_group import gone
+from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import starter
+from tests.support.processes import gone
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -35,32 +33,6 @@ pytestmark = [
 ]
 
 Fault = Callable[[Group], None]
-
-
-class Outcome:
-    """A comparison with something wrong: its rows, the failures it lists, what it said."""
-
-    pids: set[int]
-
-    def __init__(self, config: Config, start_group: type[Group] = Group) -> None:
-        self.said: list[str] = []
-        self.comparison = Comparison(config, "m-cpux2", start_group)
-        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
-            bar.say = self.said.append  # type: ignore[method-assign, assignment]
-            self.comparison.measure(bar)
-        self.rows = self.comparison.ledger.rows()
-        self.failures = self.comparison.failures()
-        print(*self.failed(), sep="\n")  # pytest -rP shows the rows
-
-    def failed(self) -> list[tuple[str, int, str, str]]:
-        """Backend, launch, status and message of every row without a round."""
-        rows = self.rows[self.rows["round"].isna()]
-        return [(row.backend, int(row.launch), row.status, row.message) for row in rows.itertuples()]
-
-    def rounds(self, backend: str) -> list[tuple[int, int]]:
-        mine = self.rows[(self.rows["backend"] == backend) & self.rows["round"].notna()]
-        rows = mine.drop_duplicates(["launch", "round"])  # on a noisy machine some are measured twice
-        return list(zip(rows["launch"], rows["round"], strict=True))
 
 
 def config(folder: Path, *backends: str, device: dict[str, Any] | None = None, **settings: Any) -> Config:

@@ -196,7 +196,7 @@ def _sleeping_block() -> dict[str, float]:
     import torch
 
     from bench.worker.rank import Rank
-    from tests.unit.test_worker import a_spec
+    from tests.support.configs import a_spec
 
     training, steps, cycles = _a_training(), 5, 10**8
     training.feed = SimpleNamespace(waited=lambda: None, steps=lambda count: [[]] * count)
@@ -241,7 +241,7 @@ def _rates() -> dict[str, float]:
     from bench.worker import roofline
     from bench.worker.training import device_of
     from bench.worker.workload.precision import AMPERE
-    from tests.unit.test_worker import a_spec
+    from tests.support.configs import a_spec
 
     found: dict[str, float] = {}
     if torch.cuda.get_device_capability() < AMPERE:
@@ -267,7 +267,7 @@ def _status_of_no_memory() -> tuple[str, str]:
     import torch
 
     from bench.worker.rank import Rank
-    from tests.unit.test_worker import a_spec
+    from tests.support.configs import a_spec
 
     try:
         torch.empty(2**50, dtype=torch.uint8, device="cuda")

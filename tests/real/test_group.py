@@ -16,8 +16,8 @@ from bench.errors import LaunchFailed
 from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.measure.comparison import Comparison
-from tests.real.test_backends import descendants
 from tests.support.configs import a_config
+from tests.support.processes import descendants, gone
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,24 +25,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process still runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def gone(pids: list[int], seconds: float = 10) -> bool:
-    """Whether all of them have ended within that time."""
-    deadline = time.monotonic() + seconds
-    while any(map(alive, pids)):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ from bench.measure import largest
 from bench.measure.largest import Found
 from bench.measure.preflight import check_memory
 from bench.results.records import Trial
-from tests.real.test_failures import Outcome
+from tests.support.comparisons import Outcome, Resumable, Simulated
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup
-from tests.unit.test_coordinator import Run
-from tests.unit.test_resume import Run as Resumed
 
 
 @pytest.fixture
@@ -125,11 +123,11 @@ def batches(rows: list[dict[str, str]]) -> dict[str, set[tuple[str, str]]]:
     }
 
 
-def a_run(folder: Path, changes: dict[str, Any] | None = None, **measure: Any) -> Run:
+def a_run(folder: Path, changes: dict[str, Any] | None = None, **measure: Any) -> Simulated:
     scripts = {name: dict(script) for name, script in FITS.items()}
     for name, change in (changes or {}).items():
         scripts[name] |= change
-    return Run(folder, scripts, batch="max", **measure)
+    return Simulated(folder, scripts, batch="max", **measure)
 
 
 @pytest.mark.usefixtures("two_cores")
@@ -246,16 +244,16 @@ class TestComparison:
     def test_a_resumed_comparison_searches_for_nothing_it_knows(self, tmp_path: Path) -> None:
         scripts: dict[str, Any] = {name: dict(script) for name, script in FITS.items()}
         crash = {"fails": {("block", 2, 5): ("crashed", "gone", "")}}
-        Resumed(tmp_path, scripts | {"ortmodule": scripts["ortmodule"] | crash}, measure={"batch": "max"})
-        run = Resumed(tmp_path, scripts, measure={"batch": "max"}, resume=True)
+        Resumable(tmp_path, scripts | {"ortmodule": scripts["ortmodule"] | crash}, measure={"batch": "max"})
+        run = Resumable(tmp_path, scripts, measure={"batch": "max"}, resume=True)
         assert not any(group.trial for group in run.groups)
         assert batches(run.rows)["ortmodule"] == {("13", "52")}
         assert run.failures == []
 
     def test_a_resumed_comparison_searches_for_what_has_no_rows(self, tmp_path: Path) -> None:
         scripts: dict[str, Any] = {name: dict(script) for name, script in FITS.items()}
-        Resumed(tmp_path, scripts | {"ortmodule": {"fits": 0}}, measure={"batch": "max"})
-        run = Resumed(tmp_path, scripts, measure={"batch": "max"}, resume=True)
+        Resumable(tmp_path, scripts | {"ortmodule": {"fits": 0}}, measure={"batch": "max"})
+        run = Resumable(tmp_path, scripts, measure={"batch": "max"}, resume=True)
         assert {group.spec.backend for group in run.groups if group.trial} == {"ortmodule"}
         assert batches(run.rows)["ortmodule"] == {("13", "52")}
         assert run.failures == []

@@ -33,10 +33,8 @@ from bench.machine.variables import worker_environment
 from bench.measure.comparison import Comparison
 from bench.measure.preflight import check_machine
 from bench.measure.progress import Bar
-from tests.real.test_backends import descendants
-from tests.real.test_end_to_end import DISTURBED
-from tests.real.test_group import gone
 from tests.support.configs import a_config
+from tests.support.processes import descendants, gone
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "a secret of sixteen or more"
@@ -429,7 +427,8 @@ class Two:
 
     def coordinator(self, *overrides: str) -> "subprocess.Popen[str]":
         return self._start(
-            *(0, SECRET, "bench", *SMALL, "device.nnodes=2", f"device.rdzv_endpoint={self.endpoint}"),
+            *(0, SECRET, "tests.support.on_any_machine", "bench"),
+            *(*SMALL, "device.nnodes=2", f"device.rdzv_endpoint={self.endpoint}"),
             *(f"results_dir={self.folder}/results", f"reports_dir={self.folder}/reports", *overrides),
         )
 
@@ -491,14 +490,13 @@ def told(process: "subprocess.Popen[str]", words: str) -> str:
 def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Path) -> None:
     with on_two(tmp_path) as two:
         node = two.node("--wait", "60")
-        coordinator = two.coordinator("backend=[pytorch,ortmodule,pytorch_zero1]", "measure.repeats=0")
+        coordinator = two.coordinator("backend=[pytorch,ortmodule,pytorch_zero1]")
         _, said = coordinator.communicate(timeout=500)
         rows = two.rows()
         node.terminate()
         assert node.wait(20) == 0
-    disturbed = rows["message"].fillna("").astype(str).str.contains(DISTURBED)
-    assert set(rows["status"][~disturbed]) <= {"ok"}
-    assert coordinator.returncode == (1 if disturbed.any() else 0), said  # by others on a shared machine
+    assert set(rows["status"]) == {"ok"}
+    assert coordinator.returncode == 0, said
     assert rows.groupby("backend").size().to_dict() == {"pytorch": 2, "ortmodule": 2, "pytorch_zero1": 2}
     assert (rows["loss_difference"] < 1e-4).all()
     assert set(rows["world_size"]) == {2}

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.schema import Adam, Backend, Config, Data, Device, Measure, Model, Precision
+from bench.launch.spec import WorkerSpec
 
 BACKENDS = {
     "pytorch": Backend(engine="eager", optimizer="adamw", sharding="ddp"),
@@ -68,4 +69,43 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         seed=0,
         results_dir=str(folder / "results"),
         reports_dir=str(folder / "reports"),
+    )
+
+
+def a_spec() -> WorkerSpec:
+    """What a rank is started with: one step of one sample on one core."""
+    return WorkerSpec(
+        backend="pytorch",
+        engine="eager",
+        optimizer="adamw",
+        sharding="ddp",
+        slowed_by=0.0,
+        model=Model(
+            name="m",
+            task="masked-lm",
+            architecture="bert",
+            config={},
+            parameters=1,
+            source="",
+            micro_batch=1,
+            seq_len=8,
+        ),
+        data=Data(name="synthetic", batches=2, min_length_share=0.5),
+        adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
+        precision=Precision(name="fp32"),
+        attention="eager",
+        checkpointing=False,
+        micro_batch=1,
+        grad_accum=1,
+        seq_len=8,
+        seed=0,
+        dropout=True,
+        device="cpu",
+        device_uuids=(),
+        threads=1,
+        holds_threads=True,
+        cores=((0,),),
+        memory_limit_bytes=None,
+        initial_state="state",
+        saves_initial_state=False,
     )

@@ -2,52 +2,18 @@
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from rich.console import Console
 
 from bench.__main__ import measure_and_report
 from bench.analysis import stats
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
-from bench.measure.progress import Bar
+from tests.support.comparisons import Simulated
 from tests.support.configs import BACKENDS, a_config
-from tests.support.fakes import FakeGroup, Script, starter
-
-
-class Run:
-    """One comparison over fake groups: its rows, its failures, the groups that were started."""
-
-    def __init__(
-        self,
-        folder: Path,
-        changes: dict[str, Script] | None = None,
-        clock: Callable[[], float] = lambda: 0.0,
-        **measure: Any,
-    ) -> None:
-        scripts: dict[str, Script] = {
-            "pytorch": {"step_seconds": 0.5},
-            "ortmodule": {"step_seconds": 0.4},
-            "ortmodule_zero1": {"step_seconds": 0.8},
-        }
-        for name, change in (changes or {}).items():
-            scripts[name] |= change
-        self.groups: list[FakeGroup] = []
-        comparison = Comparison(
-            a_config(folder, **measure), "m-cpux2", cast(Any, starter(scripts, self.groups)), clock
-        )
-        with Bar(comparison.planned(), Console(quiet=True)) as bar:
-            comparison.measure(bar)
-        self.comparison = comparison
-        self.failures = comparison.failures()
-        with comparison.ledger.csv.open(encoding="utf-8", newline="") as file:
-            self.rows = list(csv.DictReader(file))
-
-    def of(self, backend: str) -> list[dict[str, str]]:
-        return [row for row in self.rows if row["backend"] == backend]
+from tests.support.fakes import FakeGroup, starter
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +22,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_backend_has_a_row_for_every_round_of_every_launch(tmp_path: Path) -> None:
-    run = Run(tmp_path)
+    run = Simulated(tmp_path)
     assert run.failures == []
     for backend in BACKENDS:
         keys = [(row["launch"], row["round"]) for row in run.of(backend)]
@@ -67,7 +33,7 @@ def test_every_backend_has_a_row_for_every_round_of_every_launch(tmp_path: Path)
 def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(
     tmp_path: Path,
 ) -> None:
-    run = Run(tmp_path)
+    run = Simulated(tmp_path)
     # Blocks of 2 s: the reference takes 0.505 s a step on its slower rank, so 3 steps fit.
     for backend, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
         for row in run.of(backend):
@@ -78,7 +44,7 @@ def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(
 
 
 def test_every_row_has_the_work_of_a_step_and_the_rate_of_both_ranks(tmp_path: Path) -> None:
-    run = Run(tmp_path)
+    run = Simulated(tmp_path)
     # 4000 FLOPs a micro-batch of 4, two of them on two ranks; three steps in 3 x 0.505 s on the slower one
     assert {row["model_flops_per_step"] for row in run.rows} == {"16000"}
     assert {row["matmul_flops_per_s"] for row in run.rows} == {"4000000.0"}
@@ -88,7 +54,7 @@ def test_every_row_has_the_work_of_a_step_and_the_rate_of_both_ranks(tmp_path: P
 
 def test_a_limit_that_cannot_be_measured_leaves_blanks_and_everything_else(tmp_path: Path) -> None:
     killed = ("oom", "rank 0 was killed by SIGKILL", "")
-    run = Run(tmp_path, {"pytorch": {"fails": {("roofline", 0, 1): killed}}})
+    run = Simulated(tmp_path, {"pytorch": {"fails": {("roofline", 0, 1): killed}}})
     assert run.failures == []
     assert {row["roofline_share"] for row in run.rows} == {""}
     (said,) = run.comparison.ledger.records[1, "ortmodule"].roofline.absent
@@ -96,11 +62,11 @@ def test_a_limit_that_cannot_be_measured_leaves_blanks_and_everything_else(tmp_p
 
 
 def test_the_row_names_the_optimizer_that_really_ran(tmp_path: Path) -> None:
-    assert {row["optimizer"] for row in Run(tmp_path).of("ortmodule")} == {"adamw_fused"}
+    assert {row["optimizer"] for row in Simulated(tmp_path).of("ortmodule")} == {"adamw_fused"}
 
 
 def test_places_in_the_rounds_follow_the_plan(tmp_path: Path) -> None:
-    run = Run(tmp_path)
+    run = Simulated(tmp_path)
     for launch in ("1", "2"):
         for backend in BACKENDS:
             places = [row["position"] for row in run.of(backend) if row["launch"] == launch]
@@ -109,7 +75,7 @@ def test_places_in_the_rounds_follow_the_plan(tmp_path: Path) -> None:
 
 def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     crash = ("oom", "out of memory, they say", "Traceback …")
-    run = Run(tmp_path, {"ortmodule": {"fails": {("first_step", 1, 1): crash}}})
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("first_step", 1, 1): crash}}})
     failed = [row for row in run.of("ortmodule") if row["status"] != "ok"]
     assert [(row["launch"], row["status"], row["message"]) for row in failed] == [
         ("1", "oom", "out of memory, they say")
@@ -123,7 +89,7 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
     # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then rounds 1, 2 …
-    run = Run(tmp_path, {"ortmodule": {"fails": {("block", 1, 6): crash}}})
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 1, 6): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["status"]) for row in first] == [
         ("1", "ok"),
@@ -135,7 +101,7 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
 def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(tmp_path: Path) -> None:
     crash = ("crashed", "rank 0 ended", "")
     # Blocks of pytorch in launch 1: two of the warm-up, one after the others' set-up, then two to find them.
-    run = Run(tmp_path, {"pytorch": {"fails": {("block", 1, 5): crash}}})
+    run = Simulated(tmp_path, {"pytorch": {"fails": {("block", 1, 5): crash}}})
     assert [row["backend"] for row in run.rows if row["status"] != "ok"] == ["pytorch"]
     assert len(run.of("ortmodule")) == len(run.of("ortmodule_zero1")) == 6
     assert {row["steps"] for row in run.of("ortmodule")} == {"4"}  # found on ortmodule: 2 s of 0.404 s
@@ -143,13 +109,13 @@ def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(t
 
 def test_every_group_is_closed_whatever_happens(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
-    run = Run(tmp_path, {"pytorch": {"fails": {("build", 1, 1): crash, ("block", 2, 4): crash}}})
+    run = Simulated(tmp_path, {"pytorch": {"fails": {("build", 1, 1): crash, ("block", 2, 4): crash}}})
     assert len(run.groups) == 9  # three of the parity launch, three a launch
     assert all(group.closed for group in run.groups)
 
 
 def test_a_backend_whose_loss_does_not_follow_is_not_timed(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"loss": 2.1}})
+    run = Simulated(tmp_path, {"ortmodule": {"loss": 2.1}})
     (row,) = run.of("ortmodule")
     assert (row["launch"], row["status"], row["samples_per_s"]) == ("0", "diverged", "")
     assert "0.05" in row["message"]
@@ -157,7 +123,7 @@ def test_a_backend_whose_loss_does_not_follow_is_not_timed(tmp_path: Path) -> No
 
 
 def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"loss": 2.0002}, "ortmodule_zero1": {"loss": 2.1}}, launches=0)
+    run = Simulated(tmp_path, {"ortmodule": {"loss": 2.0002}, "ortmodule_zero1": {"loss": 2.1}}, launches=0)
     assert [(row["backend"], row["launch"], row["status"]) for row in run.rows] == [
         ("pytorch", "0", "untimed"),
         ("ortmodule", "0", "untimed"),
@@ -175,14 +141,14 @@ def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Pat
 
 @pytest.mark.parametrize("norm", [1.0, 0.0, float("nan")])
 def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path, norm: float) -> None:
-    run = Run(tmp_path, {"ortmodule_zero1": {"gradient_norm": norm}})
+    run = Simulated(tmp_path, {"ortmodule_zero1": {"gradient_norm": norm}})
     (row,) = run.of("ortmodule_zero1")
     assert (row["launch"], row["status"]) == ("0", "diverged")
     assert "gradient" in row["message"]
 
 
 def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"pytorch": {"loss": float("nan")}})
+    run = Simulated(tmp_path, {"pytorch": {"loss": float("nan")}})
     assert {(row["backend"], row["status"]) for row in run.rows} == {
         ("pytorch", "diverged"),
         ("ortmodule", "skipped"),
@@ -191,7 +157,7 @@ def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path
 
 
 def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"loss": 2.001}})
+    run = Simulated(tmp_path, {"ortmodule": {"loss": 2.001}})
     (difference,) = {float(row["loss_difference"]) for row in run.of("ortmodule")}
     assert difference == pytest.approx(0.0005)
     assert {float(row["loss_difference"]) for row in run.of("pytorch")} == {0.0}
@@ -203,7 +169,7 @@ def test_without_the_reference_s_losses_the_others_are_skipped(
     tmp_path: Path, action: str, resident: str
 ) -> None:
     crash = ("crashed", "no such model", "")
-    run = Run(tmp_path, {"pytorch": {"fails": {(action, 0, 1): crash}}}, resident=resident)
+    run = Simulated(tmp_path, {"pytorch": {"fails": {(action, 0, 1): crash}}}, resident=resident)
     assert {(row["backend"], row["status"]) for row in run.rows} == {
         ("pytorch", "crashed"),
         ("ortmodule", "skipped"),
@@ -213,14 +179,14 @@ def test_without_the_reference_s_losses_the_others_are_skipped(
 
 
 def test_a_loss_that_is_not_finite_in_a_timed_block_has_diverged(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"block_loss": float("nan")}})
+    run = Simulated(tmp_path, {"ortmodule": {"block_loss": float("nan")}})
     failed = [(row["launch"], row["status"]) for row in run.of("ortmodule")]
     assert failed == [("1", "diverged"), ("2", "diverged")]
     assert len(run.rows) == 12 + 2
 
 
 def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> None:
-    run = Run(tmp_path, resident="one")
+    run = Simulated(tmp_path, resident="one")
     assert run.failures == []
     timed = [group.spec.backend for group in run.groups if group.launch > 0]
     assert timed == [*BACKENDS, *reversed(BACKENDS)]
@@ -228,27 +194,27 @@ def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> 
 
 
 def test_parity_runs_without_dropout_and_timing_with_it(tmp_path: Path) -> None:
-    assert {(group.launch > 0, group.spec.dropout) for group in Run(tmp_path).groups} == {
+    assert {(group.launch > 0, group.spec.dropout) for group in Simulated(tmp_path).groups} == {
         (False, False),
         (True, True),
     }
 
 
 def test_only_the_reference_makes_the_initial_state_and_all_load_it(tmp_path: Path) -> None:
-    groups = Run(tmp_path).groups
+    groups = Simulated(tmp_path).groups
     makers = [(g.spec.backend, g.launch) for g in groups if g.spec.saves_initial_state]
     assert makers == [("pytorch", 0)]
     assert len({group.spec.initial_state for group in groups}) == 1
 
 
 def test_set_up_and_first_step_are_those_of_the_slowest_rank(tmp_path: Path) -> None:
-    for row in Run(tmp_path).of("ortmodule"):
+    for row in Simulated(tmp_path).of("ortmodule"):
         assert float(row["setup_s"]) == 6.0
         assert float(row["first_step_s"]) == pytest.approx(0.4 * 1.01)
 
 
 def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"pytorch": {"settled": False}})
+    run = Simulated(tmp_path, {"pytorch": {"settled": False}})
     # In launch 2: the warm-up's blocks, one after the others' set-up, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
     assert blocks == {"pytorch": 6 + 1 + 3, "ortmodule": 2 + 1 + 3, "ortmodule_zero1": 2 + 1 + 3}
@@ -259,7 +225,7 @@ def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(t
 
 def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path) -> None:
     # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then the rounds.
-    run = Run(tmp_path, {"ortmodule": {"disturbed": {(1, 5): 0.5}}})
+    run = Simulated(tmp_path, {"ortmodule": {"disturbed": {(1, 5): 0.5}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["attempt"], row["status"]) for row in first] == [
         ("1", "1", "ok"),
@@ -273,14 +239,14 @@ def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path
 
 
 def test_a_block_that_skipped_steps_is_measured_again(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"skipped": {(1, 5): 2}}})
+    run = Simulated(tmp_path, {"ortmodule": {"skipped": {(1, 5): 2}}})
     second = [row for row in run.of("ortmodule") if (row["launch"], row["round"]) == ("1", "2")]
     assert [(row["status"], row["skipped_steps"]) for row in second] == [("invalid", "2"), ("ok", "")]
     assert second[0]["message"].startswith(f"skipped 2 of {second[0]['steps']} optimizer steps")
 
 
 def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
+    run = Simulated(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
     rows = run.of("ortmodule")
     assert {row["status"] for row in rows} == {"invalid"}
     assert len(rows) == 2 * (3 + 2), "two launches of three rounds, two repeats in each"
@@ -288,17 +254,17 @@ def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     assert failure.startswith("m-cpux2: ortmodule: invalid: 10 of 10 blocks invalid and left out")
 
 
-def launches_of(run: Run) -> int:
+def launches_of(run: Simulated) -> int:
     return max(int(row["launch"]) for row in run.rows)
 
 
 def test_without_a_goal_there_are_as_many_launches_as_were_asked_for(tmp_path: Path) -> None:
-    assert launches_of(Run(tmp_path, {"ortmodule": {"launches": {1: 1.2}}})) == 2
+    assert launches_of(Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.2}}})) == 2
 
 
 def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path) -> None:
     # The first launch differs by 1 %: intervals narrow down as further launches agree.
-    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
+    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
     frame = run.comparison.ledger.rows()
     assert 2 < launches_of(run) < 6
     reached, before = stats.widest(frame), stats.widest(frame[frame["launch"] < launches_of(run)])
@@ -308,11 +274,11 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
 
 
 def test_a_goal_already_reached_adds_nothing(tmp_path: Path) -> None:
-    assert launches_of(Run(tmp_path, until=0.01)) == 2
+    assert launches_of(Simulated(tmp_path, until=0.01)) == 2
 
 
 def test_added_launches_end_at_their_cap(tmp_path: Path) -> None:
-    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.5}}}, until=0.001, most_launches=4)
+    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.5}}}, until=0.001, most_launches=4)
     assert launches_of(run) == 4
 
 
@@ -325,23 +291,23 @@ def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> 
     for most_seconds, launches in ((149.0, 2), (151.0, 3)):
         looks: list[int] = []
         changes = {"ortmodule": {"launches": {1: 1.5}}}
-        run = Run(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
+        run = Simulated(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
         assert launches_of(run) == launches
 
 
 def test_one_launch_is_never_narrow_enough(tmp_path: Path) -> None:
-    assert launches_of(Run(tmp_path, launches=1, until=0.5)) == 2
+    assert launches_of(Simulated(tmp_path, launches=1, until=0.5)) == 2
 
 
 def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     fails = {"fails": {("build", launch, 1): crash for launch in range(1, 7)}}
-    run = Run(tmp_path, {"ortmodule": fails, "ortmodule_zero1": fails}, until=0.01)
+    run = Simulated(tmp_path, {"ortmodule": fails, "ortmodule_zero1": fails}, until=0.01)
     assert launches_of(run) == 2
 
 
 def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path) -> None:
-    run = Run(tmp_path)
+    run = Simulated(tmp_path)
     record = run.comparison.ledger.records[1, "ortmodule"]
     assert record.setup is not None
     assert record.first_step is not None
@@ -376,7 +342,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
     original = FakeGroup._block
     monkeypatch.setattr(FakeGroup, "_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Run(tmp_path)
+        Simulated(tmp_path)
     with (tmp_path / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows

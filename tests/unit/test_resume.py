@@ -1,20 +1,17 @@
 """Going on with an interrupted comparison: what is kept, what is measured again, what is refused."""
 
-import csv
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.errors import UserError
 from bench.machine import environment
 from bench.measure import comparison as coordinator
-from bench.measure.comparison import Comparison
-from bench.measure.progress import Bar
-from tests.support.configs import BACKENDS, a_config
-from tests.support.fakes import FakeGroup, Script, starter
+from tests.support.comparisons import Resumable, rows_of
+from tests.support.configs import BACKENDS
+from tests.support.fakes import FakeGroup, Script
 
 CRASH = ("crashed", "rank 1 was killed by SIGKILL during block", "")
 
@@ -22,31 +19,6 @@ CRASH = ("crashed", "rank 1 was killed by SIGKILL during block", "")
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-
-
-class Run:
-    """One run of the same comparison: its rows afterwards, its groups, what it said."""
-
-    def __init__(self, folder: Path, changes: dict[str, Script] | None = None, **settings: Any) -> None:
-        scripts: dict[str, Script] = {name: {"step_seconds": 0.5} for name in BACKENDS}
-        for name, change in (changes or {}).items():
-            scripts[name] |= change
-        config = a_config(folder, **settings.pop("measure", {}))
-        for key, value in settings.items():
-            setattr(config, key, value)
-        self.groups: list[FakeGroup] = []
-        self.said: list[str] = []
-        self.comparison = Comparison(config, "m-cpux2", cast(Any, starter(scripts, self.groups)))
-        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
-            bar.say = self.said.append  # type: ignore[method-assign, assignment]
-            self.comparison.measure(bar)
-        self.failures = self.comparison.failures()
-        self.rows = rows_of(folder)
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def interrupted(
@@ -65,7 +37,7 @@ def interrupted(
     with monkeypatch.context() as patch:
         patch.setattr(FakeGroup, "_block", block)
         with pytest.raises(KeyboardInterrupt):
-            Run(folder, **settings)
+            Resumable(folder, **settings)
     return rows_of(folder)
 
 
@@ -77,7 +49,7 @@ def test_the_rounds_before_an_interruption_stay_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = interrupted(tmp_path, monkeypatch, 80)  # in the second launch
-    run = Run(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
+    run = Resumable(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
     assert run.rows[: len(before)] == before
     assert set(keys(run.rows).values()) == {1}
     for backend in BACKENDS:
@@ -90,30 +62,30 @@ def test_the_rounds_before_an_interruption_stay_as_they_were(
 
 
 def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
-    before = Run(tmp_path).rows
-    run = Run(tmp_path, resume=True)
+    before = Resumable(tmp_path).rows
+    run = Resumable(tmp_path, resume=True)
     assert run.groups == []
     assert run.rows == before
     assert run.said[-1] == "nothing is missing"
 
 
 def test_without_a_file_everything_is_measured(tmp_path: Path) -> None:
-    run = Run(tmp_path, resume=True)
+    run = Resumable(tmp_path, resume=True)
     assert len(run.rows) == 3 * 2 * 3
     assert "from the start" in run.said[0]
 
 
 def test_without_resume_the_file_is_replaced(tmp_path: Path) -> None:
-    first = Run(tmp_path).rows
-    second = Run(tmp_path, {"pytorch": {"step_seconds": 0.7}}).rows
+    first = Resumable(tmp_path).rows
+    second = Resumable(tmp_path, {"pytorch": {"step_seconds": 0.7}}).rows
     assert keys(first) == keys(second)
     assert first != second
 
 
 def test_a_crashed_launch_is_made_again_and_its_row_goes(tmp_path: Path) -> None:
-    crashed = Run(tmp_path, {"ortmodule": {"fails": {("block", 2, 6): CRASH}}})
+    crashed = Resumable(tmp_path, {"ortmodule": {"fails": {("block", 2, 6): CRASH}}})
     assert len(crashed.failures) == 1
-    run = Run(tmp_path, resume=True)
+    run = Resumable(tmp_path, resume=True)
     assert run.failures == []
     assert {row["status"] for row in run.rows} == {"ok"}
     before = [row for row in crashed.rows if row["round"]]
@@ -125,8 +97,8 @@ def test_a_crashed_launch_is_made_again_and_its_row_goes(tmp_path: Path) -> None
 @pytest.mark.parametrize("status", ["oom", "crashed"])
 def test_a_backend_that_fails_again_costs_the_others_nothing(tmp_path: Path, status: str) -> None:
     failing: dict[str, Script] = {"ortmodule": {"fails": {("build", 0, 1): (status, "again", "")}}}
-    before = Run(tmp_path, failing)
-    run = Run(tmp_path, failing, resume=True)
+    before = Resumable(tmp_path, failing)
+    run = Resumable(tmp_path, failing, resume=True)
     assert [group.launch for group in run.groups] == [0, 0, 0], "tried, and nothing else"
     assert keys(run.rows) == keys(before.rows)
     assert [row for row in run.rows if row["round"]] == [row for row in before.rows if row["round"]]
@@ -136,10 +108,10 @@ def test_a_backend_that_fails_again_costs_the_others_nothing(tmp_path: Path, sta
 def test_a_crash_is_tried_again_even_if_no_round_is_missing(tmp_path: Path) -> None:
     measure = {"until": 0.001, "most_launches": 4}
     changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}, "fails": {("block", 4, 6): CRASH}}}
-    crashed = Run(tmp_path, changes, measure=measure)
+    crashed = Resumable(tmp_path, changes, measure=measure)
     assert len(crashed.failures) == 1
     assert len([row for row in crashed.rows if row["backend"] == "ortmodule" and row["round"]]) > 2 * 3
-    run = Run(tmp_path, {"ortmodule": {"launches": {1: 1.05}}}, measure=measure, resume=True)
+    run = Resumable(tmp_path, {"ortmodule": {"launches": {1: 1.05}}}, measure=measure, resume=True)
     assert run.failures == []
     assert {row["status"] for row in run.rows} == {"ok"}
     assert {row["launch"] for row in run.rows if row["backend"] == "ortmodule"} >= {"5"}
@@ -148,10 +120,10 @@ def test_a_crash_is_tried_again_even_if_no_round_is_missing(tmp_path: Path) -> N
 def test_a_failure_stays_on_file_until_it_has_been_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = Run(tmp_path, {"pytorch": {"fails": {("build", 0, 1): CRASH}}})
+    failed = Resumable(tmp_path, {"pytorch": {"fails": {("build", 0, 1): CRASH}}})
     assert {row["status"] for row in failed.rows} == {"crashed", "skipped"}
     assert interrupted(tmp_path, monkeypatch, 0, resume=True) == failed.rows
-    run = Run(tmp_path, resume=True)
+    run = Resumable(tmp_path, resume=True)
     assert run.failures == []
     assert len(run.rows) == 3 * 2 * 3
 
@@ -159,28 +131,28 @@ def test_a_failure_stays_on_file_until_it_has_been_tried_again(
 def test_a_new_run_that_was_interrupted_does_not_go_on_from_an_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = Run(tmp_path).rows
+    older = Resumable(tmp_path).rows
     assert interrupted(tmp_path, monkeypatch, 0) == older, "it stays until there is something new"
     assert interrupted(tmp_path, monkeypatch, 0, resume=True) == older
-    run = Run(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
+    run = Resumable(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
     assert "from the start" in run.said[0]
     assert keys(run.rows) == keys(older)
     assert not [row for row in run.rows if row in older]
-    assert Run(tmp_path, resume=True).rows == run.rows
+    assert Resumable(tmp_path, resume=True).rows == run.rows
 
 
 def test_weights_that_a_killed_run_has_left_are_removed(tmp_path: Path) -> None:
     left = tmp_path / "results" / "runs" / "m-cpux2" / "earlier" / "initial.safetensors"
     left.parent.mkdir(parents=True)
     left.touch()
-    Run(tmp_path)
+    Resumable(tmp_path)
     assert not left.exists()
 
 
 def test_blocks_without_the_reference_have_no_partner_and_go(tmp_path: Path) -> None:
-    crashed = Run(tmp_path, {"pytorch": {"fails": {("block", 2, 4): CRASH}}})
+    crashed = Resumable(tmp_path, {"pytorch": {"fails": {("block", 2, 4): CRASH}}})
     assert ("ortmodule", "2", "3") in keys(crashed.rows)
-    run = Run(tmp_path, resume=True)
+    run = Resumable(tmp_path, resume=True)
     assert ("ortmodule", "2", "3") not in keys(run.rows)
     assert run.failures == []
 
@@ -189,7 +161,7 @@ def test_an_interrupted_run_can_be_interrupted_again(tmp_path: Path, monkeypatch
     first = interrupted(tmp_path, monkeypatch, 80)
     second = interrupted(tmp_path, monkeypatch, 32, resume=True)
     assert second[: len(first)] == first
-    run = Run(tmp_path, resume=True)
+    run = Resumable(tmp_path, resume=True)
     assert run.rows[: len(second)] == second
     assert set(keys(run.rows).values()) == {1}
 
@@ -199,7 +171,7 @@ def test_with_one_resident_group_what_has_no_partner_yet_is_measured(
 ) -> None:
     one = {"resident": "one"}
     before = interrupted(tmp_path, monkeypatch, 30, measure=one)
-    run = Run(tmp_path, resume=True, measure=one)
+    run = Resumable(tmp_path, resume=True, measure=one)
     assert [row for row in run.rows if row in before] == before
     for backend in BACKENDS:
         assert len([row for row in run.rows if row["backend"] == backend]) >= 2 * 3
@@ -209,8 +181,8 @@ def test_what_is_unsupported_stays_so_and_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unsupported = {"ortmodule": {"fails": {("build", 0, 1): ("unsupported", "no such operator", "")}}}
-    before = Run(tmp_path, unsupported)
-    run = Run(tmp_path, resume=True)
+    before = Resumable(tmp_path, unsupported)
+    run = Resumable(tmp_path, resume=True)
     assert run.groups == []
     assert run.rows == before.rows
     assert run.failures == before.failures != []
@@ -218,49 +190,49 @@ def test_what_is_unsupported_stays_so_and_is_not_tried_again(
 
 
 def test_parity_alone_that_is_complete_is_not_made_again(tmp_path: Path) -> None:
-    Run(tmp_path, {"ortmodule": {"loss": 2.1}}, measure={"launches": 0})
-    again = Run(tmp_path, measure={"launches": 0}, resume=True)
+    Resumable(tmp_path, {"ortmodule": {"loss": 2.1}}, measure={"launches": 0})
+    again = Resumable(tmp_path, measure={"launches": 0}, resume=True)
     assert again.groups == []
     assert [row["status"] for row in again.rows] == ["untimed", "diverged", "untimed"]
 
 
 def test_parity_alone_is_made_again_as_a_whole_where_a_backend_broke(tmp_path: Path) -> None:
-    Run(tmp_path, {"ortmodule": {"fails": {("build", 0, 1): CRASH}}}, measure={"launches": 0})
-    again = Run(tmp_path, measure={"launches": 0}, resume=True)
+    Resumable(tmp_path, {"ortmodule": {"fails": {("build", 0, 1): CRASH}}}, measure={"launches": 0})
+    again = Resumable(tmp_path, measure={"launches": 0}, resume=True)
     assert [row["status"] for row in again.rows] == ["untimed"] * 3
 
 
 def test_a_reference_that_diverged_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
-    before = Run(tmp_path, {"pytorch": {"loss": float("nan")}})
-    run = Run(tmp_path, resume=True)
+    before = Resumable(tmp_path, {"pytorch": {"loss": float("nan")}})
+    run = Resumable(tmp_path, resume=True)
     assert run.groups == []
     assert run.rows == before.rows
 
 
 def test_another_configuration_is_refused_and_the_file_stays(tmp_path: Path) -> None:
-    before = Run(tmp_path).rows
+    before = Resumable(tmp_path).rows
     with pytest.raises(UserError, match=r"m-cpux2.csv was measured with another configuration"):
-        Run(tmp_path, resume=True, seed=7)
+        Resumable(tmp_path, resume=True, seed=7)
     assert rows_of(tmp_path) == before
 
 
 def test_another_environment_is_refused_and_it_is_said_in_what(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Run(tmp_path).rows
+    before = Resumable(tmp_path).rows
     monkeypatch.setattr(environment, "code_hash", lambda: "another")
     with pytest.raises(UserError, match=r"another environment \(code: \w+, now another\)"):
-        Run(tmp_path, resume=True)
+        Resumable(tmp_path, resume=True)
     assert rows_of(tmp_path) == before
 
 
 def test_a_damaged_file_is_refused_and_stays(tmp_path: Path) -> None:
-    Run(tmp_path)
+    Resumable(tmp_path)
     path = tmp_path / "results" / "m-cpux2.csv"
     path.write_bytes(path.read_bytes()[:-20])
     half = path.read_bytes()
     with pytest.raises(UserError, match="is damaged"):
-        Run(tmp_path, resume=True)
+        Resumable(tmp_path, resume=True)
     assert path.read_bytes() == half
 
 
@@ -279,13 +251,13 @@ def test_a_goal_not_reached_yet_gets_more_launches(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(FakeGroup, "connect", connect)
         with pytest.raises(KeyboardInterrupt):
-            Run(tmp_path, changes, measure=measure)
+            Resumable(tmp_path, changes, measure=measure)
     before = rows_of(tmp_path)
     assert {row["launch"] for row in before} == {"1", "2", "3"}
-    run = Run(tmp_path, changes, measure=measure, resume=True)
+    run = Resumable(tmp_path, changes, measure=measure, resume=True)
     assert run.rows[: len(before)] == before
     assert {row["launch"] for row in run.rows} == {"1", "2", "3", "4"}
-    assert Run(tmp_path, changes, measure=measure, resume=True).rows == run.rows
+    assert Resumable(tmp_path, changes, measure=measure, resume=True).rows == run.rows
 
 
 def test_two_runs_of_one_comparison_at_once_are_refused(tmp_path: Path) -> None:
@@ -312,5 +284,5 @@ def test_a_full_disk_ends_the_comparison_in_a_sentence_and_keeps_the_file(
     with pytest.raises(
         UserError, match=r"somewhere cannot be written \(no space left on device\); make room"
     ):
-        Run(tmp_path, resume=True)
+        Resumable(tmp_path, resume=True)
     assert rows_of(tmp_path) == before

@@ -6,11 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from bench.config.schema import Adam, Data, Model, Precision
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
-from bench.launch.spec import WorkerSpec
 from bench.worker.rank import Rank, serve
+from tests.support.configs import a_spec
 from tests.support.fakes import FakeClock, FakeTraining
 
 
@@ -24,44 +23,6 @@ def rank(clock: FakeClock) -> Rank:
     made = Rank(a_spec(), rank=0, local_rank=0, clock=clock)
     made.training = cast(Any, FakeTraining(clock, step_seconds=0.5, sync_seconds=0.25))
     return made
-
-
-def a_spec() -> WorkerSpec:
-    return WorkerSpec(
-        backend="pytorch",
-        engine="eager",
-        optimizer="adamw",
-        sharding="ddp",
-        slowed_by=0.0,
-        model=Model(
-            name="m",
-            task="masked-lm",
-            architecture="bert",
-            config={},
-            parameters=1,
-            source="",
-            micro_batch=1,
-            seq_len=8,
-        ),
-        data=Data(name="synthetic", batches=2, min_length_share=0.5),
-        adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
-        precision=Precision(name="fp32"),
-        attention="eager",
-        checkpointing=False,
-        micro_batch=1,
-        grad_accum=1,
-        seq_len=8,
-        seed=0,
-        dropout=True,
-        device="cpu",
-        device_uuids=(),
-        threads=1,
-        holds_threads=True,
-        cores=((0,),),
-        memory_limit_bytes=None,
-        initial_state="state",
-        saves_initial_state=False,
-    )
 
 
 def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Rank) -> None:

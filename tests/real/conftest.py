@@ -1,0 +1,14 @@
+"""What holds for all tests with real processes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import on_any_machine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _blocks_count_on_a_busy_machine() -> Iterator[None]:
+    """These tests are about function: other processes on the cores do not decide them."""
+    with on_any_machine.accepted():
+        yield

@@ -1,0 +1,98 @@
+"""Whole comparisons for tests to look at: their rows, their failures, what they said."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+
+from bench.config.schema import Config
+from bench.launch.group import Group
+from bench.measure.comparison import Comparison
+from bench.measure.progress import Bar
+from tests.support.configs import BACKENDS, a_config
+from tests.support.fakes import FakeGroup, Script, starter
+
+
+class Simulated:
+    """One comparison over fake groups: its rows, its failures, the groups that were started."""
+
+    def __init__(
+        self,
+        folder: Path,
+        changes: dict[str, Script] | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+        **measure: Any,
+    ) -> None:
+        scripts: dict[str, Script] = {
+            "pytorch": {"step_seconds": 0.5},
+            "ortmodule": {"step_seconds": 0.4},
+            "ortmodule_zero1": {"step_seconds": 0.8},
+        }
+        for name, change in (changes or {}).items():
+            scripts[name] |= change
+        self.groups: list[FakeGroup] = []
+        comparison = Comparison(
+            a_config(folder, **measure), "m-cpux2", cast(Any, starter(scripts, self.groups)), clock
+        )
+        with Bar(comparison.planned(), Console(quiet=True)) as bar:
+            comparison.measure(bar)
+        self.comparison = comparison
+        self.failures = comparison.failures()
+        with comparison.ledger.csv.open(encoding="utf-8", newline="") as file:
+            self.rows = list(csv.DictReader(file))
+
+    def of(self, backend: str) -> list[dict[str, str]]:
+        return [row for row in self.rows if row["backend"] == backend]
+
+
+class Resumable:
+    """One run of the same comparison: its rows afterwards, its groups, what it said."""
+
+    def __init__(self, folder: Path, changes: dict[str, Script] | None = None, **settings: Any) -> None:
+        scripts: dict[str, Script] = {name: {"step_seconds": 0.5} for name in BACKENDS}
+        for name, change in (changes or {}).items():
+            scripts[name] |= change
+        config = a_config(folder, **settings.pop("measure", {}))
+        for key, value in settings.items():
+            setattr(config, key, value)
+        self.groups: list[FakeGroup] = []
+        self.said: list[str] = []
+        self.comparison = Comparison(config, "m-cpux2", cast(Any, starter(scripts, self.groups)))
+        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
+            bar.say = self.said.append  # type: ignore[method-assign, assignment]
+            self.comparison.measure(bar)
+        self.failures = self.comparison.failures()
+        self.rows = rows_of(folder)
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Outcome:
+    """A comparison with something wrong: its rows, the failures it lists, what it said."""
+
+    pids: set[int]
+
+    def __init__(self, config: Config, start_group: type[Group] = Group) -> None:
+        self.said: list[str] = []
+        self.comparison = Comparison(config, "m-cpux2", start_group)
+        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
+            bar.say = self.said.append  # type: ignore[method-assign, assignment]
+            self.comparison.measure(bar)
+        self.rows = self.comparison.ledger.rows()
+        self.failures = self.comparison.failures()
+        print(*self.failed(), sep="\n")  # pytest -rP shows the rows
+
+    def failed(self) -> list[tuple[str, int, str, str]]:
+        """Backend, launch, status and message of every row without a round."""
+        rows = self.rows[self.rows["round"].isna()]
+        return [(row.backend, int(row.launch), row.status, row.message) for row in rows.itertuples()]
+
+    def rounds(self, backend: str) -> list[tuple[int, int]]:
+        mine = self.rows[(self.rows["backend"] == backend) & self.rows["round"].notna()]
+        rows = mine.drop_duplicates(["launch", "round"])  # on a noisy machine some are measured twice
+        return list(zip(rows["launch"], rows["round"], strict=True))

@@ -1,0 +1,28 @@
+"""Which processes there are below another one, and whether they have ended."""
+
+import time
+from pathlib import Path
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`, and itself."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(found for child in children for found in descendants(int(child)))]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(pids: list[int], seconds: float = 10) -> bool:
+    """Whether all of them have ended within that time."""
+    deadline = time.monotonic() + seconds
+    while any(map(alive, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
