@@ -70,7 +70,7 @@ report: setup ## rebuild reports/ from results/
 matrix: setup ## which backend trains which model on this machine, about an hour; ARGS=resume=true goes on
 ## MODEL=gpt2,bert-large for some of them
 	@$(PYTHON) bench/setup/bootstrap.py --stack modern
-	$(VENV)/bin/python -m bench.sweeps.matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
+	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: ## what would run on this machine, what would not, and how to mend it; sets nothing up
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
@@ -92,7 +92,7 @@ test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as ma
 
 gpu-campaign: setup ## large models on a GPU, in calls of so many minutes: ARGS="minutes=9"
 ## until it ends with 0; make calls every other status 2
-	$(VENV)/bin/python -m bench.sweeps.campaign $(ARGS)
+	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
 
 lint: setup ## formatting, lint, types, and which package may import which
 	$(VENV)/bin/ruff format --check $(SOURCES)

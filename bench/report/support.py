@@ -17,7 +17,8 @@ from bench.setup.bootstrap import STACKS
 
 TABLE = "support.csv"
 
-MODELS = Path(__file__).resolve().parents[2] / "conf" / "matrix.yaml"
+PLAN = Path(__file__).resolve().parents[2] / "conf" / "sweeps" / "matrix.yaml"
+"""What `make matrix` measures."""
 
 COLUMNS = (
     "model",
@@ -43,9 +44,10 @@ CHOICES = "choices"
 """The experiment that asks what else trains a model; in the name of its comparisons."""
 
 
-def models(under: str = "models") -> list[str]:
-    """The matrix' models under a heading of its list, in the order of its table."""
-    return [str(name) for name in yaml.safe_load(MODELS.read_text(encoding="utf-8"))[under]]
+def models(part: str = "models") -> list[str]:
+    """The models of a part of the matrix' plan, in the order of its table."""
+    parts = yaml.safe_load(PLAN.read_text(encoding="utf-8"))["parts"]
+    return [str(model) for one in parts if one["name"] == part for model in one["models"]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Many comparisons, one after the other, that can be stopped and gone on with."""
+"""Many comparisons from a plan file: measured one after the other, interrupted and resumed."""

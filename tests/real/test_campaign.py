@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from rich.console import Console
 
 from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import environment
-from bench.measure import comparison as coordinator
 from bench.results import files
-from bench.sweeps import campaign
-from bench.sweeps.campaign import MORE_TO_DO, SECONDS_TO_END
+from bench.sweeps import __main__ as sweeps
+from bench.sweeps import comparisons, runner
+from bench.sweeps.__main__ import LEFT_TO_MEASURE
+from bench.sweeps.comparisons import plan_comparisons
+from bench.sweeps.plan_file import load_plan, select_parts
+from bench.sweeps.runner import Sweep
+from bench.sweeps.time_limit import SECONDS_TO_END
 from tests.support.factories import comparison, failed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,13 +43,15 @@ class Campaign:
         self.course: Callable[[Config, str], object] = lambda *_: None
         self.rounds = [[2.0, 2.1], [2.0, 2.1]]
         self.failing: dict[str, str] = {}
-        monkeypatch.setattr(coordinator, "measure_comparison", self.measure_comparison)
+        monkeypatch.setattr(runner, "measure_comparison", self.measure)
         self.file = folder / "campaign.yaml"
         part = {"expected_s": 100, "models": {"bert-tiny": [], "gpt2-tiny": ["micro_batch=2"]}}
         self.file.write_text(
             yaml.safe_dump(
                 {
+                    "skip_complete": True,
                     "common": [
+                        "resume=true",
                         "device=cpu",
                         "measure.launches=2",
                         "measure.rounds=2",
@@ -59,7 +66,7 @@ class Campaign:
             )
         )
 
-    def measure_comparison(self, config: Config, stem: str, command: str) -> None:
+    def measure(self, config: Config, stem: str, command: str) -> None:
         self.asked.append((stem, config.resume))
         self.course(config, stem)
         self.write(config, stem)
@@ -81,8 +88,11 @@ class Campaign:
     def __call__(self, *arguments: str) -> int:
         """One call; what it began replaces `asked`."""
         self.asked = []
-        places = [f"{key}_dir={self.folder / key}" for key in ("results", "reports")]
-        return campaign.main([f"campaign={self.file}", *places, *arguments])
+        return sweeps.main([str(self.file), *self.places, *arguments])
+
+    @property
+    def places(self) -> list[str]:
+        return [f"{key}_dir={self.folder / key}" for key in ("results", "reports")]
 
     @property
     def begun(self) -> list[str]:
@@ -120,7 +130,7 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     minutes = (100 + SECONDS_TO_END - 5) / 60  # of 100 seconds each
-    assert a_campaign(f"minutes={minutes}") == MORE_TO_DO
+    assert a_campaign(f"minutes={minutes}") == LEFT_TO_MEASURE
     assert a_campaign.begun == ["bert-tiny-16"], "the first is begun in any case"
     said = capsys.readouterr().err
     assert "1 of 4 comparisons are there" in said
@@ -128,25 +138,23 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
 
 
 def test_a_call_ends_in_time_and_the_next_one_goes_on(
-    a_campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+    a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(campaign, "SECONDS_TO_END", 1)
-
-    def stuck(config: Config, stem: str) -> None:
-        a_campaign.rounds = [[2.0, 2.1]]
-        a_campaign.write(config, stem)
-        time.sleep(60)
-
-    a_campaign.course = stuck
-    begun = time.monotonic()
-    assert a_campaign("minutes=0.1") == MORE_TO_DO
-    assert time.monotonic() - begun < 12
-    assert a_campaign.begun == ["bert-tiny-16"]
+    plan = load_plan(str(a_campaign.file))
+    planned = plan_comparisons(plan, plan.parts, None, a_campaign.places)
+    a_campaign.rounds = [[2.0, 2.1]]
+    a_campaign.write(planned[0].config, planned[0].stem)
+    a_campaign.course = lambda *_: time.sleep(60)
+    in_one_second = SECONDS_TO_END + 1.0
+    sweep = Sweep(plan, planned, deadline=in_one_second, console=Console(stderr=True), clock=lambda: 0.0)
+    outcome = sweep.run()
+    assert outcome.left == planned
+    assert a_campaign.asked == [(planned[0].stem, True)]
+    assert "keeps its complete rounds" in capsys.readouterr().err
     a_campaign.course = lambda *_: None
     a_campaign.rounds = [[2.0, 2.1], [2.0, 2.1]]
     assert a_campaign() == 0
-    assert a_campaign.begun[0] == "bert-tiny-16"
-    assert [resumed for _, resumed in a_campaign.asked] == [True] * 4
+    assert a_campaign.asked == [(one.stem, True) for one in planned]
 
 
 def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
@@ -167,9 +175,8 @@ def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measu
     a_campaign: Campaign,
 ) -> None:
     elsewhere = {"environment": {"cpu": "another"}, "environment_hash": "another"}
-    planned = campaign.planned(
-        campaign.read(a_campaign.file), "short", [f"results_dir={a_campaign.folder / 'results'}"]
-    )
+    plan = load_plan(str(a_campaign.file))
+    planned = plan_comparisons(plan, select_parts(plan, ["short"]), None, a_campaign.places)
     a_campaign.write(planned[0].config, planned[0].stem, **elsewhere)
     a_campaign.rounds = [[2.0, 2.1]]
     a_campaign.write(planned[1].config, planned[1].stem, **elsewhere)
@@ -183,9 +190,10 @@ def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measu
     [
         (["minutes=soon"], "minutes=soon must be a number above 0.33."),
         (["minutes=0.1"], "minutes=0.1 must be a number above 0.33."),
-        (["parts=tiny"], "parts=tiny is not in the campaign; choose from: short, long."),
+        (["parts=tiny"], "parts=tiny is not in the plan; choose from: short, long."),
         (["grad_acum=2"], "grad_acum is not a key of the configuration; did you mean grad_accum?"),
-        (["campaign=/nowhere.yaml"], "campaign=/nowhere.yaml cannot be read: "),
+        (["minutes=9", "resume=false"], "minutes=… needs resume=true"),
+        (["seq_len=8"], "two comparisons of the plan are the same and would both write "),
     ],
 )
 def test_a_mistake_is_refused_before_any_work(
@@ -197,18 +205,58 @@ def test_a_mistake_is_refused_before_any_work(
 
 
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "checked", lambda config: "h100")
-    found = campaign.planned(campaign.read(campaign.CAMPAIGN), None, ["device.world_size=1"])
+    monkeypatch.setattr(comparisons, "checked", lambda config: "h100")
+    plan = load_plan("gpu-campaign")
+    found = plan_comparisons(plan, plan.parts, None, ["device.world_size=1"])
+    assert plan.skip_complete
+    assert all(one.config.resume for one in found)
     assert len(found) == len({one.stem for one in found}) == 20
     assert [one.config.measure.batch for one in found] == ["equal"] * 10 + ["max"] * 10
     assert {one.config.measure.resident for one in found} == {"one"}
     assert {"pytorch", "compile", "pytorch_zero1"} <= set(found[0].config.backends)
 
 
-def test_a_file_without_parts_is_no_campaign(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("common: []\n")
-    with pytest.raises(UserError, match="needs common, backends and parts"):
-        campaign.read(tmp_path / "x.yaml")
+def test_what_will_be_measured_is_listed_before_it_begins(
+    a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed: list[str] = []
+    a_campaign.course = lambda *_: listed.append(capsys.readouterr().err)
+    assert a_campaign("parts=long") == 0
+    assert "to measure, 2 of 2 comparisons, about 3 minutes:\n  long: bert-tiny-cpux" in listed[0]
+    assert "  long: gpt2-tiny-cpux" in listed[0]
+
+
+def test_models_can_be_named_and_keep_the_overrides_that_the_plan_has_for_them(a_campaign: Campaign) -> None:
+    assert a_campaign("parts=long", "model=gpt2-tiny,distilbert-base") == 0
+    assert a_campaign.begun == ["gpt2-tiny-32", "distilbert-base-32"]
+    assert ["micro_batch=2" in stem for stem, _ in a_campaign.asked] == [True, False]
+
+
+def test_without_resume_everything_is_measured_anew(a_campaign: Campaign) -> None:
+    assert a_campaign("parts=long", "resume=false") == 0
+    assert a_campaign("parts=long", "resume=false") == 0
+    assert [resumed for _, resumed in a_campaign.asked] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, r"x\.yaml cannot be read: no such file"),
+        ("common: []\n", "x.yaml is not a plan: .*missing required field `parts`"),
+        ("parts: []\nskip: true\n", "x.yaml is not a plan: .*unknown field `skip`"),
+        ("parts: [\n", "x.yaml is not a plan: "),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "x.yaml").write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        load_plan(str(tmp_path / "x.yaml"))
+
+
+def test_an_unknown_plan_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="matrx is not a plan; choose from: gpu-campaign, matrix; or give"):
+        load_plan("matrx")
 
 
 @pytest.mark.long
@@ -219,8 +267,9 @@ def test_two_real_comparisons_over_two_calls(tmp_path: Path) -> None:
     """The first ends in the middle; what it leaves complete is in the second one's file, too."""
     (tmp_path / "campaign.yaml").write_text(
         f"""
-common: ['hydra.searchpath=[file://{ROOT}/tests/conf]', device=cpu, device.world_size=1, measure=quick,
-         measure.launches=2, measure.rounds=2, measure.block_seconds=0.1, measure.repeats=0]
+skip_complete: true
+common: [resume=true, 'hydra.searchpath=[file://{ROOT}/tests/conf]', device=cpu, device.world_size=1,
+         measure=quick, measure.launches=2, measure.rounds=2, measure.block_seconds=0.1, measure.repeats=0]
 backends: {{ort: [pytorch, pytorch_fused], modern: [pytorch, pytorch_fused]}}
 parts:
   - {{name: tiny, expected_s: 1, overrides: [], models: {{bert-mini: []}}}}
@@ -228,12 +277,12 @@ parts:
 """,
         encoding="utf-8",
     )
-    command = [sys.executable, "-m", "bench.sweeps.campaign", f"campaign={tmp_path}/campaign.yaml"]
+    command = [sys.executable, "-m", "bench.sweeps", f"{tmp_path}/campaign.yaml"]
     command += [f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports"]
     begun = time.monotonic()
     first = subprocess.run([*command, "minutes=0.6"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert time.monotonic() - begun < 36
-    assert first.returncode == MORE_TO_DO, first.stderr
+    assert first.returncode == LEFT_TO_MEASURE, first.stderr
     assert "keeps its complete rounds" in first.stderr
     kept = {path: lines(path) for path in (tmp_path / "results").glob("*.csv")}
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

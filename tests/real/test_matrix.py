@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bench.config.schema import Config
-from bench.measure import comparison as coordinator
 from bench.report import __main__ as report_command
 from bench.report import support, table
 from bench.results import files
 from bench.results.records import Record
 from bench.setup import stacks
-from bench.sweeps import matrix
+from bench.sweeps import __main__ as sweeps
+from bench.sweeps import runner
 from tests.support.factories import comparison, failed, record, workload
 
 SECONDS = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
@@ -122,13 +122,13 @@ def test_make_matrix_measures_every_model_once_in_mini(
 ) -> None:
     asked: list[tuple[str, str, str]] = []
 
-    def measured(config: Config, stem: str, command: str) -> None:
+    def measure(config: Config, stem: str, command: str) -> None:
         asked.append((config.model.name, config.model.size, command))
         files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
-    monkeypatch.setattr(coordinator, "measure_comparison", measured)
+    monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
-    assert matrix.main(["device=cpu", *out]) == 0
+    assert sweeps.main(["matrix", "device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == support.models() + support.models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == 'make bench ARGS="experiment=matrix model=bert-large device=cpu"'
@@ -143,13 +143,13 @@ def test_make_matrix_measures_every_model_once_in_mini(
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def measured(config: Config, stem: str, command: str) -> None:
+    def measure(config: Config, stem: str, command: str) -> None:
         asked.append(stem)
         files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
-    monkeypatch.setattr(coordinator, "measure_comparison", measured)
+    monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
-    assert matrix.main(["device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
+    assert sweeps.main(["matrix", "device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
     assert asked == [
         "gpt2-cpux2-seq_len=32",
         "t5-large-cpux2-seq_len=32",
@@ -161,6 +161,6 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_mistake_is_refused_before_any_model_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(coordinator, "measure_comparison", lambda *_: pytest.fail("nothing may be measured"))
-    assert matrix.main(["measure.rounds=0"]) == 2
+    monkeypatch.setattr(runner, "measure_comparison", lambda *_: pytest.fail("nothing may be measured"))
+    assert sweeps.main(["matrix", "measure.rounds=0"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

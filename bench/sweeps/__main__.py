@@ -1,0 +1,95 @@
+"""Measures the comparisons that a plan file lists, one after the other.
+
+`python -m bench.sweeps PLAN [minutes=9] [parts=a,b] [model=a,b] [overrides]`. PLAN is the name of a file in
+conf/sweeps/, such as `matrix`, or the path of another. All comparisons are composed and checked before the
+first is measured. `minutes` limits the call: a comparison that is stopped keeps its complete rounds, and the
+same command goes on with it if resume=true stands in the plan or on the command line. `parts` and `model`
+choose what is measured; overrides hold for all comparisons.
+
+Exit status:
+  0    everything is measured, and every launch was ok or its failure is a result
+  1    everything is measured, and some launches were not ok; or the disk takes no more
+  2    the command line, the plan or the configuration is wrong
+  3    something is left to measure: the same command goes on
+  130  interrupted by Ctrl-C; 143: by SIGTERM
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from bench.errors import CannotKeep, UserError
+from bench.launch.lifeline import Terminated
+
+LEFT_TO_MEASURE = 3
+
+OWN_KEYS = ("minutes", "parts", "model")
+"""Settings of the sweep itself; everything else is an override of its comparisons."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    started = time.monotonic()
+    options = _parser().parse_args(arguments)
+    Terminated.catch()
+    try:
+        return _run(options.plan, options.settings, started)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error, CannotKeep) else 2
+    except KeyboardInterrupt as interruption:
+        print(
+            "interrupted; complete rounds are kept, and the same command with resume=true goes on.",
+            file=sys.stderr,
+        )
+        return 143 if isinstance(interruption, Terminated) else 130
+
+
+def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
+    # Not for --help, which should take no time.
+    from bench.sweeps.comparisons import plan_comparisons
+    from bench.sweeps.plan_file import load_plan, select_parts
+    from bench.sweeps.runner import Sweep
+    from bench.sweeps.time_limit import parse_minutes
+
+    own, overrides = split_settings(settings)
+    seconds = parse_minutes(own.get("minutes"))
+    plan = load_plan(plan_name)
+    parts = select_parts(plan, _names(own.get("parts")))
+    comparisons = plan_comparisons(plan, parts, _names(own.get("model")), overrides)
+    if "minutes" in own and not all(one.config.resume for one in comparisons):
+        raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
+    console = Console(stderr=True, highlight=False)
+    outcome = Sweep(plan, comparisons, deadline=started + seconds, console=console).run()
+    if outcome.left:
+        return LEFT_TO_MEASURE
+    return 1 if outcome.failures and not plan.failures_are_results else 0
+
+
+def split_settings(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The sweep's own settings, by their key, and the overrides of all its comparisons."""
+    pairs = [(setting.partition("="), setting) for setting in settings]
+    own = {key: value for (key, _, value), _ in pairs if key in OWN_KEYS}
+    return own, [setting for (key, _, _), setting in pairs if key not in OWN_KEYS]
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else text.split(",")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.sweeps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("plan", metavar="PLAN", help="matrix, gpu-campaign, or the path of a YAML file")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="as described above")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""From a plan to its comparisons: composed, checked against this machine, each with its results file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.config.compose import compose
+from bench.config.naming import command, stem
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.measure.preflight import checked
+from bench.setup import stacks
+from bench.sweeps.plan_file import Part, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedComparison:
+    """One comparison of a sweep.
+
+    Attributes:
+        part: the part of the plan that lists it.
+        expected_s: the seconds that it may take; 0 if the plan does not say.
+        config: checked against this machine.
+        stem: the name of its results file without the ending.
+        command: the command that measures it alone.
+    """
+
+    part: str
+    expected_s: float
+    config: Config
+    stem: str
+    command: str
+
+    @property
+    def csv(self) -> Path:
+        """The path of its results file."""
+        return Path(self.config.results_dir) / f"{self.stem}.csv"
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.stem}"
+
+
+def plan_comparisons(
+    plan: Plan, parts: Sequence[Part], models: Sequence[str] | None, overrides: Sequence[str]
+) -> list[PlannedComparison]:
+    """Compose and check every comparison, so that a mistake is known before any work.
+
+    Args:
+        plan: the whole plan.
+        parts: the parts of it that are wanted.
+        models: measured instead of those that each part lists; None for those.
+        overrides: of all comparisons, which take precedence; `backend=[…]` replaces the plan's backends.
+
+    Raises:
+        UserError: an override is wrong, this machine lacks something, or two comparisons are the same.
+    """
+    planned = [one for part in parts for one in _comparisons_of(part, plan, models, overrides)]
+    files = [one.csv for one in planned]
+    if twice := next((path for path in files if files.count(path) > 1), None):
+        raise UserError(f"two comparisons of the plan are the same and would both write {twice}.")
+    return planned
+
+
+def _comparisons_of(
+    part: Part, plan: Plan, models: Sequence[str] | None, overrides: Sequence[str]
+) -> Iterator[PlannedComparison]:
+    stack = stacks.own()
+    backends = [f"backend=[{','.join(plan.backends[stack])}]"] if stack in plan.backends else []
+    if any(override.startswith("backend=") for override in overrides):
+        backends = []
+    particular = part.overrides_by_model
+    for model in particular if models is None else models:
+        rest = [f"model={model}", *backends, *particular.get(model, []), *overrides]
+        line = [*plan.common, *part.overrides, *rest]
+        naming = line if part.in_file_names else [*plan.common, *rest]
+        config = compose(line)
+        yield PlannedComparison(
+            part=part.name,
+            expected_s=part.expected_s,
+            config=config,
+            stem=stem(config, checked(config), naming, stack),
+            command=command(line, stack),
+        )

@@ -1,0 +1,95 @@
+"""The plan of a sweep: a YAML file that lists comparisons in parts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from bench.config.refusals import CONF
+from bench.errors import UserError
+
+SHIPPED = CONF / "sweeps"
+"""The folder of the plans that can be named without their path."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Comparisons of several models that share overrides.
+
+    Attributes:
+        name: chooses the part on the command line (`parts=a,b`).
+        models: each model, alone or with overrides of its own; one comparison for each.
+        overrides: of all of the part's comparisons.
+        in_file_names: whether the part's overrides stand in the names of its results files.
+        expected_s: the seconds that one comparison takes, which decides whether it still fits into a
+            limited call.
+    """
+
+    name: str
+    models: list[str] | dict[str, list[str]]
+    overrides: list[str] = []
+    in_file_names: bool = True
+    expected_s: float = 0.0
+
+    @property
+    def overrides_by_model(self) -> Mapping[str, Sequence[str]]:
+        """Every model of the part, in order, with the overrides that are its own."""
+        return self.models if isinstance(self.models, dict) else {model: [] for model in self.models}
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that a plan file says.
+
+    Attributes:
+        parts: in the order in which they are measured.
+        summary: what is rebuilt from the results: the support matrix or the reports.
+        common: the overrides of all comparisons.
+        backends: for each stack the backends that are compared there; where the stack is not listed, those
+            that the overrides choose.
+        failures_are_results: the sweep succeeds even if launches failed.
+        skip_complete: with resume=true, a comparison is not begun again if its results file is complete,
+            whatever machine and versions it was measured with, and even if launches failed. Otherwise every
+            comparison is begun, and measures what is missing of it.
+    """
+
+    parts: list[Part]
+    summary: Literal["support", "report"] = "report"
+    common: list[str] = []
+    backends: dict[str, list[str]] = {}
+    failures_are_results: bool = False
+    skip_complete: bool = False
+
+
+def load_plan(name: str) -> Plan:
+    """Read a plan.
+
+    Args:
+        name: of a shipped plan (`matrix`), or the path of a YAML file.
+
+    Raises:
+        UserError: there is no such plan, or the file is wrong.
+    """
+    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+    path = shipped.get(name, Path(name))
+    if path.suffix != ".yaml":
+        raise UserError(f"{name} is not a plan; choose from: {', '.join(shipped)}; or give a .yaml file.")
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=Plan)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}.") from None
+    except msgspec.DecodeError as error:  # no YAML, a key that is missing or unknown, a value of another type
+        raise UserError(f"{path} is not a plan: {' '.join(str(error).split())}.") from None
+
+
+def select_parts(plan: Plan, names: Sequence[str] | None) -> list[Part]:
+    """The parts with these names, in the plan's order; all if None.
+
+    Raises:
+        UserError: the plan has no part of that name.
+    """
+    known = [part.name for part in plan.parts]
+    if names is None:
+        return plan.parts
+    if unknown := [name for name in names if name not in known]:
+        raise UserError(f"parts={','.join(unknown)} is not in the plan; choose from: {', '.join(known)}.")
+    return [part for part in plan.parts if part.name in names]

@@ -1,0 +1,132 @@
+"""Measures the comparisons of a plan one after the other; says what is done, what failed and what is left."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.measure.comparison import measure_comparison
+from bench.sweeps import time_limit
+from bench.sweeps.comparisons import PlannedComparison
+from bench.sweeps.plan_file import Plan
+from bench.sweeps.progress import config_to_measure, failed_backends, is_complete
+from bench.sweeps.summaries import SUMMARIES
+from bench.sweeps.time_limit import OutOfTime, interrupted_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """How a call of a sweep ended.
+
+    Attributes:
+        left: the comparisons that are still to be measured.
+        failures: of each other comparison that has any, the backends without a result.
+    """
+
+    left: Sequence[PlannedComparison]
+    failures: dict[str, str]
+
+
+class Sweep:
+    """One call of a sweep.
+
+    Args:
+        plan: says what is skipped and which summary is kept.
+        comparisons: of the plan, in the order in which they are measured.
+        deadline: the second of `clock` at which the call must have ended; infinite for no limit.
+        console: where progress is shown.
+        clock: seconds; tests give their own.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        comparisons: Sequence[PlannedComparison],
+        *,
+        deadline: float,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.plan = plan
+        self.comparisons = comparisons
+        self.deadline = deadline
+        self.console = console
+        self.clock = clock
+        self.summary = SUMMARIES[plan.summary]
+
+    def run(self) -> SweepOutcome:
+        """Measure what is missing and fits into the call.
+
+        The first comparison is begun in any case: one that never fits gets on by what each call adds.
+        """
+        missing = [one for one in self.comparisons if not self._is_skipped(one)]
+        self._announce(missing)
+        measured_now = 0
+        for number, comparison in enumerate(missing, start=1):
+            remaining = self.deadline - time_limit.SECONDS_TO_END - self.clock()
+            if remaining <= 0 or (number > 1 and remaining < comparison.expected_s):
+                break
+            self.console.rule(f"{comparison}, {number} of {len(missing)}", style="none")
+            try:
+                with interrupted_after(remaining):
+                    self._measure(comparison)
+            except OutOfTime:
+                self._say(f"stopped in time: {comparison.csv} keeps its complete rounds")
+                break
+            measured_now = number
+            if self.summary.after_each:
+                self._update_summary()
+        if not (self.summary.after_each and measured_now):
+            self._update_summary()
+        return self._outcome(left=missing[measured_now:])
+
+    def _is_skipped(self, comparison: PlannedComparison) -> bool:
+        return self.plan.skip_complete and is_complete(comparison)
+
+    def _measure(self, comparison: PlannedComparison) -> None:
+        """Measure one comparison, or what is missing of it; a launch that fails leaves a row."""
+        config = config_to_measure(comparison) if self.plan.skip_complete else comparison.config
+        measure_comparison(config, comparison.stem, comparison.command)
+
+    def _update_summary(self) -> None:
+        """Rebuild the summary, if there is anything to sum up."""
+        if not any(one.csv.exists() for one in self.comparisons):
+            return
+        config = self.comparisons[0].config
+        for refusal in self.summary.update(Path(config.results_dir), Path(config.reports_dir)):
+            self._say(refusal)
+
+    def _announce(self, missing: Sequence[PlannedComparison]) -> None:
+        """List what is to be measured, before anything is."""
+        if not missing:
+            return
+        self._say(f"to measure, {len(missing)} of {len(self.comparisons)} comparisons{_duration(missing)}:")
+        self._list(missing)
+
+    def _outcome(self, left: Sequence[PlannedComparison]) -> SweepOutcome:
+        """Say how the call ended."""
+        done = [one for one in self.comparisons if one not in left]
+        failures = {one.stem: words for one in done if (words := failed_backends(one))}
+        self._say(f"{len(done)} of {len(self.comparisons)} comparisons are there")
+        for stem, words in failures.items():
+            self._say(f"  {stem}: {words}")
+        if left:
+            self._say(f"left{_duration(left)}; the same command goes on:")
+            self._list(left)
+        return SweepOutcome(left=left, failures=failures)
+
+    def _list(self, comparisons: Sequence[PlannedComparison]) -> None:
+        for comparison in comparisons:
+            self._say(f"  {comparison}")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+
+
+def _duration(comparisons: Sequence[PlannedComparison]) -> str:
+    """`, about 12 minutes`, or nothing if the plan does not say of each how long it takes."""
+    seconds = [one.expected_s for one in comparisons]
+    return f", about {math.fsum(seconds) / 60:.0f} minutes" if all(seconds) else ""

@@ -1,0 +1,48 @@
+"""What a sweep leaves beside the results files of its comparisons; it is rebuilt from those."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import report
+from bench.report import support
+from bench.results.disk import reporting_write_errors
+from bench.results.records import write_atomically
+
+Update = Callable[[Path, Path], Sequence[str]]
+"""Rebuilds the summary, given the folders of results and of reports; what it could not read, in sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """How a summary is kept up to date.
+
+    Attributes:
+        update: rebuilds it.
+        after_each: it takes no time, so that it is rebuilt after each comparison and not only at the end.
+    """
+
+    update: Update
+    after_each: bool
+
+
+def update_support(results_dir: Path, reports_dir: Path) -> Sequence[str]:
+    """Write the support matrix, `support.csv` beside its comparisons and `support.md` in the reports."""
+    comparisons = support.read(results_dir, support.models())
+    with reporting_write_errors(results_dir / support.TABLE):
+        write_atomically(results_dir / support.TABLE, support.table(comparisons))
+        write_atomically(reports_dir / "support.md", support.markdown(comparisons))
+    return []
+
+
+def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
+    """Write the tables, figures and page of all results."""
+    _, refused = report.render(results_dir, reports_dir)
+    return refused
+
+
+SUMMARIES = {
+    "support": Summary(update=update_support, after_each=True),
+    "report": Summary(update=update_report, after_each=False),
+}
+"""By the name that a plan has for it (`bench.sweeps.plan_file.Plan.summary`)."""
