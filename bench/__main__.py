@@ -100,13 +100,13 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from bench import report
     from bench.measure.comparison import measure_comparison
     from bench.report.table import TERMINAL_WIDTH, terminal
-    from bench.results import files
+    from bench.results import csv_files
     from bench.results.disk import reporting_write_errors
 
     outcome = measure_comparison(config, stem, command)
     with reporting_write_errors(outcome.csv):
         written, refused = report.render(Path(config.results_dir), Path(config.reports_dir))
-    Console(width=TERMINAL_WIDTH).print(terminal(files.read(outcome.csv)))
+    Console(width=TERMINAL_WIDTH).print(terminal(csv_files.read(outcome.csv)))
     for sentence in refused:
         print(sentence)
     console = Console(stderr=True)

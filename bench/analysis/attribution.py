@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.analysis import stats
-from bench.analysis.stats import BackendSummary, Speedup
+from bench.analysis import intervals
+from bench.analysis.intervals import Speedup
+from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.throughput import stopped_by_width
+from bench.results import arithmetic
 
 FACTORS = ("optimizer", "engine", "sharding", "attention", "stack")
 """In the order in which a waterfall shows them: the cheapest change first."""
@@ -62,7 +65,7 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
     Args:
         summaries: of one comparison.
         end: a backend.
-        stopped: as in `stats.estimate`.
+        stopped: as in `intervals.speedup_of_launches`.
 
     Returns:
         None unless every combination of the choices was measured and has a speed-up.
@@ -102,7 +105,7 @@ def changed(start: BackendSummary, end: BackendSummary) -> tuple[str, ...]:
 
 def _middles(one: BackendSummary) -> dict[int, float]:
     """The midmean of each launch's log ratios, by launch."""
-    return {number: stats.midmean(np.array(logs)) for number, logs in one.log_ratios.items()}
+    return {number: intervals.midmean(np.array(logs)) for number, logs in one.log_ratios.items()}
 
 
 def _corners(
@@ -126,12 +129,12 @@ def _part(
     factor: str, change: str, factors: Sequence[str], games: Sequence[Mapping[Subset, float]], stopped: bool
 ) -> Part:
     effects = [np.array([shapley(game, factors)[factor]]) for game in games]
-    mean = {subset: stats.mean([game[subset] for game in games]) for subset in games[0]}
+    mean = {subset: arithmetic.mean([game[subset] for game in games]) for subset in games[0]}
     marginal = [_marginal(mean, factor, before) for before in _subsets(set(factors) - {factor})]
     return Part(
         factor=factor,
         change=change,
-        effect=stats.estimate(effects, stopped=stopped),
+        effect=intervals.speedup_of_launches(effects, stopped=stopped),
         lowest=math.exp(min(marginal)),
         highest=math.exp(max(marginal)),
     )
@@ -212,20 +215,24 @@ def fairness(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
     reference = str(found[frozenset()]["reference"].iloc[0])
     launches: dict[Subset, np.ndarray[Any, Any]] = {}
     for subset, rows in found.items():
-        summaries = {one.backend: one for one in stats.summarise(rows)}
+        summaries = {one.backend: one for one in summarise(rows)}
         if summaries[backend].speedup is None or str(rows["reference"].iloc[0]) != reference:
             return None
         launches[subset] = np.array(list(_middles(summaries[backend]).values()))
-    stopped = stats.stopped(*found.values())
+    stopped = stopped_by_width(*found.values())
     every = frozenset(SETTINGS)
     factors = SETTINGS
     means = {subset: float(values.mean()) for subset, values in launches.items()}
     return Fairness(
         backend=backend,
         reference=reference,
-        naive=stats.estimate([np.array([value]) for value in launches[every]], stopped=stopped),
+        naive=intervals.speedup_of_launches(
+            [np.array([value]) for value in launches[every]], stopped=stopped
+        ),
         parts=tuple(_setting(factor, factors, launches, means, stopped) for factor in factors),
-        own=stats.estimate([np.array([value]) for value in launches[frozenset()]], stopped=stopped),
+        own=intervals.speedup_of_launches(
+            [np.array([value]) for value in launches[frozenset()]], stopped=stopped
+        ),
     )
 
 
@@ -253,7 +260,9 @@ def _setting(
     return Part(
         factor=factor,
         change="held → left alone",
-        effect=stats.combine([(weight, launches[subset]) for subset, weight in weights.items()], stopped),
+        effect=intervals.combine_samples(
+            [(weight, launches[subset]) for subset, weight in weights.items()], stopped
+        ),
         lowest=math.exp(min(marginal)),
         highest=math.exp(max(marginal)),
     )

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench.analysis.stats import loader_share
+from bench.analysis.summary import loader_share
 from bench.machine.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
-from bench.results.cells import Cells
+from bench.results.column_arrays import ColumnArrays
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class Warning:
 def warnings(rows: pd.DataFrame) -> list[Warning]:
     """Every warning of one comparison, backend by backend."""
     found: list[Warning] = []
-    cells = Cells(rows)
+    cells = ColumnArrays(rows)
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
         valid = blocks.where(blocks["status"] == "ok")
@@ -102,7 +102,7 @@ def warnings(rows: pd.DataFrame) -> list[Warning]:
 Found = Iterator[tuple[str, str, str]]
 
 
-def _by_round(valid: Cells) -> Floats:
+def _by_round(valid: ColumnArrays) -> Floats:
     """Log throughput, launches as rows, rounds as columns; NaN where a block is missing."""
     launches, row = np.unique(valid["launch"], return_inverse=True)
     column = valid["round"].astype(int) - 1
@@ -111,7 +111,7 @@ def _by_round(valid: Cells) -> Floats:
     return table
 
 
-def _unsettled(valid: Cells) -> Found:
+def _unsettled(valid: ColumnArrays) -> Found:
     launches, first = np.unique(valid["launch"], return_index=True)
     unsettled = int((valid["warm_up_settled"][first] == 0).sum())
     if unsettled:
@@ -194,7 +194,7 @@ def _launches(logs: Floats) -> Found:
         )
 
 
-def _contaminated(blocks: Cells) -> Found:
+def _contaminated(blocks: ColumnArrays) -> Found:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
         reason, *remedy = str(bad["message"][-1]).split("; ")
@@ -205,7 +205,7 @@ def _contaminated(blocks: Cells) -> Found:
         )
 
 
-def _load(valid: Cells) -> Found:
+def _load(valid: ColumnArrays) -> Found:
     core_seconds = (valid["seconds"] * valid["world_size"] * valid["cores_per_rank"]).sum()
     for column, who, remedy in (
         ("other_cpu_seconds", "other processes", "end other work on this machine"),
@@ -216,7 +216,7 @@ def _load(valid: Cells) -> Found:
             yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
 
 
-def _loader(valid: Cells) -> Found:
+def _loader(valid: ColumnArrays) -> Found:
     share = loader_share(valid)
     if share is not None and share > LOADER_SHARE:
         yield (
@@ -226,7 +226,7 @@ def _loader(valid: Cells) -> Found:
         )
 
 
-def _cpu(valid: Cells) -> Found:
+def _cpu(valid: ColumnArrays) -> Found:
     hot = int((valid["cpu_throttles"] > 0).sum())
     if hot:
         yield (
@@ -249,7 +249,7 @@ def _slow_clocks(clocks: Floats) -> int:
     return int((known < (1 - CLOCK_DROP) * np.median(known)).sum()) if known.size else 0
 
 
-def _gpu(valid: Cells) -> Found:
+def _gpu(valid: ColumnArrays) -> Found:
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
     if reasons:
@@ -284,7 +284,7 @@ def _gpu(valid: Cells) -> Found:
         )
 
 
-def _strange_mib(launch: Cells) -> float:
+def _strange_mib(launch: ColumnArrays) -> float:
     """Change of device memory within a launch that is not torch's."""
     ranges = [
         float(np.nanmax(values) - np.nanmin(values)) if (~np.isnan(values)).any() else 0.0

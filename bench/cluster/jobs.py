@@ -21,7 +21,7 @@ from bench.cluster import node
 from bench.config.compose import register
 from bench.config.schema import Config
 from bench.errors import CannotFinish, UserError
-from bench.results.records import write_atomically
+from bench.results.atomic import write_atomically
 
 EXECUTOR = "SUBMITIT_EXECUTOR"
 """Environment variable that submitit sets in the tasks of a job."""

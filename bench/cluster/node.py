@@ -25,7 +25,7 @@ from bench.launch.lifeline import Terminated
 from bench.launch.part import LocalPart
 from bench.launch.scratch import Scratch
 from bench.launch.spec import WorkerSpec
-from bench.machine import environment
+from bench.machine import fingerprint, source_code
 from bench.machine.telemetry.device import Device
 from bench.machine.telemetry.gpus import visible_gpus
 from bench.machine.variables import SECRET_VARIABLE, worker_environment
@@ -90,7 +90,7 @@ class Session:
     def do_describe(self, settings: dict[str, Any], names: Sequence[str]) -> Message:
         """The environment of each stack; None of one that is not set up here."""
         return {
-            name: None if stacks.installed(name) is None else environment.described(settings, name)
+            name: None if stacks.installed(name) is None else fingerprint.take(settings, name)
             for name in names
         }
 
@@ -145,8 +145,8 @@ def greeting() -> Message:
     """What the coordinator is told first: enough to see whether both speak the same language."""
     return {
         "host": socket.gethostname(),
-        "code": environment.code_hash(),
-        "commit": environment.git_commit(),
+        "code": source_code.code_hash(),
+        "commit": source_code.git_commit(),
         "cores": sorted(os.sched_getaffinity(0)),
         "gpus": [gpu.uuid for gpu in visible_gpus()],
     }

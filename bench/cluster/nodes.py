@@ -14,7 +14,7 @@ from bench.config import identity
 from bench.config.schema import Config, host_and_port
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Listener
-from bench.machine import environment
+from bench.machine import environment, fingerprint, source_code
 from bench.machine.telemetry.sample import Sample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
@@ -70,8 +70,8 @@ class Nodes:
         self.settings = identity.settings(config)
         self.members: list[Node] = []
         self.names = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
-        self.ours = {name: environment.described(self.settings, name) for name in self.names}
-        self.code = environment.code_hash()
+        self.ours = {name: fingerprint.take(self.settings, name) for name in self.names}
+        self.code = source_code.code_hash()
         self._gave_up = False
         secret = shared_secret()
         try:
@@ -193,7 +193,7 @@ class Nodes:
     def _differences(self, node: Node) -> str:
         if node.code != self.code:
             return (
-                f"its checkout is at commit {node.commit} and this one at {environment.git_commit()}, or has "
+                f"its checkout is at commit {node.commit} and this one at {source_code.git_commit()}, or has "
                 "other changes; bring both to the same"
             )
         theirs = node.request("describe", seconds=DESCRIBE_SECONDS, settings=self.settings, names=self.names)

@@ -25,11 +25,14 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis import stats
+from bench.analysis import intervals
+from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
 from bench.errors import UserError
 from bench.machine import environment
 from bench.report import text
-from bench.results import files
+from bench.results import csv_files
+from bench.results.environment_cell import environment_entry, gpu_names, latest_environment
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 WIDTH = 100
@@ -66,9 +69,9 @@ class Change:
     backend: str
     base: str
     new: str
-    ratio: stats.Speedup | None = None
-    speedup_change: stats.Speedup | None = None
-    memory_change: stats.Speedup | None = None
+    ratio: intervals.Speedup | None = None
+    speedup_change: intervals.Speedup | None = None
+    memory_change: intervals.Speedup | None = None
     verdict: str = ""
     regressions: tuple[str, ...] = ()
 
@@ -86,7 +89,7 @@ def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, floa
             f"these files cannot be compared, since {'; '.join(obstacles)} differ between base and "
             "new; measure both with the same workload on the same hardware"
         )
-    sides = [{one.backend: one for one in stats.summarise(rows)} for rows in (base, new)]
+    sides = [{one.backend: one for one in summarise(rows)} for rows in (base, new)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [_change(name, base, new, sides, tolerances) for name in names]
 
@@ -95,7 +98,7 @@ def _change(
     name: str,
     base: pd.DataFrame,
     new: pd.DataFrame,
-    sides: list[dict[str, stats.BackendSummary]],
+    sides: list[dict[str, BackendSummary]],
     tolerances: Mapping[str, float],
 ) -> Change:
     before, after = (side.get(name) for side in sides)
@@ -107,7 +110,7 @@ def _change(
             new=_throughput(after),
             regressions=("status",) if broke else (),
         )
-    ratio = _across(base, new, partial(stats.log_throughput, backend=name))
+    ratio = _across(base, new, partial(log_throughput, backend=name))
     speedup_change = _speedup_change(base, new, before, after)
     memory_change = _across(base, new, partial(_log_peaks, backend=name))
     worse = {
@@ -122,15 +125,15 @@ def _change(
         ratio=ratio,
         speedup_change=speedup_change,
         memory_change=memory_change,
-        verdict=stats.verdict(ratio, tolerances["throughput"]) if ratio else "",
+        verdict=intervals.verdict(ratio, tolerances["throughput"]) if ratio else "",
         regressions=tuple(metric for metric in METRICS if worse[metric]),
     )
 
 
 def _across(
     base: pd.DataFrame, new: pd.DataFrame, logs: Callable[[pd.DataFrame], pd.Series]
-) -> stats.Speedup | None:
-    return stats.across_runs(logs(base), logs(new), stopped=stats.stopped(base, new))
+) -> intervals.Speedup | None:
+    return intervals.speedup_across_runs(logs(base), logs(new), stopped=stopped_by_width(base, new))
 
 
 def _log_peaks(rows: pd.DataFrame, backend: str) -> pd.Series:
@@ -141,8 +144,8 @@ def _log_peaks(rows: pd.DataFrame, backend: str) -> pd.Series:
 
 
 def _speedup_change(
-    base: pd.DataFrame, new: pd.DataFrame, before: stats.BackendSummary, after: stats.BackendSummary
-) -> stats.Speedup | None:
+    base: pd.DataFrame, new: pd.DataFrame, before: BackendSummary, after: BackendSummary
+) -> intervals.Speedup | None:
     """Ratio of the two speed-ups, which the machine's drift cannot move.
 
     None for the reference, and where the files have different references.
@@ -150,18 +153,18 @@ def _speedup_change(
     references = [str(rows["reference"].iloc[0]) for rows in (base, new)]
     if not (before.speedup and after.speedup) or references[0] != references[1]:
         return None
-    return _across(base, new, partial(stats.log_ratios, backend=after.backend, reference=references[0]))
+    return _across(base, new, partial(log_ratios, backend=after.backend, reference=references[0]))
 
 
-def _below(ratio: stats.Speedup | None, tolerance: float) -> bool:
+def _below(ratio: intervals.Speedup | None, tolerance: float) -> bool:
     return ratio is not None and ratio.ratio < 1 - tolerance and ratio.high is not None and ratio.high < 1
 
 
-def _above(ratio: stats.Speedup | None, tolerance: float) -> bool:
+def _above(ratio: intervals.Speedup | None, tolerance: float) -> bool:
     return ratio is not None and ratio.ratio > 1 + tolerance and ratio.low is not None and ratio.low > 1
 
 
-def _throughput(side: stats.BackendSummary | None) -> str:
+def _throughput(side: BackendSummary | None) -> str:
     if side is None:
         return "not measured"
     return text.number(side.samples_per_s) if side.status == "ok" else side.status
@@ -202,10 +205,10 @@ def _unequal(base: pd.DataFrame, new: pd.DataFrame, columns: tuple[str, ...]) ->
 
 
 def _unequal_hardware(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    old, now = files.environment(base), files.environment(new)
+    old, now = latest_environment(base), latest_environment(new)
     named = {
-        "cpu model": [files.entry(side, "cpu", "model") for side in (old, now)],
-        "gpu names": [files.gpu_names(side) for side in (old, now)],
+        "cpu model": [environment_entry(side, "cpu", "model") for side in (old, now)],
+        "gpu names": [gpu_names(side) for side in (old, now)],
     }
     return [f"{key} ({sides[0]}, {sides[1]})" for key, sides in named.items() if sides[0] != sides[1]]
 
@@ -217,7 +220,7 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         for column in NAMED
         if set(base[column]) != set(new[column])
     ]
-    entries = environment.differences(files.environment(base), files.environment(new))
+    entries = environment.differences(latest_environment(base), latest_environment(new))
     return [text.one_line(line) for line in _largest_batches(base, new) + columns + entries]
 
 
@@ -226,8 +229,7 @@ def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     if not (text.at_largest(base) and text.at_largest(new)):
         return []
     before, after = (
-        {one.backend: one.micro_batch for one in stats.summarise(rows) if one.micro_batch}
-        for rows in (base, new)
+        {one.backend: one.micro_batch for one in summarise(rows) if one.micro_batch} for rows in (base, new)
     )
     return [
         f"largest micro-batch of {name}: {before[name]}, now {after[name]}"
@@ -301,7 +303,7 @@ def _below_the_table(changes: list[Change], differences: list[str]) -> list[str]
     return [*sorted(notes), *(differences or ["nothing differs in the environment"])]
 
 
-def _ratio(ratio: stats.Speedup | None) -> str:
+def _ratio(ratio: intervals.Speedup | None) -> str:
     return f"{text.ratio(ratio.ratio)} {text.interval(ratio)}" if ratio else text.MISSING
 
 
@@ -357,7 +359,7 @@ def side(given: str) -> Side:
     if path.is_dir():
         return folder(path, given)
     if path.exists() or path.suffix == ".csv":
-        return Side(name=path.name, files={path.stem: partial(files.read, path)}, single=True)
+        return Side(name=path.name, files={path.stem: partial(csv_files.read, path)}, single=True)
     if _is_revision(given):
         return revision(given)
     raise UserError(f"{given} is no file, no folder and no git revision; check the path, or `git log`")
@@ -365,7 +367,9 @@ def side(given: str) -> Side:
 
 def folder(path: Path, name: str) -> Side:
     """Every results file right inside a folder."""
-    return Side(name=name, files={file.stem: partial(files.read, file) for file in files.files(path)})
+    return Side(
+        name=name, files={file.stem: partial(csv_files.read, file) for file in csv_files.list_files(path)}
+    )
 
 
 def revision(name: str) -> Side:
@@ -376,7 +380,7 @@ def revision(name: str) -> Side:
 
 
 def _read_revision(name: str, path: Path) -> pd.DataFrame:
-    return files.parse(_git("show", f"{name}:./{path.as_posix()}"), f"{name}:{path.as_posix()}")
+    return csv_files.parse(_git("show", f"{name}:./{path.as_posix()}"), f"{name}:{path.as_posix()}")
 
 
 def _is_revision(name: str) -> bool:

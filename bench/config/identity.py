@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.schema import MEETING, Config
-from bench.machine import environment
+from bench.machine import fingerprint
 from bench.machine.environment import digest
 
 
@@ -63,4 +63,4 @@ def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
         config: of the comparison.
         stack: a backend's; this process's own if None.
     """
-    return environment.described(settings(config), stack)
+    return fingerprint.take(settings(config), stack)

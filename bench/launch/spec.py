@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.schema import Adam, Data, Lora, Model, Precision
-from bench.results.records import write_atomically
+from bench.results.atomic import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)

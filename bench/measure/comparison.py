@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.analysis import stats
+from bench.analysis.summary import summarise, widest_half_width
 from bench.cluster.nodes import Nodes, RemoteDevice, gathered
 from bench.cluster.remote import Assignment
 from bench.config import identity
@@ -36,7 +36,7 @@ from bench.measure.largest import SEARCH
 from bench.measure.ledger import Ledger
 from bench.measure.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 from bench.measure.progress import Bar
-from bench.results import validity
+from bench.results import arithmetic, validity
 from bench.results.disk import reporting_write_errors
 from bench.results.prediction import predict
 from bench.results.records import PARITY_LAUNCH, Block, Phase, Product, Roofline, Trial, WarmUp, Workload
@@ -247,7 +247,7 @@ class Comparison:
         measure = self.config.measure
         if measure.until is None or len(self.names) < 2:
             return False
-        widest = stats.widest(self.ledger.rows())
+        widest = widest_half_width(self.ledger.rows())
         if widest is None:
             bar.say("no backend has a speed-up, so that measure.until has nothing to wait for")
             return False
@@ -300,7 +300,7 @@ class Comparison:
         ]
         return lines + [
             f"{self.ledger.stem}: {one.backend}: {one.status}: {one.message}"
-            for one in stats.summarise(rows)
+            for one in summarise(rows)
             if one.status not in PASSED and one.backend not in set(failed["backend"])
         ]
 
@@ -805,7 +805,7 @@ def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
 
 def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
     """A figure of every step, mean over the ranks."""
-    return tuple(stats.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
+    return tuple(arithmetic.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
 
 
 def roofline_of(answers: Sequence[Message]) -> Roofline:
@@ -822,7 +822,7 @@ def roofline_of(answers: Sequence[Message]) -> Roofline:
 def mean_of_known(values: Sequence[float | None]) -> float | None:
     """The mean of those that are there; None if none is."""
     known = [value for value in values if value is not None]
-    return stats.mean(known) if known else None
+    return arithmetic.mean(known) if known else None
 
 
 def last_lines(text: str) -> list[str]:

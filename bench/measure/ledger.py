@@ -11,13 +11,15 @@ from bench.config import identity
 from bench.config.identity import measured
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.machine import environment
+from bench.machine import source_code
 from bench.machine.telemetry.gpus import Gpu, short_name
 from bench.measure.parity import Trajectory
 from bench.measure.resume import Kept, kept
-from bench.results import files
+from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
+from bench.results.environment_cell import format_environment
 from bench.results.records import PARITY_LAUNCH, Record, Roofline, Trial, Workload
+from bench.results.rows import rows_of_record
 
 
 class Ledger:
@@ -59,7 +61,7 @@ class Ledger:
             name: identity.collect(config, backend.stack) for name, backend in config.backends.items()
         }
         self.config_hash = identity.config_hash(config)
-        self.commit = environment.git_commit()
+        self.commit = source_code.git_commit()
         # A new run replaces the file with its first row, not before. If it is interrupted until then, this
         # tells that the file is an older run's, from which there is nothing to go on.
         self._unwritten = self.folder.parent / "unwritten"
@@ -98,26 +100,26 @@ class Ledger:
         """Replace the results file by what is known now."""
         if rows := self._rows():
             with reporting_write_errors(self.csv):
-                files.write_rows(self.csv, rows)
+                csv_files.write_rows(self.csv, rows)
                 self._unwritten.unlink(missing_ok=True)
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""
-        return files.frame_of_rows(self._rows())
+        return csv_files.table_of_rows(self._rows())
 
     def _rows(self) -> list[dict[Any, Any]]:
-        new = [row for record in self.records.values() for row in files.rows(record)]
+        new = [row for record in self.records.values() for row in rows_of_record(record)]
         tried = {row["backend"] for row in new}
         retried = [row for row in self.kept.retried if row["backend"] not in tried]
         return [*self.kept.rows, *retried, *new]
 
     def _kept(self) -> Kept:
         return kept(
-            files.read(self.csv),
+            csv_files.read(self.csv),
             name=str(self.csv),
             config_hash=self.config_hash,
-            environments={name: files.as_json(one) for name, one in self.environments.items()},
-            fingerprints={name: environment.fingerprint(one) for name, one in self.environments.items()},
+            environments={name: format_environment(one) for name, one in self.environments.items()},
+            fingerprints={name: environment.hash_environment(one) for name, one in self.environments.items()},
         )
 
     def folder_of(self, name: str, number: int) -> Path:
@@ -187,5 +189,5 @@ class Ledger:
             config=measured(config),
             config_hash=self.config_hash,
             environment=self.environments[name],
-            environment_hash=environment.fingerprint(self.environments[name]),
+            environment_hash=environment.hash_environment(self.environments[name]),
         )

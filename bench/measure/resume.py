@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis.stats import MOST_DIFFERENCES, environment_differences
+from bench.analysis.comparability import MOST_DIFFERENCES
 from bench.errors import UserError
+from bench.results.environment_cell import environment_differences
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
 """What would come out again: such a backend keeps its row and is not tried again."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bench.report import claims, overview, page, parallel, table
 from bench.report.collection import Collection, Comparison, collect
-from bench.results import files
-from bench.results.records import write_atomically
+from bench.results import csv_files
+from bench.results.atomic import write_atomically
 
 
 def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -22,7 +22,7 @@ def render(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]
     Raises:
         UserError: there is no results file.
     """
-    collection = collect(files.files(results_dir))
+    collection = collect(csv_files.list_files(results_dir))
     beside = [one for one in overview.BESIDE if (results_dir / one.made_of).exists()]
     written = _everything(collection, out_dir, beside) if collection.comparisons else []
     return written, collection.refused

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench import report
 from bench.errors import UserError
 from bench.report import checks, support
-from bench.results.records import write_atomically
+from bench.results.atomic import write_atomically
 
 
 def main(arguments: list[str] | None = None) -> int:

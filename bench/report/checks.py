@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis import stats
+from bench.analysis.summary import summarise
+from bench.analysis.throughput import log_ratios
 from bench.errors import UserError
 from bench.report import text
-from bench.results import files
+from bench.results import arithmetic
+from bench.results.environment_cell import environment_entry, latest_environment
 
 MOST_FALSE_ALARMS = 4
 """Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
@@ -30,7 +32,7 @@ def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.Data
     )
     shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
     shared |= {
-        "cpu": files.entry(files.environment(rows), "cpu", "model"),
+        "cpu": environment_entry(latest_environment(rows), "cpu", "model"),
         "block_seconds": float(blocks["seconds"].median()),
         "invalid_blocks": int((blocks["status"] == "invalid").sum()),
     }
@@ -47,7 +49,7 @@ def verdicts(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.Data
             "rounds": one.speedup.rounds if one.speedup else None,
             "verdict": one.verdict or one.status,
         }
-        for one in stats.summarise(rows)
+        for one in summarise(rows)
         if not one.is_reference
     )
 
@@ -58,7 +60,7 @@ def rounds(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
     tables = []
     for backend in rows["backend"].unique():
         if backend != reference:
-            logs = stats.log_ratios(rows, backend, reference) - math.log(_truth(rows, backend))
+            logs = log_ratios(rows, backend, reference) - math.log(_truth(rows, backend))
             table = logs.rename("noise").reset_index()
             tables.append(table.assign(case=case, number=number, backend=backend))
     return pd.concat(tables)[["case", "number", "backend", "launch", "round", "noise"]]
@@ -258,4 +260,4 @@ def _slowed_by(rows: pd.DataFrame, backend: str) -> float:
 
 def _truth(rows: pd.DataFrame, backend: str) -> float:
     """The true speed-up of a backend that differs from the reference in `slowed_by` alone."""
-    return stats.slowed_speedup(_slowed_by(rows, backend))
+    return arithmetic.slowed_speedup(_slowed_by(rows, backend))

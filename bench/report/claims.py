@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from bench.analysis import reference, stats
+from bench.analysis import intervals, reference
+from bench.analysis.comparability import CHOICES
+from bench.analysis.intervals import Speedup
 from bench.analysis.reference import BLOG_BAND, Claim
-from bench.analysis.stats import BackendSummary, Speedup
+from bench.analysis.summary import BackendSummary
+from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
 from bench.measure import largest
 from bench.report import text
 from bench.report.collection import Collection, Comparison
+from bench.results import arithmetic
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 
@@ -142,8 +146,8 @@ def _swapped(factor: str, before: str, after: str) -> Test:
             for old, new in _pairs(one, factor, before, after):
                 if not all(side.is_reference or side.speedup for side in (old, new)):
                     continue  # what must not be compared with the reference must not with anything
-                logs = stats.log_ratios(one.rows, new.backend, old.backend)
-                ratio = stats.speedup(logs, stopped=stats.stopped(one.rows))
+                logs = log_ratios(one.rows, new.backend, old.backend)
+                ratio = intervals.speedup_of_rounds(logs, stopped=stopped_by_width(one.rows))
                 if ratio is None:
                     continue
                 words = (
@@ -195,8 +199,8 @@ def _files_that_differ(
 
 def _across(base: Comparison, new: Comparison) -> Speedup | None:
     """The reference backend's throughput in one file over that in another."""
-    sides = [stats.log_throughput(side.rows, side.reference) for side in (base, new)]
-    return stats.across_runs(*sides, stopped=stats.stopped(base.rows, new.rows))
+    sides = [log_throughput(side.rows, side.reference) for side in (base, new)]
+    return intervals.speedup_across_runs(*sides, stopped=stopped_by_width(base.rows, new.rows))
 
 
 def _across_files(collection: Collection, column: str, slower: Callable[[str, str], bool]) -> list[Point]:
@@ -299,9 +303,9 @@ def _state(backend: str, bytes_per_parameter: float) -> Test:
             summary, parameters = one.of(backend), one.rows["trainable_parameters"].dropna()
             if summary is None or summary.optimizer_state_bytes is None or parameters.empty:
                 continue
-            found = stats.ratio(summary.optimizer_state_bytes, int(parameters.max()))
+            found = arithmetic.ratio(summary.optimizer_state_bytes, int(parameters.max()))
             words = f"{one.stem}: {backend} holds {found:.2f} bytes per trained parameter"
-            close = abs(stats.ratio(found, bytes_per_parameter) - 1) <= STATE_TOLERANCE
+            close = abs(arithmetic.ratio(found, bytes_per_parameter) - 1) <= STATE_TOLERANCE
             points.append(Point(holds=close, words=words, comparison=one))
         return points
 
@@ -320,7 +324,7 @@ def _state_is_shared(collection: Collection) -> list[Point]:
             sizes = [side.optimizer_state_bytes for side in (whole, shared)]
             if ranks < 2 or None in sizes:
                 continue
-            ratio = stats.ratio(float(sizes[1] or 0), float(sizes[0] or 1))
+            ratio = arithmetic.ratio(float(sizes[1] or 0), float(sizes[0] or 1))
             close = abs(ratio * ranks - 1) <= STATE_TOLERANCE
             words = (
                 f"{one.stem}: {shared.backend} holds {ratio:.3f} of {whole.backend}'s optimizer state on "
@@ -340,7 +344,7 @@ def _pairs(
     one: Comparison, factor: str, before: str, after: str
 ) -> Iterable[tuple[BackendSummary, BackendSummary]]:
     """The backends of a comparison that differ in one choice alone."""
-    factors = {*stats.CHOICES} - {factor}
+    factors = {*CHOICES} - {factor}
     for first in one.summaries:
         for second in one.summaries:
             same = all(getattr(first, other) == getattr(second, other) for other in factors)

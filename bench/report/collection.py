@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis import attribution, stats, steadiness
+from bench.analysis import attribution, steadiness
 from bench.analysis.attribution import Attribution, Fairness
-from bench.analysis.stats import BackendSummary
+from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.throughput import stopped_by_width
 from bench.errors import UserError
 from bench.report import text
-from bench.results import files
+from bench.results import csv_files
 
 FAIRNESS = "experiment=fairness"
 """In the name of the comparisons that leave settings alone on purpose."""
@@ -28,7 +29,7 @@ class Comparison:
     @cached_property
     def summaries(self) -> list[BackendSummary]:
         """One line per backend, the reference first."""
-        return stats.summarise(self.rows)
+        return summarise(self.rows)
 
     @cached_property
     def others(self) -> list[BackendSummary]:
@@ -110,7 +111,7 @@ class Comparison:
         start = self.of(self.reference)
         if start is None:
             return None
-        stopped = stats.stopped(self.rows)
+        stopped = stopped_by_width(self.rows)
         by_changes = sorted(self.others, key=lambda one: -len(attribution.changed(start, one)))
         for one in by_changes:
             if len(attribution.changed(start, one)) < 2:
@@ -177,7 +178,7 @@ def collect(paths: Iterable[Path]) -> Collection:
     comparisons, refused = [], []
     for path in paths:
         try:
-            comparisons.append(Comparison(stem=path.stem, rows=files.read(path)))
+            comparisons.append(Comparison(stem=path.stem, rows=csv_files.read(path)))
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from bench.analysis import reference
-from bench.analysis.stats import BackendSummary, step_milliseconds
+from bench.analysis.summary import BackendSummary
 from bench.report import chart, style, text, waterfall
 from bench.report.chart import Dots, Group, Panel, Row
 from bench.report.collection import Collection, Comparison
-from bench.results.cells import Cells
-from bench.results.records import write_atomically
+from bench.results.arithmetic import step_milliseconds
+from bench.results.atomic import write_atomically
+from bench.results.column_arrays import ColumnArrays
 
 ROWS_PER_PAGE = 48
 """A figure with more is continued on another."""
@@ -344,7 +345,7 @@ def _block_numbers(axes: Axes, *, most: float) -> None:
 
 
 def _rounds_row(one: Comparison, summary: BackendSummary) -> Row:
-    blocks = Cells(one.rows)
+    blocks = ColumnArrays(one.rows)
     blocks = blocks.where((blocks["backend"] == summary.backend) & (blocks["status"] == "ok"))
     if not len(blocks):
         return Row(name=summary.backend, absent=summary.status)

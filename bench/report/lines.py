@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis import stats
-from bench.analysis.stats import BackendSummary
+from bench.analysis.summary import BackendSummary
 from bench.report import text
 from bench.report.collection import Collection, Comparison
+from bench.results import arithmetic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def _micro_batch(line: Line) -> str:
 
 def _state(line: Line) -> float | None:
     size = line.summary.optimizer_state_bytes
-    return None if size is None else stats.mib(size)
+    return None if size is None else arithmetic.mib(size)
 
 
 def _break_even(line: Line) -> str:
@@ -171,10 +171,10 @@ def _mean(backend: str, mine: Sequence[Line]) -> Mean:
         if line.summary.speedup:
             key = (line.comparison.model, line.comparison.workload)
             workloads.setdefault(key, []).append(float(np.log(line.summary.speedup.ratio)))
-    middles = [stats.mean(logs) for logs in workloads.values()]
+    middles = [arithmetic.mean(logs) for logs in workloads.values()]
     return Mean(
         backend=backend,
-        ratio=float(np.exp(stats.mean(middles))) if middles else None,
+        ratio=float(np.exp(arithmetic.mean(middles))) if middles else None,
         speedups=sum(map(len, workloads.values())),
         tried=len(mine),
     )

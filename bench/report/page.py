@@ -13,7 +13,7 @@ from bench.report import lines, overview, text
 from bench.report.collection import Comparison
 from bench.report.lines import Line
 from bench.report.overview import Contents
-from bench.results import files
+from bench.results.environment_cell import latest_environment
 
 TEMPLATE = "page.html.j2"
 
@@ -112,5 +112,5 @@ def _comparison(one: Comparison, warnings: Sequence[str]) -> dict[str, Any]:
         "uncontrolled": one.uncontrolled,
         "config_hash": text.distinct(rows, "config_hash"),
         "environment_hash": text.distinct(rows, "environment_hash"),
-        "environment": json.dumps(files.environment(rows), indent=1, sort_keys=True, ensure_ascii=False),
+        "environment": json.dumps(latest_environment(rows), indent=1, sort_keys=True, ensure_ascii=False),
     }

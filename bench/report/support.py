@@ -8,11 +8,11 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.stats import BackendSummary
+from bench.analysis.summary import BackendSummary
 from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
-from bench.results import files
+from bench.results import csv_files
 from bench.setup.bootstrap import STACKS
 
 TABLE = "support.csv"
@@ -88,7 +88,7 @@ def read(folder: Path, order: Sequence[str] = ()) -> list[Comparison]:
         order: of the models; those that are not in it follow by name.
     """
     found = [
-        Comparison(stem=path.stem, rows=files.read(path))
+        Comparison(stem=path.stem, rows=csv_files.read(path))
         for path in sorted(folder.glob("*.csv"))
         if path.name != TABLE
     ]

@@ -10,11 +10,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis.stats import BackendSummary, mib, summarise
 from bench.analysis.steadiness import LOADER_SHARE, warnings
+from bench.analysis.summary import BackendSummary, summarise
 from bench.errors import PASSED
 from bench.report import text
 from bench.report.collection import Comparison
+from bench.results.arithmetic import mib
 
 Cell = Callable[[BackendSummary], str]
 

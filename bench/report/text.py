@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
-from bench.analysis.stats import STOPPED_CONFIDENCE, Speedup
-from bench.results import files
-from bench.results.cells import Cells
+from bench.analysis.intervals import STOPPED_CONFIDENCE, Speedup
+from bench.results.column_arrays import ColumnArrays
+from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MISSING = "\N{EN DASH}"
@@ -86,7 +86,7 @@ def escaped(text: str) -> str:
 
 def distinct(rows: pd.DataFrame, column: str) -> str:
     """The column's value; all of them, in order, if there are several; empty if none."""
-    values = Cells(rows).distinct(column)
+    values = ColumnArrays(rows).distinct(column)
     if is_integer_dtype(rows[column]):
         values = [int(value) for value in values]
     return "/".join(str(value) for value in values if str(value))
@@ -166,11 +166,11 @@ def workload(rows: pd.DataFrame) -> str:
 
 def hardware(rows: pd.DataFrame) -> str:
     """Device, ranks and threads."""
-    environment = files.environment(rows)
-    gpus = files.gpu_names(environment)
+    environment = latest_environment(rows)
+    gpus = gpu_names(environment)
     names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
-    cores = files.entry(environment, "cpu", "cores")
-    cpu = files.entry(environment, "cpu", "model") or "CPU"
+    cores = environment_entry(environment, "cpu", "cores")
+    cpu = environment_entry(environment, "cpu", "model") or "CPU"
     if distinct(rows, "device") == "cpu" or not names:
         names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
     ranks = plural(distinct(rows, "world_size"), "rank")
@@ -185,7 +185,7 @@ def hardware(rows: pd.DataFrame) -> str:
 
 def extent(rows: pd.DataFrame) -> str:
     """How many launches and rounds were measured."""
-    cells = Cells(rows)
+    cells = ColumnArrays(rows)
     blocks = cells.where(~np.isnan(cells["round"]))
     rounds = Counter(launch for launch, _ in set(zip(blocks["launch"], blocks["round"], strict=True)))
     if len(set(rounds.values())) == 1:
@@ -199,7 +199,7 @@ def versions(rows: pd.DataFrame) -> str:
     parts = []
     latest = dict(zip(rows["stack"], rows["environment"], strict=True))
     for stack, cell in latest.items():
-        packages = files.entry(files.environment_of(cell), "packages") or {}
+        packages = environment_entry(parse_environment(cell), "packages") or {}
         parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
         parts.append(f"stack {stack}")
     commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct(rows, "git_commit"))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bench.analysis.attribution import Fairness, Part
-from bench.analysis.stats import Speedup
+from bench.analysis.intervals import Speedup
 from bench.report import chart, style, text
 from bench.report.collection import Comparison
 

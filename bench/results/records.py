@@ -6,13 +6,13 @@ measured, one value per rank where ranks differ. `results` turns records into CS
 
 import dataclasses
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.errors import STATUSES
 from bench.machine.telemetry.sample import Sample
+from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
 SCHEMA_VERSION = 5
@@ -197,17 +197,3 @@ class Record:
     def save(self, path: Path) -> None:
         """Write the record as JSON, atomically: a reader sees the old file or the new, never half."""
         write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` (UTF-8) so that an interruption leaves the old content whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

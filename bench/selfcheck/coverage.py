@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench.analysis import stats
+from bench.analysis import intervals
 from bench.config.compose import compose
 from bench.config.schema import Measure
 from bench.report import checks
-from bench.results import files
-from bench.results.records import write_atomically
+from bench.results import csv_files
+from bench.results.atomic import write_atomically
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -42,7 +42,7 @@ def pairwise_median(values: Floats) -> float:
 MIDDLES: dict[str, Callable[[Floats], float]] = {
     "mean": lambda values: float(values.mean()),
     "median": lambda values: float(np.median(values)),
-    "midmean": stats.midmean,
+    "midmean": intervals.midmean,
     "Hodges-Lehmann": pairwise_median,
 }
 """What a launch's rounds could be summarised by."""
@@ -92,19 +92,19 @@ def simulate(
     middle: str = "midmean",
 ) -> Coverage:
     """Compare `comparisons` times under this noise, with the preset's launches and rounds."""
-    estimate = partial(stats.estimate, stopped=until is not None, middle=MIDDLES[middle])
+    estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=MIDDLES[middle])
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
         launches = [noise.launch(random, measure.rounds) for _ in range(measure.launches)]
         found = estimate(launches)
-        while until is not None and stats.half_width(found) > until and len(launches) < most:
+        while until is not None and intervals.half_width(found) > until and len(launches) < most:
             launches.append(noise.launch(random, measure.rounds))
             found = estimate(launches)
         assert found.low is not None, "there are several launches"
         assert found.high is not None, "there are several launches"
         hits.append(found.low <= np.exp(noise.centre) <= found.high)
-        widths.append(stats.half_width(found))
+        widths.append(intervals.half_width(found))
         counts.append(len(launches))
     return Coverage(
         noise=noise.name,
@@ -238,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     if options.record:
-        noise = checks.rounds(files.read(options.record), "recorded", 1)
+        noise = checks.rounds(csv_files.read(options.record), "recorded", 1)
         write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
     for name, found in (("estimators", estimators(COMPARISONS // 4)), ("coverage", table(COMPARISONS))):
         write_atomically(FOLDER / f"{name}.csv", found.to_csv(index=False, float_format="%.5g"))

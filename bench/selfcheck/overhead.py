@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from bench.analysis import stats
+from bench.analysis import intervals
 from bench.config import mini
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -35,6 +35,7 @@ from bench.machine.variables import worker_environment
 from bench.measure.comparison import Comparison, leaving_the_ranks_cores
 from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import Bar
+from bench.results import arithmetic
 from bench.worker.workload import tasks
 from bench.worker.workload.synthetic import synthetic
 
@@ -177,22 +178,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if ALLOWED[0] <= found.ratio <= ALLOWED[1] else 1
 
 
-def cost(seconds: pd.DataFrame) -> stats.Speedup:
+def cost(seconds: pd.DataFrame) -> intervals.Speedup:
     """Seconds per step under the harness over those of the bare loop, paired within rounds."""
     table = seconds.set_index(["launch", "round"])
-    found = stats.speedup(np.log(table["harness"] / table["bare"]))
+    found = intervals.speedup_of_rounds(np.log(table["harness"] / table["bare"]))
     assert found is not None, "there is at least one round"
     return found
 
 
-def line(found: stats.Speedup) -> str:
+def line(found: intervals.Speedup) -> str:
     """`ratio 1.003 [0.995, 1.012]`."""
     interval = "" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]"
     return f"ratio {found.ratio:.3f}{interval}"
 
 
 def _per_block(seconds: pd.DataFrame) -> str:
-    sides = [f"{name} {stats.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
+    sides = [f"{name} {arithmetic.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
     return f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}"
 
 
@@ -235,7 +236,7 @@ def _launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[str, Any
         def under_the_harness() -> float:
             answers = harness.request("block", steps=steps)
             harness.pause()
-            return stats.block_seconds(answer["seconds"] for answer in answers)
+            return arithmetic.block_seconds(answer["seconds"] for answer in answers)
 
         def in_the_bare_loop() -> float:
             seconds = bare.block(steps)

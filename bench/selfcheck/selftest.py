@@ -22,14 +22,13 @@ from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import environment
 from bench.machine.facts import available_cores, available_gpus, default_device
 from bench.measure.comparison import Comparison, leaving_the_ranks_cores
 from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import Bar
 from bench.report import checks
-from bench.results import files
-from bench.results.records import write_atomically
+from bench.results import csv_files
+from bench.results.atomic import write_atomically
 
 FOLDER = "selftest"
 
@@ -117,7 +116,7 @@ def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.Data
     comparison = Comparison(dataclasses.replace(config, results_dir=str(raw)), stem)
     with leaving_the_ranks_cores(comparison.cores), Bar(comparison.planned(), console) as bar:
         comparison.measure(bar)
-    rows = files.read(comparison.ledger.csv)
+    rows = csv_files.read(comparison.ledger.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
         raise UserError(f"the self-test cannot go on: {'; '.join(comparison.failures())}")
     return rows
@@ -129,7 +128,7 @@ def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.Da
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
-    here = environment.fingerprint(identity.collect(config))
+    here = environment.hash_environment(identity.collect(config))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     verdicts = verdicts[
         (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))

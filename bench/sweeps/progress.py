@@ -2,14 +2,14 @@
 
 import dataclasses
 
-from bench.analysis.stats import summarise
+from bench.analysis.summary import summarise
 from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
 from bench.machine import environment
 from bench.measure import plan
 from bench.measure.resume import kept
-from bench.results import files
+from bench.results import csv_files
 from bench.sweeps.comparisons import PlannedComparison
 
 
@@ -22,7 +22,7 @@ def is_complete(comparison: PlannedComparison) -> bool:
     if not config.resume:
         return False
     try:
-        table = files.read(comparison.csv)
+        table = csv_files.read(comparison.csv)
         done = kept(
             table,
             name=str(comparison.csv),
@@ -56,13 +56,13 @@ def _is_of_this_environment(comparison: PlannedComparison) -> bool:
     """Whether new rounds may be added to the results file; True if there is none."""
     config = comparison.config
     try:
-        table = files.read(comparison.csv)
+        table = csv_files.read(comparison.csv)
     except UserError:
         return not comparison.csv.exists()
     if set(table["config_hash"]) != {identity.config_hash(config)}:
         return False
     here = {
-        name: environment.fingerprint(identity.collect(config, backend.stack))
+        name: environment.hash_environment(identity.collect(config, backend.stack))
         for name, backend in config.backends.items()
     }
     rows = zip(table["backend"], table["environment_hash"], strict=True)
@@ -71,5 +71,5 @@ def _is_of_this_environment(comparison: PlannedComparison) -> bool:
 
 def failed_backends(comparison: PlannedComparison) -> str:
     """The backends without a result and why, as in `compile oom, pytorch_zero1 invalid`; blank if none."""
-    summaries = summarise(files.read(comparison.csv))
+    summaries = summarise(csv_files.read(comparison.csv))
     return ", ".join(f"{one.backend} {one.status}" for one in summaries if one.status not in PASSED)

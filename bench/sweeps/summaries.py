@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bench import report
 from bench.report import support
+from bench.results.atomic import write_atomically
 from bench.results.disk import reporting_write_errors
-from bench.results.records import write_atomically
 
 Update = Callable[[Path, Path], Sequence[str]]
 """Rebuilds the summary, given the folders of results and of reports; what it could not read, in sentences."""

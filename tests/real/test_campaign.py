@@ -16,7 +16,7 @@ from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import environment
-from bench.results import files
+from bench.results import csv_files
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import comparisons, runner
 from bench.sweeps.__main__ import LEFT_TO_MEASURE
@@ -78,12 +78,12 @@ class Campaign:
             "comparison": stem,
             "config_hash": identity.config_hash(config),
             "environment": here,
-            "environment_hash": environment.fingerprint(here),
+            "environment_hash": environment.hash_environment(here),
         } | changes
         timed = {name: self.rounds for name in ("pytorch", "compile") if name not in self.failing}
         records = comparison(timed, **shared)
         records += [failed(name, status, "so it is", **shared) for name, status in self.failing.items()]
-        files.write(Path(config.results_dir) / f"{stem}.csv", records)
+        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", records)
 
     def __call__(self, *arguments: str) -> int:
         """One call; what it began replaces `asked`."""
@@ -292,7 +292,7 @@ parts:
         lost = set(before) - set(lines(path))
         assert len(lost) <= 1, "a round that was not finished under both backends is dropped"
     for path in (tmp_path / "results").glob("*.csv"):
-        rows = files.read(path)
+        rows = csv_files.read(path)
         counts = rows[rows["round"].notna()].groupby("backend")["round"].count()
         assert counts.min() >= 2 * 2
 

@@ -10,7 +10,7 @@ import pytest
 from bench.config.schema import Config
 from bench.report import __main__ as report_command
 from bench.report import support, table
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from bench.setup import stacks
 from bench.sweeps import __main__ as sweeps
@@ -32,9 +32,11 @@ def recorded(model: str, reason: str = "") -> list[Record]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    files.write(tmp_path / "matrix" / "gpt2-cpux2.csv", recorded("gpt2"))
-    files.write(tmp_path / "matrix" / "beit-base-cpux2.csv", recorded("beit-base", "ResizeGrad | missing"))
-    files.write(tmp_path / "matrix" / "mine-cpux2.csv", recorded("mine", "ResizeGrad | missing"))
+    csv_files.write_records(tmp_path / "matrix" / "gpt2-cpux2.csv", recorded("gpt2"))
+    csv_files.write_records(
+        tmp_path / "matrix" / "beit-base-cpux2.csv", recorded("beit-base", "ResizeGrad | missing")
+    )
+    csv_files.write_records(tmp_path / "matrix" / "mine-cpux2.csv", recorded("mine", "ResizeGrad | missing"))
     return tmp_path / "matrix"
 
 
@@ -70,7 +72,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
         "comparison": "gpt2-cpux2-experiment=choices",
         "workload": workload(model="gpt2", size="mini"),
     }
-    files.write(
+    csv_files.write_records(
         folder / "gpt2-cpux2-experiment=choices.csv",
         [
             record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
@@ -101,7 +103,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
 
 
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
-    files.write(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
+    csv_files.write_records(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
     expected = support.markdown(support.read(folder, support.models()))
     assert (tmp_path / "reports" / "support.md").read_text() == expected
@@ -124,7 +126,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
 
     def measure(config: Config, stem: str, command: str) -> None:
         asked.append((config.model.name, config.model.size, command))
-        files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
@@ -145,7 +147,7 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def measure(config: Config, stem: str, command: str) -> None:
         asked.append(stem)
-        files.write(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench import report
 from bench.compare import __main__ as compare
 from bench.report import table
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
 
@@ -37,8 +37,8 @@ def records() -> list[Record]:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    files.write(folder / "results" / "evil.csv", records())
-    files.write(
+    csv_files.write_records(folder / "results" / "evil.csv", records())
+    csv_files.write_records(
         folder / "results" / "good.csv",
         comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
     )
@@ -56,7 +56,7 @@ def test_foreign_text_is_whole_and_harmless_everywhere(reports: Path) -> None:
         assert "<script" not in path.read_text(encoding="utf-8"), path
     for path in reports.glob("*.svg"):
         assert "<script" not in path.read_text(encoding="utf-8"), path
-    rows = files.read(reports.parent / "results" / "evil.csv")
+    rows = csv_files.read(reports.parent / "results" / "evil.csv")
     assert set(rows["model"]) == {EVIL}
     assert MESSAGE in set(rows["message"])
 
@@ -67,14 +67,14 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
     path = reports.parent / "results" / "evil.csv"
     console = Console(width=100, color_system=None)
     with console.capture() as captured:
-        console.print(table.terminal(files.read(path)))
+        console.print(table.terminal(csv_files.read(path)))
     shown = " ".join(captured.get().split())
     assert EVIL in shown
     assert (
         'comma, "quotes" new line; Ünïcode 日本 </td><img src=x onerror=alert(2)> [red]markup[/red]' in shown
     )
-    other = files.read(path).assign(model="[red]other[/red]|`x`")
-    files.write_rows(reports.parent / "other.csv", other.to_dict("records"))
+    other = csv_files.read(path).assign(model="[red]other[/red]|`x`")
+    csv_files.write_rows(reports.parent / "other.csv", other.to_dict("records"))
     assert compare.main([str(path), str(reports.parent / "other.csv")]) == 2
     assert f"model ({EVIL}, [red]other[/red]|`x`)" in capsys.readouterr().err
     assert compare.main([str(path), str(path), "--markdown"]) == 0

@@ -9,14 +9,15 @@ from typing import Any, cast
 import pytest
 import torch
 
-from bench.analysis import stats
+from bench.analysis.summary import summarise
 from bench.config.compose import compose
 from bench.config.schema import Data, Lora, Model
 from bench.errors import UserError
 from bench.report.collection import Comparison
 from bench.report.table import markdown, terminal
-from bench.results import files
+from bench.results import arithmetic, csv_files
 from bench.results.records import Product, Roofline
+from bench.results.rows import rows_of_record
 from bench.setup import stacks
 from bench.worker import roofline
 from bench.worker.workload import feeds
@@ -100,9 +101,9 @@ def test_frozen_weights_have_no_gradients_to_compute() -> None:
 
 
 def test_work_that_does_not_grow_with_the_samples_is_told_from_what_does() -> None:
-    assert stats.model_flops(((8, 1000), (16, 1800)), 8) == 1000
-    assert stats.model_flops(((8, 1000), (16, 1800)), 20) == 2200
-    assert stats.model_flops(((8, 1000), (16, 1800)), 1) == 300
+    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 8) == 1000
+    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 20) == 2200
+    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 1) == 300
 
 
 PINNED = "shapes" if stacks.own() == "ort" else "data"
@@ -200,7 +201,7 @@ FOUND = Roofline(
 
 def row(found: Roofline, **changes: Any) -> dict[str, Any]:
     """10 steps in 2 s of 2 ranks with 2 micro-batches of 4 each."""
-    (made,) = files.rows(record(roofline=found, blocks=(block(),), **changes))
+    (made,) = rows_of_record(record(roofline=found, blocks=(block(),), **changes))
     return made
 
 
@@ -230,29 +231,29 @@ def test_the_share_is_averaged_over_launches_and_shown() -> None:
         record(launch=launch, roofline=FOUND, blocks=(block(seconds=seconds),))
         for launch, seconds in ((1, 40.0), (2, 160.0))
     ]
-    rows = files.frame(records)
-    (summary,) = stats.summarise(rows)
+    rows = csv_files.table_of_records(records)
+    (summary,) = summarise(rows)
     assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 8000)
     assert "| 6.2 % |" in markdown(Comparison(stem="x", rows=rows))
     assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(terminal(rows).caption)
 
 
 def test_without_a_rate_there_is_no_column() -> None:
-    rows = files.frame([record()])
-    assert stats.summarise(rows)[0].roofline_share is None
+    rows = csv_files.table_of_records([record()])
+    assert summarise(rows)[0].roofline_share is None
     assert "matmul" not in markdown(Comparison(stem="x", rows=rows))
 
 
 @pytest.mark.parametrize("column", ["model_flops_per_s", "roofline_share"])
 def test_a_file_whose_shares_do_not_add_up_is_refused(column: str, tmp_path: Path) -> None:
     made = row(FOUND) | {column: 0.5}
-    files.write_rows(tmp_path / "x.csv", [made])
+    csv_files.write_rows(tmp_path / "x.csv", [made])
     with pytest.raises(UserError, match=f"{column} is not what it is derived from"):
-        files.read(tmp_path / "x.csv")
+        csv_files.read(tmp_path / "x.csv")
 
 
 def test_other_nodes_are_another_measurement() -> None:
-    rows = files.frame(
+    rows = csv_files.table_of_records(
         [record(), record("ortmodule", workload=workload(nodes=2))],
     )
-    assert "nodes 2 (reference 1)" in stats.summarise(rows)[1].message
+    assert "nodes 2 (reference 1)" in summarise(rows)[1].message

@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.analysis import stats
+from bench.config import identity
 from bench.errors import UserError
-from bench.machine import environment
 from bench.report import checks
-from bench.results import files
+from bench.results import arithmetic, csv_files
 from bench.selfcheck import overhead, selftest
 from tests.support.factories import comparison
 
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def rows(seconds: list[list[float]], slowed_by: float = 0.0) -> pd.DataFrame:
     records = comparison({"pytorch": [[2.0] * len(launch) for launch in seconds]})
     records += comparison({"pytorch_again": seconds}, slowed_by=slowed_by)
-    return files.frame(records)
+    return csv_files.table_of_records(records)
 
 
 def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
@@ -162,9 +161,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return rows([[2.0, 2.0]] * 2)
 
     monkeypatch.setattr(selftest, "_compared", compared)
-    monkeypatch.setattr(environment, "collect", lambda config: {})
-    monkeypatch.setattr(environment, "fingerprint", lambda found: "5eed")  # as in the factory's rows
-    monkeypatch.setattr(environment, "digest", lambda config: "c0ffee")
+    monkeypatch.setattr(identity, "collect", lambda config: {})
+    monkeypatch.setattr(environment, "hash_environment", lambda found: "5eed")  # as in the factory's rows
+    monkeypatch.setattr(identity, "config_hash", lambda config: "c0ffee")
     return stems
 
 
@@ -182,12 +181,12 @@ def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> 
     assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
 
 
-@pytest.mark.parametrize("hashed", ["fingerprint", "digest"])
+@pytest.mark.parametrize("hashed", [(environment, "hash_environment"), (identity, "config_hash")])
 def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
-    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, hashed: str
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, hashed: tuple[Any, str]
 ) -> None:
     interrupted(tmp_path)
-    monkeypatch.setattr(environment, hashed, lambda _: "changed")
+    monkeypatch.setattr(*hashed, lambda _: "changed")
     interrupted(tmp_path)
     assert made[20] == made[0]
 
@@ -252,4 +251,4 @@ def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
     blocks = pd.read_csv(tmp_path / "blocks.csv")
     assert list(zip(blocks["launch"], blocks["round"], strict=True)) == [(1, 1), (1, 2), (1, 3)]
     assert 0.5 < ratio < 2
-    assert stats.mean(list(blocks["bare"])) == pytest.approx(0.3, rel=0.7)
+    assert arithmetic.mean(list(blocks["bare"])) == pytest.approx(0.3, rel=0.7)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.results import files
+from bench.results import csv_files
 from tests.support.calibration import slowness
 from tests.support.factories import comparison, with_environment, workload
 
@@ -37,7 +37,7 @@ def many(tmp_path: Path) -> Path:
     )
     records = with_environment(records, variables={f"VARIABLE_{n}": "x" * 20 for n in range(30)})
     folder = tmp_path / "results"
-    files.write(folder / "MODEL.csv", records)
+    csv_files.write_records(folder / "MODEL.csv", records)
     text = (folder / "MODEL.csv").read_text(encoding="utf-8")
     (folder / "MODEL.csv").unlink()
     for number in range(MODELS):

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.results import files
+from bench.results import csv_files
+from bench.results.columns import COLUMNS
 from tests.support.processes import alive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,10 +206,10 @@ def table_of(folder: Path) -> pd.DataFrame:
     """The results file's cells as text; empty if there is none yet."""
     found = list((folder / "results").glob("*.csv"))
     if not found:
-        return pd.DataFrame(columns=list(files.COLUMNS))
+        return pd.DataFrame(columns=list(COLUMNS))
     if len(found) > 1:
         raise Wrong(f"there are several results files: {found}")
-    files.read(found[0])  # refuses what is damaged
+    csv_files.read(found[0])  # refuses what is damaged
     return pd.read_csv(found[0], dtype=str, keep_default_na=False)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.report import claims
 from bench.report.collection import Collection, Comparison
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, workload
 
@@ -16,7 +16,8 @@ from tests.support.factories import MIB, block, comparison, record, workload
 def of(*tables: list[Record]) -> Collection:
     return Collection(
         comparisons=[
-            Comparison(stem=f"c{number}", rows=files.frame(records)) for number, records in enumerate(tables)
+            Comparison(stem=f"c{number}", rows=csv_files.table_of_records(records))
+            for number, records in enumerate(tables)
         ]
     )
 
@@ -199,5 +200,5 @@ def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
 
 def test_the_committed_results_can_be_checked() -> None:
     folder = Path(__file__).parents[2] / "results"
-    tables = [Comparison(stem=path.stem, rows=files.read(path)) for path in files.files(folder)]
+    tables = [Comparison(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)]
     assert {one.verdict for one in claims.check(Collection(comparisons=tables))} > {"not testable"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.compare import __main__ as compare
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import ENVIRONMENT, MIB, comparison, failed, with_environment, workload
 
@@ -37,7 +37,7 @@ def pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
     def run(base: list[Record], new: list[Record], *options: str) -> tuple[int, str, str]:
         paths = [tmp_path / "base.csv", tmp_path / "new.csv"]
         for path, records in zip(paths, (base, new), strict=True):
-            files.write(path, records)
+            csv_files.write_records(path, records)
         status = compare.main([*map(str, paths), *options])
         output = capsys.readouterr()
         return status, output.out, output.err
@@ -101,7 +101,9 @@ def test_a_slowdown_that_noise_could_explain_is_fine(pair: Compare) -> None:
 def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_speedup() -> None:
     drift = 1.1
     base, new = (
-        files.frame(comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)}))
+        csv_files.table_of_records(
+            comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)})
+        )
         for f in (1.0, drift)
     )
     reference, mine = compare.compare(base, new, TOLERANCES)
@@ -113,8 +115,8 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
 
 
 def test_the_ratio_of_throughputs_is_new_over_base() -> None:
-    base = files.frame(comparison({"pytorch": [[2.0], [2.0]]}))
-    new = files.frame(comparison({"pytorch": [[1.6], [1.6]]}))
+    base = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]]}))
+    new = csv_files.table_of_records(comparison({"pytorch": [[1.6], [1.6]]}))
     (change,) = compare.compare(base, new, TOLERANCES)
     assert (change.base, change.new) == ("80.00", "100.0")
     assert change.ratio is not None
@@ -204,7 +206,7 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, half = tmp_path / "good.csv", tmp_path / "half.csv"
-    files.write(good, measured())
+    csv_files.write_records(good, measured())
     half.write_bytes(good.read_bytes()[:-20])
     for other, words in ((half, "is damaged"), (tmp_path / "none.csv", "cannot be read")):
         assert compare.main([str(good), str(other)]) == 2
@@ -235,7 +237,7 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("base", "new"):
-        files.write(tmp_path / name / "a.csv", measured())
+        csv_files.write_records(tmp_path / name / "a.csv", measured())
     (tmp_path / "new" / "b.csv").write_text("city,population\n")
     assert compare.main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
     output = capsys.readouterr()
@@ -244,7 +246,7 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
 
 
 def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
-    files.write(tmp_path / "a.csv", measured())
+    csv_files.write_records(tmp_path / "a.csv", measured())
     for options in ([], ["--markdown"]):
         command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
         with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
@@ -301,10 +303,10 @@ def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, conten
 def test_folders_are_paired_by_name_and_what_is_missing_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files.write(tmp_path / "old" / "a.csv", measured(seed=1))
-    files.write(tmp_path / "old" / "b.csv", measured(seed=1))
-    files.write(tmp_path / "new" / "a.csv", measured(seed=2))
-    files.write(tmp_path / "new" / "c.csv", measured(seed=2))
+    csv_files.write_records(tmp_path / "old" / "a.csv", measured(seed=1))
+    csv_files.write_records(tmp_path / "old" / "b.csv", measured(seed=1))
+    csv_files.write_records(tmp_path / "new" / "a.csv", measured(seed=2))
+    csv_files.write_records(tmp_path / "new" / "c.csv", measured(seed=2))
     folders = [str(tmp_path / name) for name in ("old", "new")]
     assert compare.main(folders) == 2
     output = capsys.readouterr()
@@ -335,15 +337,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_named(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files.write(checkout / "results" / "a.csv", measured(seed=1))
+    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=1))
     git("add", ".")
     git("commit", "-m", "base")
-    files.write(checkout / "results" / "a.csv", measured(seed=2))
-    files.write(checkout / "results" / "b.csv", measured(seed=3))
+    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2))
+    csv_files.write_records(checkout / "results" / "b.csv", measured(seed=3))
     assert compare.main([]) == 0
     assert "b is new" in capsys.readouterr().out
 
-    files.write(checkout / "results" / "a.csv", measured(seed=2, torch=2.3))
+    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2, torch=2.3))
     assert compare.main([]) == 1
 
 
@@ -351,7 +353,7 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, ort in ((1, 1.5), (2, 1.8)):
-        files.write(checkout / "results" / "a.csv", measured(seed=seed, ort=ort))
+        csv_files.write_records(checkout / "results" / "a.csv", measured(seed=seed, ort=ort))
         git("add", ".")
         git("commit", "-m", "measured")
     assert compare.main(["HEAD~1", "HEAD"]) == 1
@@ -367,7 +369,7 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for stem in ("a", "b"):
-        files.write(checkout / "results" / f"{stem}.csv", measured())
+        csv_files.write_records(checkout / "results" / f"{stem}.csv", measured())
     git("add", ".")
     git("commit", "-m", "base")
     (checkout / "results" / "a.csv").write_text("half")
@@ -388,7 +390,7 @@ def test_without_git_two_files_have_to_be_named(
 def test_before_the_first_commit_everything_is_new_and_nothing_compared(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files.write(checkout / "results" / "a.csv", measured())
+    csv_files.write_records(checkout / "results" / "a.csv", measured())
     assert compare.main([]) == 2
     assert "a is new" in capsys.readouterr().out
 
@@ -403,8 +405,8 @@ def test_outside_a_checkout_the_sentence_names_the_way_out(
 
 
 def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:
-    files.write(tmp_path / "a.csv", measured(seed=1))
-    files.write(tmp_path / "b.csv", measured(seed=2, ort=1.8))
+    csv_files.write_records(tmp_path / "a.csv", measured(seed=1))
+    csv_files.write_records(tmp_path / "b.csv", measured(seed=2, ort=1.8))
     pair = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
     done = subprocess.run(
         [sys.executable, "-m", "bench.compare", *pair], cwd=ROOT, capture_output=True, text=True

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bench.__main__ import measure_and_report
-from bench.analysis import stats
+from bench.analysis.summary import widest_half_width
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
 from tests.support.comparisons import Simulated
@@ -267,7 +267,7 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
     run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
     frame = run.comparison.ledger.rows()
     assert 2 < launches_of(run) < 6
-    reached, before = stats.widest(frame), stats.widest(frame[frame["launch"] < launches_of(run)])
+    reached, before = widest_half_width(frame), widest_half_width(frame[frame["launch"] < launches_of(run)])
     assert reached is not None
     assert before is not None
     assert reached <= 0.01 < before

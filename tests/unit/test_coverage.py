@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.analysis import stats
+from bench.analysis import intervals
 from bench.config.compose import compose
 from bench.config.schema import Measure
 from bench.selfcheck import coverage
@@ -63,7 +63,7 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
     hits = []
     for _ in range(1000):
         pooled = np.concatenate([noise.launch(random, 6) for _ in range(4)])
-        found = stats.estimate([pooled])
+        found = intervals.speedup_of_launches([pooled])
         assert found.low is not None
         assert found.high is not None
         hits.append(found.low <= 1 <= found.high)

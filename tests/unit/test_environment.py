@@ -8,7 +8,7 @@ import pytest
 
 from bench.config import identity
 from bench.config.schema import Precision
-from bench.machine import environment
+from bench.machine import environment, fingerprint, source_code
 from bench.setup.stacks import ROOT
 from tests.support.configs import a_config
 
@@ -30,10 +30,10 @@ def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
 def test_without_git_the_commit_is_unknown_and_the_code_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = environment.code_hash()
+    code = source_code.code_hash()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert environment.git_commit() == "unknown"
-    assert environment.code_hash() == code
+    assert source_code.git_commit() == "unknown"
+    assert source_code.code_hash() == code
 
 
 def test_code_that_git_does_not_know_of_is_a_difference(
@@ -50,11 +50,11 @@ def test_code_that_git_does_not_know_of_is_a_difference(
     git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-m", "known")
     monkeypatch.setattr(environment, "ROOT", tmp_path)
     (tmp_path / "results.csv").write_text("not the harness's code")
-    clean, before = environment.git_commit(), environment.code_hash()
+    clean, before = source_code.git_commit(), source_code.code_hash()
     assert not clean.endswith("-dirty")
     (tmp_path / "bench" / "own.py").write_text("")
-    assert environment.git_commit() == f"{clean}-dirty"
-    assert environment.code_hash() != before
+    assert source_code.git_commit() == f"{clean}-dirty"
+    assert source_code.code_hash() != before
 
 
 def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -> None:
@@ -85,14 +85,18 @@ def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
 def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
     tmp_path: Path, name: str, value: str, recorded: str | None
 ) -> None:
-    found = environment.variables({name: value, "EDITOR": "vi"}, identity.settings(a_config(tmp_path)))
+    found = fingerprint.recorded_variables(
+        {name: value, "EDITOR": "vi"}, identity.settings(a_config(tmp_path))
+    )
     assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
     assert "EDITOR" not in found
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
 def test_a_secret_never_gets_into_the_results(tmp_path: Path, name: str) -> None:
-    assert "s3cr3t" not in str(environment.variables({name: "s3cr3t"}, identity.settings(a_config(tmp_path))))
+    assert "s3cr3t" not in str(
+        fingerprint.recorded_variables({name: "s3cr3t"}, identity.settings(a_config(tmp_path)))
+    )
 
 
 def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
@@ -104,7 +108,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     after = identity.collect(config)
     assert after["removed_variables"] != before["removed_variables"]
-    assert environment.fingerprint(after) == environment.fingerprint(before)
+    assert environment.hash_environment(after) == environment.hash_environment(before)
     assert environment.differences(before, after) == []
 
 
@@ -122,7 +126,7 @@ def test_only_tf32_computes_in_tf32_whoever_calls_the_gpu(
 ) -> None:
     config = a_config(tmp_path)
     config.precision = Precision(name=precision)
-    assert environment.variables({}, identity.settings(config)).get("NVIDIA_TF32_OVERRIDE") == held
+    assert fingerprint.recorded_variables({}, identity.settings(config)).get("NVIDIA_TF32_OVERRIDE") == held
 
 
 @pytest.mark.parametrize(("checkpointing", "level"), [(True, "1"), (False, None)])
@@ -130,7 +134,7 @@ def test_checkpointing_makes_onnx_runtime_recompute(
     tmp_path: Path, checkpointing: bool, level: str | None
 ) -> None:
     config = dataclasses.replace(a_config(tmp_path), checkpointing=checkpointing)
-    found = environment.variables({"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.settings(config))
+    found = fingerprint.recorded_variables({"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.settings(config))
     assert found.get("ORTMODULE_MEMORY_OPT_LEVEL") == level
 
 
@@ -163,6 +167,6 @@ def test_the_code_s_hash_changes_with_what_decides_how_is_measured(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before\n")
     monkeypatch.setattr(environment, "ROOT", tmp_path)
-    before = environment.code_hash()
+    before = source_code.code_hash()
     (tmp_path / file).write_text("after\n")
-    assert (environment.code_hash() != before) is matters
+    assert (source_code.code_hash() != before) is matters

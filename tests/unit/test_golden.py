@@ -18,7 +18,7 @@ from bench import report
 from bench.compare import __main__ as compare
 from bench.report import table
 from bench.report.collection import Comparison
-from bench.results import files
+from bench.results import csv_files
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -30,7 +30,7 @@ def made(folder: Path) -> Iterator[tuple[str, str]]:
     paths, refused = report.render(GOLDEN / "results", folder)
     assert not refused
     yield from ((path.name, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".md")
-    base, new = (files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
+    base, new = (csv_files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
     changes = compare.compare(base, new, compare.tolerances(compare.TOLERANCES))
     yield "compare.md", compare.markdown("bert-tiny-cpux2", changes, compare.named_differences(base, new))
 
@@ -47,7 +47,7 @@ def test_ratios_intervals_and_verdicts_recomputed_from_the_file(path: Path) -> N
     recomputed = ok["steps"] * ok["micro_batch"] * ok["grad_accum"] * ok["world_size"] / ok["seconds"]
     logs = np.log(recomputed).groupby([ok["backend"], ok["launch"], ok["round"]]).mean().unstack("backend")
     reference = rows["reference"].iloc[0]
-    for one in Comparison(stem=path.stem, rows=files.read(path)).others:
+    for one in Comparison(stem=path.stem, rows=csv_files.read(path)).others:
         if one.speedup is None:
             continue
         ratios = (logs[one.backend] - logs[reference]).dropna()
@@ -75,7 +75,7 @@ def interquartile_mean(values: pd.Series) -> float:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
     rows = pd.read_csv(path)
-    found = Comparison(stem=path.stem, rows=files.read(path)).attribution
+    found = Comparison(stem=path.stem, rows=csv_files.read(path)).attribution
     if found is None:
         pytest.skip("its backends are no factorial")
     ok = rows[rows["status"] == "ok"]
@@ -102,8 +102,8 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
 
 
 def test_the_tables_in_reports_are_those_of_the_results() -> None:
-    for path in files.files(ROOT / "results"):
-        shown = table.markdown(Comparison(stem=path.stem, rows=files.read(path)))
+    for path in csv_files.list_files(ROOT / "results"):
+        shown = table.markdown(Comparison(stem=path.stem, rows=csv_files.read(path)))
         committed = (ROOT / "reports" / f"{path.stem}.md").read_text(encoding="utf-8")
         assert shown == committed, "run `make report`"
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.analysis import stats
-from bench.analysis.stats import MemoryParts
-from bench.results import files
+from bench.analysis.summary import MemoryParts, summarise
+from bench.results import csv_files
 from bench.results.prediction import Predicted, predict
 from tests.support.factories import MIB, block, record
 
@@ -52,8 +51,8 @@ def parts(peak_mib: int, **changes: Any) -> MemoryParts | None:
         "host_runtime_bytes": (20 * MIB, 30 * MIB),
         "blocks": (block(host_peak_bytes=(100 * MIB, peak_mib * MIB)),),
     }
-    rows = files.frame([record(**figures | changes)])
-    return stats.summarise(rows)[0].memory_parts
+    rows = csv_files.table_of_records([record(**figures | changes)])
+    return summarise(rows)[0].memory_parts
 
 
 def test_the_parts_of_a_peak_add_up_to_it() -> None:

@@ -13,7 +13,7 @@ from bench import report
 from bench.report import __main__ as command
 from bench.report import chart, style, table, text
 from bench.report.collection import Comparison
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.calibration import slowness
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
@@ -60,7 +60,7 @@ def golden_records() -> list[Record]:
 
 def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> Path:
     path = folder / "results" / f"{stem}.csv"
-    files.write(path, records)
+    csv_files.write_records(path, records)
     return path
 
 
@@ -72,13 +72,13 @@ def rendered(folder: Path, records: list[Record], figure: str = "speedup") -> Pa
 
 
 def page_of(records: list[Record]) -> str:
-    return table.markdown(Comparison(stem="x", rows=files.frame(records)))
+    return table.markdown(Comparison(stem="x", rows=csv_files.table_of_records(records)))
 
 
 def printed(records: list[Record]) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(table.terminal(files.frame(records)))
+        console.print(table.terminal(csv_files.table_of_records(records)))
     return capture.get()
 
 
@@ -114,12 +114,12 @@ def test_a_bare_environment_is_tolerated() -> None:
 
 
 def test_a_commit_is_shortened_and_stays_marked_as_dirty() -> None:
-    rows = files.frame(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
+    rows = csv_files.table_of_records(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
     assert "commit 0123456789ab-dirty" in text.versions(rows)
 
 
 def test_launches_of_unequal_length_are_counted_in_all() -> None:
-    rows = files.frame(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
+    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
     assert text.extent(rows) == "2 launches, 3 rounds in all"
 
 
@@ -142,7 +142,7 @@ def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) ->
 
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
-    rows = files.frame(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
+    rows = csv_files.table_of_records(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
     warning = (
         "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
         "raise measure.warmup_steps"
@@ -157,21 +157,21 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     def waiting(backend: str, seconds: float) -> Record:
         return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))
 
-    rows = files.frame([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
+    rows = csv_files.table_of_records([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
     page = table.markdown(Comparison(stem="x", rows=rows)).splitlines()
     assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
     assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
     console = Console(width=100, file=io.StringIO())
     console.print(table.terminal(rows))
     assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
-    synthetic = table.markdown(Comparison(stem="x", rows=files.frame([record()])))
+    synthetic = table.markdown(Comparison(stem="x", rows=csv_files.table_of_records([record()])))
     assert "limited by" not in synthetic
 
 
 def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_shown(tmp_path: Path) -> None:
     unknown = workload(parameters=None, trainable_parameters=None, padding_share=None)
     records = [failed(name, "oom", "no memory", 0, workload=unknown) for name in ("pytorch", "ortmodule")]
-    files.write(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
+    csv_files.write_records(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
     made, refused = report.render(tmp_path / "results", tmp_path / "reports")
     assert not refused
     assert any("oom: no memory" in path.read_text(encoding="utf-8") for path in made if path.suffix == ".md")
@@ -387,8 +387,8 @@ def test_the_table_does_not_need_matplotlib() -> None:
     code = (
         "import sys\n"
         "from tests.support.factories import record\n"
-        "from bench.results import files; from bench.report import table\n"
-        "table.terminal(files.frame([record()])); assert 'matplotlib' not in sys.modules"
+        "#IMPORTS; from bench.report import table\n"
+        "table.terminal(csv_files.table_of_records([record()])); assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
@@ -477,7 +477,8 @@ def test_the_page_of_a_comparison_at_the_largest_batch_shows_each_and_the_limit(
 
 def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
     limited, free = (
-        files.frame(comparison(SECONDS, workload=workload(memory_limit_gib=limit))) for limit in (4.5, None)
+        csv_files.table_of_records(comparison(SECONDS, workload=workload(memory_limit_gib=limit)))
+        for limit in (4.5, None)
     )
     assert text.short_workload(limited) == f"{text.short_workload(free)}, memory limit 4.5 GiB per backend"
     assert "memory limit 4.5 GiB per backend" in text.workload(limited)

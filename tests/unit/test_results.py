@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 
 from bench.errors import UserError
-from bench.results import files
+from bench.results import csv_files
+from bench.results.columns import COLUMNS, DTYPES
 from bench.results.records import SCHEMA_VERSION
+from bench.results.rows import rows_of_record
 from tests.support.factories import MIB, block, comparison, failed, phase, record, sample, workload
 
 DESIGNED = [
@@ -56,13 +58,13 @@ DESIGNED = [
     "environment",
 ]
 
-MEASUREMENTS = files.COLUMNS[files.COLUMNS.index("round") : files.COLUMNS.index("config_hash")]
+MEASUREMENTS = COLUMNS[COLUMNS.index("round") : COLUMNS.index("config_hash")]
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "bert-tiny-cpux2.csv"
-    files.write(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
+    csv_files.write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
     return path
 
 
@@ -74,7 +76,7 @@ def lines(path: Path) -> list[str]:
 
 
 def test_the_columns_of_the_design_are_there_in_their_order() -> None:
-    assert [column for column in files.COLUMNS if column in DESIGNED] == DESIGNED
+    assert [column for column in COLUMNS if column in DESIGNED] == DESIGNED
 
 
 def test_a_block_becomes_a_row_with_exact_figures() -> None:
@@ -97,8 +99,8 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         ),
     )
     before = (sample(used_bytes=24 * MIB, utilisation_percent=0.0), sample(used_bytes=36 * MIB))
-    (row,) = files.rows(record("ortmodule", launch=2, blocks=(gpu,), device_before=before))
-    assert tuple(row) == files.COLUMNS
+    (row,) = rows_of_record(record("ortmodule", launch=2, blocks=(gpu,), device_before=before))
+    assert tuple(row) == COLUMNS
     expected = {
         "status": "ok",
         "message": "",
@@ -150,7 +152,7 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
 
 def test_what_one_rank_or_device_could_not_measure_is_blank_and_never_zero() -> None:
     partial = block(host_peak_bytes=(None, 5), device_used_bytes=(), energy_joules=(1.0, None))
-    (row,) = files.rows(
+    (row,) = rows_of_record(
         record(
             blocks=(partial,),
             setup=None,
@@ -166,7 +168,7 @@ def test_what_one_rank_or_device_could_not_measure_is_blank_and_never_zero() -> 
 
 def test_a_failed_launch_keeps_its_measured_blocks_and_adds_one_blank_row() -> None:
     broken = record(status="crashed", message="rank 1 died", blocks=(block(1), block(2)))
-    first, second, last = files.rows(broken)
+    first, second, last = rows_of_record(broken)
     assert [row["status"] for row in (first, second, last)] == ["ok", "ok", "crashed"]
     assert (first["message"], last["message"]) == ("", "rank 1 died")
     assert [last[column] for column in MEASUREMENTS] == [None] * len(MEASUREMENTS)
@@ -176,7 +178,7 @@ def test_a_failed_launch_keeps_its_measured_blocks_and_adds_one_blank_row() -> N
 def test_a_block_that_used_more_cpu_than_its_share_is_invalid_and_says_why_in_numbers() -> None:
     # 2 s x 2 ranks x 1 core x 1.1 = 4.4 CPU seconds
     fair, unfair = block(1, 2.0, cpu_seconds=(2.2, 2.2)), block(2, 2.0, cpu_seconds=(2.2, 2.3))
-    first, second = files.rows(record(blocks=(fair, unfair)))
+    first, second = rows_of_record(record(blocks=(fair, unfair)))
     assert first["status"] == "ok"
     assert second["status"] == "invalid"
     assert second["message"] == (
@@ -186,12 +188,12 @@ def test_a_block_that_used_more_cpu_than_its_share_is_invalid_and_says_why_in_nu
 
 
 def test_more_cores_per_rank_raise_the_cpu_budget() -> None:
-    (row,) = files.rows(record(cores_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
+    (row,) = rows_of_record(record(cores_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
     assert row["status"] == "ok"
 
 
 def test_the_environment_is_compact_json_with_sorted_keys() -> None:
-    (row,) = files.rows(record(environment={"b": {"y": 1, "x": "ä"}, "a": None}))
+    (row,) = rows_of_record(record(environment={"b": {"y": 1, "x": "ä"}, "a": None}))
     assert row["environment"] == '{"a":null,"b":{"x":"ä","y":1}}'
 
 
@@ -237,22 +239,22 @@ def test_the_file_has_one_header_unix_line_ends_and_blanks_for_what_is_missing(s
 def test_foreign_text_survives_a_round_trip(tmp_path: Path, message: str) -> None:
     path = tmp_path / "x.csv"
     work = workload(model=message)
-    files.write(path, [record(workload=work), failed("ortmodule", "oom", message, workload=work)])
-    table = files.read(path)
+    csv_files.write_records(path, [record(workload=work), failed("ortmodule", "oom", message, workload=work)])
+    table = csv_files.read(path)
     assert list(table["message"]) == ["", message]
     assert list(table["model"]) == [message, message]
 
 
 def test_text_that_no_file_can_hold_is_written_readably(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    files.write(path, [failed("pytorch", "crashed", "bad \udcff byte\0")])
-    assert files.read(path)["message"].iloc[0] == "bad \\udcff byte\\x00"
+    csv_files.write_records(path, [failed("pytorch", "crashed", "bad \udcff byte\0")])
+    assert csv_files.read(path)["message"].iloc[0] == "bad \\udcff byte\\x00"
 
 
 def test_reading_gives_numbers_as_numbers_and_the_missing_as_missing(saved: Path) -> None:
-    table = files.read(saved)
-    assert tuple(table.columns) == files.COLUMNS
-    assert {column: str(dtype) for column, dtype in table.dtypes.items()} == files.DTYPES
+    table = csv_files.read(saved)
+    assert tuple(table.columns) == COLUMNS
+    assert {column: str(dtype) for column, dtype in table.dtypes.items()} == DTYPES
     assert table["seconds"].tolist() == [2.0, 2.1, 1.5, 1.6]
     assert table["device_peak_mib"].isna().all()
     assert table["config_hash"].iloc[0] == "c0ffee"
@@ -262,20 +264,20 @@ def test_reading_gives_numbers_as_numbers_and_the_missing_as_missing(saved: Path
 def test_a_figure_that_is_not_finite_is_blank(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     nan = float("nan")
-    files.write(path, [record(blocks=(block(last_loss=(nan, 1.0)),), loss_difference=nan)])
+    csv_files.write_records(path, [record(blocks=(block(last_loss=(nan, 1.0)),), loss_difference=nan)])
     assert "nan" not in path.read_text(encoding="utf-8")
-    assert files.read(path)[["last_loss", "loss_difference"]].isna().all(axis=None)
+    assert csv_files.read(path)[["last_loss", "loss_difference"]].isna().all(axis=None)
 
 
 def test_rows_that_were_read_are_written_back_byte_for_byte(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.csv"
-    files.write_rows(copy, files.read(saved).to_dict("records"))
+    csv_files.write_rows(copy, csv_files.read(saved).to_dict("records"))
     assert copy.read_bytes() == saved.read_bytes()
 
 
 def test_a_frame_of_records_equals_what_the_file_would_give(saved: Path) -> None:
     records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
-    pd.testing.assert_frame_equal(files.frame(records), files.read(saved))
+    pd.testing.assert_frame_equal(csv_files.table_of_records(records), csv_files.read(saved))
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +288,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch
 
     monkeypatch.setattr("os.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        files.write(saved, [record()])
+        csv_files.write_records(saved, [record()])
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
@@ -295,7 +297,7 @@ def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
     matrix = saved.parent / "matrix"
     matrix.mkdir()
     (matrix / "support.csv").write_text("model\n")
-    assert [path.stem for path in files.files(saved.parent)] == ["bert-tiny-cpux2"]
+    assert [path.stem for path in csv_files.list_files(saved.parent)] == ["bert-tiny-cpux2"]
 
 
 # What is refused
@@ -303,7 +305,7 @@ def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
 
 def refused(path: Path) -> str:
     with pytest.raises(UserError) as caught:
-        files.read(path)
+        csv_files.read(path)
     message = str(caught.value)
     assert str(path) in message
     assert "\n" not in message
@@ -318,7 +320,7 @@ def test_a_missing_file_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 def test_a_folder_without_results_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no results file; measure with `make bench`"):
-        files.files(tmp_path)
+        csv_files.list_files(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [1, 10, 100, 400])
@@ -382,15 +384,15 @@ def test_a_backend_twice_in_one_round_is_refused(saved: Path) -> None:
 
 def test_two_valid_blocks_of_one_round_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
-    files.write(path, [record(blocks=(block(1), block(1, attempt=2)))])
+    csv_files.write_records(path, [record(blocks=(block(1), block(1, attempt=2)))])
     assert "two valid blocks in one round" in refused(path)
 
 
 def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path: Path) -> None:
     path = tmp_path / "again.csv"
     spoilt = block(1, other_cpu_seconds=(1.0, 1.0))
-    files.write(path, [record(blocks=(spoilt, block(1, attempt=2)))])
-    table = files.read(path)
+    csv_files.write_records(path, [record(blocks=(spoilt, block(1, attempt=2)))])
+    table = csv_files.read(path)
     assert list(table["attempt"]) == [1, 2]
     assert list(table["status"]) == ["invalid", "ok"]
     assert "other processes had 2.000 CPU seconds" in table["message"].iloc[0]
@@ -403,6 +405,6 @@ def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before(
         first_step=phase(device_used_bytes=(500 * MIB,), samples=(seen,)),
         device_before=(sample(used_bytes=100 * MIB),),
     )
-    assert files.rows(one)[0]["first_step_device_peak_mib"] == 600.0
+    assert rows_of_record(one)[0]["first_step_device_peak_mib"] == 600.0
     unknown = record(first_step=first, device_before=(sample(used_bytes=100 * MIB),) * 2)
-    assert files.rows(unknown)[0]["first_step_device_peak_mib"] is None, "one device is silent"
+    assert rows_of_record(unknown)[0]["first_step_device_peak_mib"] is None, "one device is silent"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.errors import UserError
-from bench.machine import environment
+from bench.machine import fingerprint
 from bench.measure import comparison as coordinator
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS
@@ -220,7 +220,7 @@ def test_another_environment_is_refused_and_it_is_said_in_what(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Resumable(tmp_path).rows
-    monkeypatch.setattr(environment, "code_hash", lambda: "another")
+    monkeypatch.setattr(fingerprint, "code_hash", lambda: "another")
     with pytest.raises(UserError, match=r"another environment \(code: \w+, now another\)"):
         Resumable(tmp_path, resume=True)
     assert rows_of(tmp_path) == before
@@ -280,7 +280,7 @@ def test_a_full_disk_ends_the_comparison_in_a_sentence_and_keeps_the_file(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("bench.results.files.write_atomically", full)
+    monkeypatch.setattr("bench.results.csv_files.write_atomically", full)
     with pytest.raises(
         UserError, match=r"somewhere cannot be written \(no space left on device\); make room"
     ):

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from bench.analysis import stats
-from bench.analysis.stats import BackendSummary, Speedup
+from bench.analysis import intervals
+from bench.analysis.intervals import Speedup
+from bench.analysis.summary import BackendSummary, summarise, widest_half_width
 from bench.config.schema import global_batch
-from bench.results import files
+from bench.results import arithmetic, csv_files
 from bench.results.records import Record
 from tests.support.factories import (
     block,
@@ -37,13 +38,13 @@ def known_speedup(low: float | None, high: float | None) -> Speedup:
 
 
 def estimate(values: dict[tuple[int, int], float]) -> Speedup:
-    found = stats.speedup(logs(values))
+    found = intervals.speedup_of_rounds(logs(values))
     assert found is not None
     return found
 
 
 def summary(records: list[Record], backend: str) -> BackendSummary:
-    return next(s for s in stats.summarise(files.frame(records)) if s.backend == backend)
+    return next(s for s in summarise(csv_files.table_of_records(records)) if s.backend == backend)
 
 
 def speedup_of(records: list[Record], backend: str) -> Speedup:
@@ -60,11 +61,11 @@ def test_global_batch_is_the_product_over_accumulation_and_ranks() -> None:
 
 
 def test_throughput_counts_the_samples_of_all_steps_over_the_time_of_all_steps() -> None:
-    assert stats.samples_per_s(steps=10, global_batch=16, seconds=2.0) == 80.0
+    assert arithmetic.samples_per_s(steps=10, global_batch=16, seconds=2.0) == 80.0
 
 
 def test_a_block_takes_as_long_as_its_slowest_rank() -> None:
-    assert stats.block_seconds((1.9, 2.5, 2.0)) == 2.5
+    assert arithmetic.block_seconds((1.9, 2.5, 2.0)) == 2.5
 
 
 # The interval of a comparison
@@ -98,7 +99,7 @@ def test_two_launches_give_an_interval_with_one_degree_of_freedom() -> None:
     ],
 )
 def test_the_midmean_is_the_mean_of_the_middle_half(values: list[float], expected: float) -> None:
-    assert stats.midmean(np.array(values, float)) == pytest.approx(expected)
+    assert intervals.midmean(np.array(values, float)) == pytest.approx(expected)
 
 
 def test_a_launch_with_one_disturbed_round_counts_as_if_it_had_not_been() -> None:
@@ -133,11 +134,11 @@ def test_a_single_launch_gets_an_interval_over_its_rounds_and_says_what_is_missi
 def test_one_round_alone_has_no_interval_and_is_inconclusive() -> None:
     found = estimate({(1, 1): 0.7})
     assert (found.low, found.high, found.note) == (None, None, "one round: no interval")
-    assert stats.verdict(found, 0.02) == "inconclusive"
+    assert intervals.verdict(found, 0.02) == "inconclusive"
 
 
 def test_no_round_gives_no_speedup() -> None:
-    assert stats.speedup(logs({(1, 1): 0.7}).iloc[:0]) is None
+    assert intervals.speedup_of_rounds(logs({(1, 1): 0.7}).iloc[:0]) is None
 
 
 def test_launches_that_are_far_apart_give_an_infinite_interval_and_no_error() -> None:
@@ -159,7 +160,7 @@ def test_the_interval_covers_the_truth_although_launches_differ(
     for _ in range(draws):
         shift = generator.normal(0, 0.02 * launch_spread, launches).repeat(rounds)
         noise = generator.normal(0, 0.02, launches * rounds)
-        found = stats.speedup(pd.Series(truth + shift + noise, index=index))
+        found = intervals.speedup_of_rounds(pd.Series(truth + shift + noise, index=index))
         assert found is not None
         assert found.low is not None
         assert found.high is not None
@@ -187,7 +188,7 @@ def test_the_interval_covers_the_truth_although_launches_differ(
 def test_the_verdict_follows_the_interval_and_the_margin(
     low: float | None, high: float | None, expected: str
 ) -> None:
-    assert stats.verdict(known_speedup(low, high), 0.02) == expected
+    assert intervals.verdict(known_speedup(low, high), 0.02) == expected
 
 
 # Across runs
@@ -196,7 +197,7 @@ def test_the_verdict_follows_the_interval_and_the_margin(
 def test_two_runs_are_compared_by_welchs_interval_over_launch_means() -> None:
     base = logs({(1, 1): 0.0, (1, 2): 0.0, (2, 1): 0.0, (2, 2): 0.2})  # launch means 0, 0.1
     new = logs({(1, 1): 0.2, (2, 1): 0.3, (3, 1): 0.4})
-    found = stats.across_runs(base, new)
+    found = intervals.speedup_across_runs(base, new)
     test = scipy.stats.ttest_ind([0.2, 0.3, 0.4], [0.0, 0.1], equal_var=False)
     interval = test.confidence_interval(0.95)
     assert found is not None
@@ -207,7 +208,10 @@ def test_two_runs_are_compared_by_welchs_interval_over_launch_means() -> None:
 
 def test_a_run_that_ended_when_it_was_narrow_is_compared_with_the_larger_quantile() -> None:
     base, new = logs({(1, 1): 0.0, (2, 1): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3})
-    planned, stopped = stats.across_runs(base, new), stats.across_runs(base, new, stopped=True)
+    planned, stopped = (
+        intervals.speedup_across_runs(base, new),
+        intervals.speedup_across_runs(base, new, stopped=True),
+    )
     assert planned is not None
     assert stopped is not None
     widths = [math.log(one.high / one.low) for one in (planned, stopped)]  # type: ignore[operator]
@@ -215,7 +219,7 @@ def test_a_run_that_ended_when_it_was_narrow_is_compared_with_the_larger_quantil
 
 
 def test_a_run_with_one_launch_has_no_interval_across_runs() -> None:
-    found = stats.across_runs(logs({(1, 1): 0.0, (1, 2): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3}))
+    found = intervals.speedup_across_runs(logs({(1, 1): 0.0, (1, 2): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3}))
     assert found is not None
     assert (found.low, found.high) == (None, None)
     assert found.note == "single launch on one side: no interval across runs"
@@ -223,7 +227,7 @@ def test_a_run_with_one_launch_has_no_interval_across_runs() -> None:
 
 def test_runs_without_any_variation_have_an_interval_of_no_width() -> None:
     same = logs({(1, 1): 0.5, (2, 1): 0.5})
-    found = stats.across_runs(same, same)
+    found = intervals.speedup_across_runs(same, same)
     assert found is not None
     assert (found.ratio, found.low, found.high) == (1.0, 1.0, 1.0)
 
@@ -237,13 +241,13 @@ THREE_BY_TWO = {
 
 
 def test_the_summary_agrees_with_a_few_lines_of_pandas() -> None:
-    rows = files.frame(comparison(THREE_BY_TWO))
+    rows = csv_files.table_of_records(comparison(THREE_BY_TWO))
     wide = rows.pivot(index=["launch", "round"], columns="backend", values="seconds").astype(float)
     ratio = np.log(wide["pytorch"] / wide["ortmodule"]).groupby("launch").mean()
     low, high = scipy.stats.t.interval(0.95, 2, ratio.mean(), ratio.sem())
     throughput = np.exp(np.log(160 / wide).groupby("launch").mean().mean())
 
-    base, mine = stats.summarise(rows)
+    base, mine = summarise(rows)
     assert (base.backend, mine.backend) == ("pytorch", "ortmodule")
     assert mine.speedup is not None
     assert base.samples_per_s is not None
@@ -444,14 +448,14 @@ def test_a_backend_that_was_slowed_on_purpose_says_so() -> None:
 
 def test_the_widest_interval_is_that_of_the_least_certain_backend() -> None:
     seconds = {"pytorch": [[2.0]] * 3, "ortmodule": [[1.0], [1.01], [1.02]], "ortmodule_zero1": [[1.0]] * 3}
-    rows = files.frame(comparison(seconds))
+    rows = csv_files.table_of_records(comparison(seconds))
     certain, unsure = (
-        stats.half_width(speedup_of(comparison(seconds), name)) for name in seconds if name != "pytorch"
+        intervals.half_width(speedup_of(comparison(seconds), name)) for name in seconds if name != "pytorch"
     )
-    assert stats.widest(rows) == max(certain, unsure) > 0.01
-    assert stats.widest(files.frame(comparison({"pytorch": [[2.0]]}))) is None
-    alone = files.frame(comparison({"pytorch": [[2.0, 2.0]], "ortmodule": [[1.0, 1.1]]}))
-    assert stats.widest(alone) == math.inf, "one launch does not contain the variation between launches"
+    assert widest_half_width(rows) == max(certain, unsure) > 0.01
+    assert widest_half_width(csv_files.table_of_records(comparison({"pytorch": [[2.0]]}))) is None
+    alone = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.0]], "ortmodule": [[1.0, 1.1]]}))
+    assert widest_half_width(alone) == math.inf, "one launch does not contain the variation between launches"
 
 
 def test_the_same_global_batch_from_another_accumulation_is_compared() -> None:
@@ -498,4 +502,4 @@ def test_more_than_a_third_of_rounds_without_a_valid_block_voids_the_backend() -
 
 
 def test_an_empty_table_has_no_summary() -> None:
-    assert stats.summarise(files.frame([])) == []
+    assert summarise(csv_files.table_of_records([])) == []

@@ -8,13 +8,13 @@ import pytest
 
 from bench.analysis.steadiness import Warning, cleft, warnings
 from bench.machine.telemetry.sample import Sample
-from bench.results import files
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
 
 
 def found(records: list[Record]) -> list[Warning]:
-    return warnings(files.frame(records))
+    return warnings(csv_files.table_of_records(records))
 
 
 def kinds(records: list[Record]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis import stats
+from bench.results import arithmetic
 
 FOLDER = Path(__file__).parent
 
@@ -77,7 +77,7 @@ def speedups() -> tuple[Published, ...]:
         for row in group[group["backend"] != "pytorch"].to_dict("records"):
             ratio = None
             if row["samples_per_s"] and len(base) == 1:
-                ratio = stats.ratio(float(row["samples_per_s"]), float(base["samples_per_s"].iloc[0]))
+                ratio = arithmetic.ratio(float(row["samples_per_s"]), float(base["samples_per_s"].iloc[0]))
             elif re.fullmatch(r"[\d.]+", row["speedup_percent"]):
                 ratio = 1 + float(row["speedup_percent"]) / 100
             if ratio is None or row["flag"] == "range":

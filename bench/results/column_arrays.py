@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 
-class Cells:
+class ColumnArrays:
     """Some rows of one comparison, an array for each column that is asked for.
 
     Numbers are floats, NaN where blank. For the hundred rows of a comparison this takes a tenth of
@@ -35,7 +35,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self._chosen)
 
-    def where(self, mask: npt.NDArray[Any]) -> "Cells":
+    def where(self, mask: npt.NDArray[Any]) -> "ColumnArrays":
         """The rows at which `mask` is true."""
         chosen = copy(self)
         chosen._chosen = self._chosen[mask.astype(bool)]

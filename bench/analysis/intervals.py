@@ -1,0 +1,178 @@
+"""Speed-ups with their confidence intervals, from the log ratios of rounds: pure functions of arrays."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import stdtrit  # scipy.stats holds the same quantile and takes 1 s to import
+
+Floats = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+
+STOPPED_CONFIDENCE = 0.98
+"""For the quantile of a comparison that ended because its interval was narrow. Stopped with the 95 % one,
+intervals cover 89 to 93 % of the truths; with this one 95 to 98 % (bench.selfcheck.coverage)."""
+
+SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval"
+SINGLE_ROUND = "one round: no interval"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speedup:
+    """A ratio of throughputs (above 1: faster) with its 95 % interval.
+
+    `low` and `high` are None where no interval can be had; `note` then says why, and it also
+    says what an interval leaves out. Across two files `launches` counts the side that has fewer.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    launches: int
+    rounds: int
+    note: str = ""
+
+
+def speedup_of_rounds(log_ratios: pd.Series, *, stopped: bool = False) -> Speedup | None:
+    """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any."""
+    return speedup_of_launches(_launches(log_ratios), stopped=stopped) if len(log_ratios) else None
+
+
+def speedup_of_launches(
+    launches: Sequence[Floats],
+    *,
+    stopped: bool = False,
+    middle: Callable[[Floats], float] | None = None,
+) -> Speedup:
+    """Summarise the log ratios of each launch, an array for each; at least one, none of them empty.
+
+    The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
+    independent sample, blocks within one are not, so the 95 % interval is Student's t over the
+    launches' midmeans with launches - 1 degrees of freedom. One launch alone gets a t-interval over
+    its rounds, and says so; one round gets none.
+
+    Args:
+        launches: log ratios of samples/s, an array of shape (rounds,) per launch.
+        stopped: whether `measure.until` chose the number of launches. To look until the interval is
+            narrow favours samples that scatter too little, so it gets a larger quantile.
+        middle: of a launch, instead of `midmean`; for the simulation that chose it.
+    """
+    middles = np.array([(middle or midmean)(launch) for launch in launches])
+    rounds = sum(map(len, launches))
+    several = len(middles) > 1
+    sample = middles if several else launches[0]
+    half = None
+    if len(sample) > 1:
+        half = _t(len(sample) - 1, stopped) * math.sqrt(_squared_error(sample))
+    note = "" if several else SINGLE_ROUND if half is None else SINGLE_LAUNCH
+    return _speedup(float(middles.mean()), half, len(middles), rounds, note)
+
+
+def midmean(values: Floats) -> float:
+    """The interquartile mean: of the sorted values a quarter is left out at either end.
+
+    Where a quarter is no whole number, the value at the edge counts in part: the outer of 5 weigh
+    0, 0.75, 1, 0.75, 0. Chosen by simulation on recorded rounds (reports/selftest.md, "Estimators"):
+    rounds of a shared machine have outliers, which the plain mean pays for with wider intervals.
+    """
+    inner = np.arange(1, len(values) + 1) - len(values) / 4
+    weights = np.clip(np.minimum(inner, inner[::-1]), 0, 1)
+    return float(np.average(np.sort(values), weights=weights))
+
+
+def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Speedup | None:
+    """Ratio of `new` over `base`, two series of logs from files that were not measured together.
+
+    Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
+    launch has no variance to offer, so there is no interval. None if either side is empty. `stopped`: whether
+    `measure.until` chose the number of launches of either side, as in `speedup_of_launches`.
+    Source: B. L. Welch, Biometrika 34 (1947), 28-35.
+    """
+    if base.empty or new.empty:
+        return None
+    sides = [launch_midmeans(base), launch_midmeans(new)]
+    found = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped)
+    note = "" if found.low is not None else "single launch on one side: no interval across runs"
+    return replace(found, rounds=min(len(base), len(new)), note=note)
+
+
+def combine_samples(samples: Sequence[tuple[float, Floats]], stopped: bool = False) -> Speedup:
+    """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
+
+    Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
+    variance
+    to offer, so there is no interval.
+    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+
+    Args:
+        samples: a weight and the values, an array of shape (launches,), for each.
+        stopped: as in `speedup_of_launches`.
+    """
+    centre = sum(weight * float(values.mean()) for weight, values in samples)
+    fewest = min(len(values) for _, values in samples)
+    total_rounds = sum(len(values) for _, values in samples)
+    if fewest < 2:
+        return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
+    errors = [weight**2 * _squared_error(values) for weight, values in samples]
+    total = sum(errors)
+    if total == 0:
+        return _speedup(centre, 0.0, fewest, total_rounds)
+    freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
+    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
+
+
+def verdict(speedup: Speedup, margin: float) -> str:
+    """`same`, `faster`, `slower` or `inconclusive`; `margin` is a share, such as 0.02."""
+    if speedup.low is None or speedup.high is None:
+        return "inconclusive"
+    if 1 - margin <= speedup.low and speedup.high <= 1 + margin:
+        return "same"
+    if speedup.low > 1:
+        return "faster"
+    if speedup.high < 1:
+        return "slower"
+    return "inconclusive"
+
+
+def _speedup(centre: float, half: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
+    low = high = None
+    if half is not None:
+        with np.errstate(over="ignore"):  # two far launches: an infinite end is the truth
+            low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
+    return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
+
+
+def _t(freedom: float, stopped: bool) -> float:
+    confidence = STOPPED_CONFIDENCE if stopped else CONFIDENCE
+    return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def _squared_error(sample: Floats) -> float:
+    """Squared standard error of the sample's mean."""
+    return float(sample.var(ddof=1)) / len(sample)
+
+
+def launch_midmeans(logs: pd.Series) -> Floats:
+    """The midmean of each launch of a series indexed by (launch, round), in the order of the launches."""
+    return np.array([midmean(launch) for launch in _launches(logs)])
+
+
+def _launches(logs: pd.Series) -> list[Floats]:
+    """The values of each launch, in the order of the launches."""
+    numbers = logs.index.get_level_values("launch").to_numpy()
+    values = logs.to_numpy(float)
+    return [values[numbers == number] for number in np.unique(numbers)]
+
+
+def half_width(speedup: Speedup) -> float:
+    """Half of the interval's width, as a share: 0.01 for ± 1 %.
+
+    Infinite without an interval that contains the variation between launches.
+    """
+    if not speedup.low or speedup.high is None or speedup.launches < 2:
+        return math.inf
+    return math.sqrt(speedup.high / speedup.low) - 1

@@ -1,0 +1,22 @@
+"""The throughput of a comparison's valid blocks: logarithms, indexed by launch and round."""
+
+import numpy as np
+import pandas as pd
+
+
+def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
+    """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
+    mine = ((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy()
+    index = pd.MultiIndex.from_arrays([rows["launch"][mine], rows["round"][mine]], names=["launch", "round"])
+    values = np.log(rows["samples_per_s"].to_numpy(float)[mine])
+    return pd.Series(values, index=index, name="samples_per_s")
+
+
+def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
+    """Log ratio of samples/s in each round where both sides are valid, by (launch, round)."""
+    return (log_throughput(rows, backend) - log_throughput(rows, reference)).dropna()
+
+
+def stopped_by_width(*tables: pd.DataFrame) -> bool:
+    """Whether `measure.until` chose the number of launches of any of these comparisons."""
+    return any(bool(rows["until"].notna().any()) for rows in tables)

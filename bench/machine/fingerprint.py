@@ -1,0 +1,91 @@
+"""Describes what a comparison is measured with: hardware, driver, versions, variables, the harness's code."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.machine.environment import digest
+from bench.machine.facts import memory_bytes
+from bench.machine.source_code import code_hash
+from bench.machine.telemetry.gpus import visible_gpus
+from bench.machine.variables import scrubbed, worker_environment
+from bench.setup import stacks
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "onnxruntime-training",
+    "onnxruntime-training-cpu",
+    "onnx",
+    "deepspeed",
+    "numpy",
+    "safetensors",
+)
+
+OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
+"""Set by the harness to places inside its checkout."""
+
+PASSED_ON = (
+    "CUDA_",
+    "NCCL_",
+    "GLOO_",
+    "NVIDIA_",
+    "LD_",
+    "TRANSFORMERS_",
+    "TRITON_",
+    "SAFETENSORS_",
+    "PYTHON",
+)
+"""Beginnings of variables that workers inherit and that may change what is measured."""
+
+SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+"""In the name of a variable that must never be recorded."""
+
+
+def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
+    """`collect` on a node that knows the comparison's settings only."""
+    here = stacks.installed(stack)
+    assert here is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
+    gpus = visible_gpus()
+    return {
+        "stack": stack or stacks.own(),
+        "python": here.python,
+        "packages": {name: here.packages[name] for name in PACKAGES if name in here.packages}
+        | _cuda_libraries(here.packages),
+        "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "memory_gib": round(memory_bytes() / 2**30, 1),
+        "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
+        "driver": gpus[0].driver if gpus else None,
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "code": code_hash(),
+        "variables": recorded_variables(os.environ, settings),
+        "removed_variables": scrubbed(os.environ),
+    }
+
+
+def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
+    """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
+    ours = worker_environment({}, **settings)
+    return {
+        name: f"sha256:{digest(value)}" if "/" in value else value
+        for name, value in sorted(worker_environment(base, **settings).items())
+        if (name in ours or name.startswith(PASSED_ON)) and name not in OWN_PATHS and not SECRET.search(name)
+    }
+
+
+def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
+    """The wheels with CUDA's libraries, which torch brings along: cuBLAS, cuDNN, NCCL …"""
+    return {name: packages[name] for name in sorted(packages) if name.startswith("nvidia-")}
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

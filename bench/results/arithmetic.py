@@ -1,0 +1,62 @@
+"""The arithmetic of one block: its counts, seconds and bytes become the figures of a row.
+
+Everything that divides raw figures is here or in `bench.analysis`; records hold only what was counted.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Number = TypeVar("Number", float, Floats)
+
+
+def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
+    """Throughput of a block over all ranks; `seconds` are those of its slowest rank."""
+    return steps * global_batch / seconds
+
+
+def rate(amount: Number, seconds: Number) -> Number:
+    """`amount` per second."""
+    return amount / seconds
+
+
+def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
+    """FLOPs of a micro-batch from those of two others: a part grows with the samples, a part does not.
+
+    Exact, since either part is a whole number.
+    """
+    (few, flops), (many, more) = counted
+    return flops + (micro_batch - few) * ((more - flops) // (many - few))
+
+
+def block_seconds(seconds_per_rank: Iterable[float]) -> float:
+    """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
+    return max(seconds_per_rank)
+
+
+def step_milliseconds(seconds: Floats, steps: Floats) -> Floats:
+    """Milliseconds per optimizer step of each block."""
+    return 1000 * seconds / steps
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of at least one value."""
+    return sum(values) / len(values)
+
+
+def ratio(value: Number, base: Number) -> Number:
+    """`value` over `base`."""
+    return value / base
+
+
+def slowed_speedup(slowed_by: float) -> float:
+    """The speed-up, below 1, of what takes `slowed_by` (a share) longer."""
+    return 1 / (1 + slowed_by)
+
+
+def mib(size_bytes: float) -> float:
+    """Bytes as MiB (2**20)."""
+    return size_bytes / 2**20

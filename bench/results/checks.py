@@ -1,0 +1,59 @@
+"""Refuses results files that are damaged, foreign, or would make a wrong figure without anybody noticing."""
+
+import numpy as np
+import pandas as pd
+
+from bench.errors import STATUSES, UserError
+from bench.results import arithmetic
+from bench.results.column_arrays import ColumnArrays
+from bench.results.records import SCHEMA_VERSION
+
+
+def check_rows(table: pd.DataFrame, name: str) -> None:
+    """Refuse rows that would make a wrong figure without anybody noticing."""
+    if table.empty:
+        raise damaged(name, "it has no rows")
+    cells = ColumnArrays(table)
+    if not set(cells["status"]) <= set(STATUSES):
+        raise damaged(name, "it holds a status that does not exist")
+    if len(set(zip(cells["comparison"], cells["reference"], strict=True))) > 1:
+        raise damaged(name, "it mixes comparisons")
+    is_block = ~np.isnan(cells["round"])
+    if (~is_block & (cells["status"] == "ok")).any():
+        raise damaged(name, "a row without a round is ok")
+    blocks = cells.where(is_block)
+    needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
+    if not (needed > 0).all():  # NaN is not, either
+        raise damaged(name, "a measured row lacks its figures")
+    if _has_duplicates(blocks, ("backend", "launch", "round", "attempt")):
+        raise damaged(name, "an attempt of a backend in a round is there twice")
+    if _has_duplicates(blocks.where(blocks["status"] == "ok"), ("backend", "launch", "round")):
+        raise damaged(name, "a backend has two valid blocks in one round")
+    derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
+    if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
+        raise damaged(name, "samples_per_s is not steps x global_batch / seconds")
+    did, can = blocks["model_flops_per_s"], blocks["matmul_flops_per_s"]
+    work = arithmetic.rate(blocks["model_flops_per_step"] * blocks["steps"], blocks["seconds"])
+    for column, derived in (("model_flops_per_s", work), ("roofline_share", arithmetic.ratio(did, can))):
+        if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
+            raise damaged(name, f"{column} is not what it is derived from")
+
+
+def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
+    keys = list(zip(*(cells[column].tolist() for column in columns), strict=True))
+    return len(set(keys)) < len(keys)
+
+
+def damaged(name: str, what: str) -> UserError:
+    """The refusal of a file of which `what` says why it cannot be trusted."""
+    return UserError(f"{name} is damaged: {what}; restore it with `git checkout`, or measure it again")
+
+
+def check_schema(table: pd.DataFrame, name: str) -> None:
+    """Another version also has other columns, so this is asked first."""
+    versions = set(table["schema_version"]) if "schema_version" in table else set()
+    if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
+        raise UserError(
+            f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}; "
+            "measure it again, or check out the harness that wrote it"
+        )

@@ -1,0 +1,104 @@
+"""The columns of the results CSV, in order, with the type of each in pandas."""
+
+TEXT, WHOLE, REAL = "object", "Int64", "float64"
+
+DTYPES = {
+    "schema_version": WHOLE,
+    "comparison": TEXT,
+    "command": TEXT,  # that makes it again
+    "status": TEXT,
+    "message": TEXT,
+    "started_at": TEXT,  # of the launch; ISO 8601, UTC
+    "git_commit": TEXT,
+    "stack": TEXT,
+    "device": TEXT,
+    "model": TEXT,
+    "size": TEXT,  # published, or mini
+    "parameters": WHOLE,
+    "trainable_parameters": WHOLE,  # fewer with LoRA
+    "task": TEXT,
+    "data": TEXT,  # synthetic, or hf:<path>
+    "lengths": TEXT,  # the distribution of synthetic samples' lengths; blank otherwise
+    "backend": TEXT,
+    "reference": TEXT,  # the backend that speed-ups are measured against
+    "engine": TEXT,
+    "optimizer": TEXT,
+    "sharding": TEXT,
+    "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
+    "precision": TEXT,
+    "attention": TEXT,
+    "checkpointing": WHOLE,  # 1 or 0: activations are recomputed in the backward pass
+    "batch_rule": TEXT,  # equal; max: each backend at its own largest micro-batch
+    "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: none
+    "nodes": WHOLE,  # machines that the ranks are spread over
+    "world_size": WHOLE,
+    "micro_batch": WHOLE,
+    "grad_accum": WHOLE,
+    "global_batch": WHOLE,
+    "seq_len": WHOLE,
+    "padding_share": REAL,
+    "threads_per_rank": WHOLE,
+    "cores_per_rank": WHOLE,  # more than threads_per_rank: the threads were not held
+    "allocator": TEXT,
+    "seed": WHOLE,
+    "margin": REAL,  # a ratio within 1 ± margin is `same`
+    "until": REAL,  # half-width at which launches ended; blank: their number was fixed
+    "launch": WHOLE,  # from 1; 0 is what comes before: parity, and the search for the largest batch
+    "round": WHOLE,  # from 1; blank: the launch failed
+    "position": WHOLE,  # the backend's place in the round, from 1
+    "attempt": WHOLE,  # from 1; above it, the one before was contaminated
+    "steps": WHOLE,
+    "seconds": REAL,  # of the slowest rank
+    "samples_per_s": REAL,  # steps * global_batch / seconds
+    "model_flops_per_step": WHOLE,  # forward and backward, all ranks; without recomputation and optimizer
+    "model_flops_per_s": REAL,  # model_flops_per_step * steps / seconds
+    "matmul_flops_per_s": REAL,  # of the devices at this precision, as measured before; sum of all ranks
+    "roofline_share": REAL,  # model_flops_per_s / matmul_flops_per_s
+    "cpu_seconds": REAL,  # user + system, sum of all ranks
+    "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
+    "stolen_seconds": REAL,  # that the hypervisor took of them
+    "cpu_clock_mhz": REAL,  # at the block's end, of a rank's fastest core; slowest rank
+    "cpu_throttles": WHOLE,  # times that a core slowed down for heat, sum of all ranks
+    "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
+    "loader_s": REAL,  # of the block, that the ranks waited for batches; slowest rank; blank: they were there
+    "loss_scale": REAL,  # at the block's end; blank: the loss is not scaled
+    "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank likewise
+    "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
+    "first_step_s": REAL,
+    "warm_up_s": REAL,
+    "warm_up_steps": WHOLE,
+    "warm_up_settled": WHOLE,  # 1 or 0
+    "setup_cpu_seconds": REAL,  # sum of all ranks
+    "first_step_cpu_seconds": REAL,
+    "setup_host_peak_mib": REAL,  # highest rank or device, like all peaks
+    "first_step_host_peak_mib": REAL,
+    "host_peak_mib": REAL,  # of the block, like all peaks without another phase in their name
+    "setup_device_peak_mib": REAL,
+    "first_step_device_peak_mib": REAL,
+    "device_peak_mib": REAL,
+    "device_process_mib": REAL,  # at the block's end, what the driver books on the rank
+    "device_baseline_mib": REAL,  # in use before the group started; already taken off the peaks
+    "first_step_torch_peak_allocated_mib": REAL,
+    "torch_peak_allocated_mib": REAL,
+    "torch_peak_reserved_mib": REAL,
+    "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
+    "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
+    "predicted_gradients_bytes": WHOLE,
+    "predicted_optimizer_bytes": WHOLE,
+    "optimizer_state_bytes": WHOLE,  # as measured, highest rank
+    "energy_j": REAL,  # sum of all devices
+    "gpu_utilisation": REAL,  # from here to gpu_throttled_by: of the samples in the block; mean, percent
+    "gpu_utilisation_before": REAL,  # just before the group started; highest device
+    "gpu_clock_mhz": REAL,  # mean
+    "gpu_temperature_c": REAL,  # highest
+    "gpu_power_w": REAL,  # mean of the samples, sum of the devices
+    "gpu_throttled_by": TEXT,  # blank: by nothing, or unknown
+    "last_loss": REAL,  # of the block's last step, mean of all ranks
+    "loss_difference": REAL,  # from the reference, in the parity check
+    "config_hash": TEXT,
+    "environment_hash": TEXT,
+    "environment": TEXT,  # JSON: versions, driver, hardware
+}
+"""Every column in order, with its type in pandas: what is blank is NaN in REAL and NA in WHOLE."""
+
+COLUMNS = tuple(DTYPES)

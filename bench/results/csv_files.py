@@ -1,0 +1,141 @@
+"""Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.errors import UserError
+from bench.results.atomic import write_atomically
+from bench.results.checks import check_rows, check_schema, damaged
+from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
+from bench.results.records import Record
+from bench.results.rows import rows_of_record
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Replace the file by the rows of these records, atomically."""
+    write_rows(path, [row for record in records for row in rows_of_record(record)])
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
+    """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
+    write_atomically(path, _text(rows))
+
+
+def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
+    """What `read` would return for these records, without a file."""
+    return table_of_rows(row for record in records for row in rows_of_record(record))
+
+
+def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """What `read` would return after `write_rows`, without a file."""
+    return _typed(_cells(_text(rows), ""), "")
+
+
+def _text(rows: Iterable[Mapping[Any, Any]]) -> str:
+    lines = [COLUMNS, *([_cell(row[column]) for column in COLUMNS] for row in rows)]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """One value as text: floats with all their digits; what is missing or not finite is blank."""
+    if isinstance(value, str):
+        # a log may hold lone surrogates, which are no UTF-8, and NUL, which Python 3.10 cannot read
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    if value is None or value is pd.NA or not math.isfinite(value):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(int(value))
+
+
+def _quoted(cell: str) -> str:
+    """RFC 4180 quoting. Python 3.11's csv.writer leaves a bare carriage return unquoted."""
+    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\r\n') else cell
+
+
+# The file to a DataFrame
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a results file; the columns are `COLUMNS`, typed as in `DTYPES`, text untouched.
+
+    Raises:
+        UserError: if the file is missing, damaged, not a results file or of another schema.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise UserError(
+            f"{path} cannot be read ({reason}); check the path, or measure with `make bench`"
+        ) from None
+    return parse(content, str(path))
+
+
+def list_files(folder: Path) -> list[Path]:
+    """The results files right inside a folder, sorted by name.
+
+    Raises:
+        UserError: if there is none.
+    """
+    if found := sorted(folder.glob("*.csv")):
+        return found
+    raise UserError(f"{folder} holds no results file; measure with `make bench` first")
+
+
+def parse(content: bytes, name: str) -> pd.DataFrame:
+    """The same as `read` for a file's content that is already here; errors call it `name`."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise damaged(name, "it is not UTF-8 text") from None
+    table = _typed(_cells(text, name), name)
+    check_rows(table, name)
+    return table
+
+
+def _cells(text: str, name: str) -> pd.DataFrame:
+    """Every cell as text, once header and shape are right."""
+    try:
+        header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (csv.Error, ValueError):  # ValueError: not even a header
+        raise damaged(name, "it is empty or breaks off inside a cell") from None
+    if len(set(header)) != len(header):
+        raise damaged(name, "a column is there twice")
+    if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
+        raise damaged(name, "it breaks off, or a row has too few or too many cells")
+    table = pd.DataFrame(lines, columns=header, dtype=object)
+    check_schema(table, name)
+    if tuple(header) != COLUMNS:
+        strange = sorted(set(header) ^ set(COLUMNS)) or ["their order"]
+        raise UserError(
+            f"{name} is not a results file of this harness (its columns differ: "
+            f"{', '.join(strange[:5])}); give a file that `make bench` wrote"
+        )
+    return table
+
+
+def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for column, dtype in DTYPES.items():
+        cells = table[column].tolist()
+        try:
+            columns[column] = _array(cells, dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise damaged(name, f"{column} holds something that is not a number") from None
+    return pd.DataFrame(columns, copy=False)
+
+
+def _array(cells: list[str], dtype: str) -> Any:
+    """A column's cells as what pandas calls `dtype`; blank is missing."""
+    if dtype == TEXT:
+        return pd.Series(cells, dtype=object)  # of a bare array pandas 3 makes a type of text of its own
+    if dtype == REAL:
+        return np.array([float(cell) if cell else math.nan for cell in cells])
+    blank = np.array([not cell for cell in cells], dtype=bool)
+    return pd.arrays.IntegerArray(np.array([int(cell or 0) for cell in cells], dtype=np.int64), blank)

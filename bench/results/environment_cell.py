@@ -1,0 +1,48 @@
+"""The column `environment` of the results CSV: JSON written, read and compared."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from bench.machine.environment import differences
+
+
+def format_environment(environment: Mapping[str, Any]) -> str:
+    """The environment as the text of its cell."""
+    return json.dumps(environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def latest_environment(table: pd.DataFrame) -> dict[str, Any]:
+    """The environment of the file's latest row; empty if it is not a JSON object."""
+    return parse_environment(table["environment"].iloc[-1])
+
+
+def parse_environment(cell: str) -> dict[str, Any]:
+    """The environment that a cell holds; empty if it is not a JSON object."""
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def environment_entry(environment: Any, *keys: str) -> Any:
+    """A nested entry of the environment; None if it, or anything on the way to it, is missing."""
+    for key in keys:
+        environment = environment.get(key) if isinstance(environment, dict) else None
+    return environment
+
+
+def gpu_names(environment: dict[str, Any]) -> list[str]:
+    """The names of the GPUs, one per device."""
+    return [str(environment_entry(gpu, "name") or "GPU") for gpu in environment.get("gpus") or []]
+
+
+def environment_differences(one: str, other: str) -> list[str]:
+    """The entries in which two cells of the column `environment` differ; none if one is damaged."""
+    try:
+        return differences(json.loads(one), json.loads(other))
+    except ValueError:
+        return []

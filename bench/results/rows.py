@@ -1,0 +1,183 @@
+"""A record becomes rows of the results CSV: one for each block, or one for a launch that failed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.config.schema import global_batch
+from bench.machine.telemetry.sample import Sample
+from bench.results import arithmetic, validity
+from bench.results.columns import COLUMNS
+from bench.results.environment_cell import format_environment
+from bench.results.records import Block, Phase, Record
+
+
+def rows_of_record(record: Record) -> list[dict[str, Any]]:
+    """The record's measured blocks, one row each, and one more if the launch failed or nothing was timed.
+
+    A contaminated block (`bench.results.validity`) gets the status `invalid` and keeps its figures.
+    """
+    measured = [_block_row(record, block) for block in record.blocks]
+    if record.status == "ok":
+        return measured
+    whole = {**_launch_cells(record), "status": record.status, "message": record.message}
+    if record.status == "untimed":
+        whole["loss_difference"] = record.loss_difference
+    return [*measured, whole]
+
+
+def _block_row(record: Record, block: Block) -> dict[str, Any]:
+    launch = _launch_cells(record)
+    seconds = arithmetic.block_seconds(block.seconds)
+    message = validity.contamination(block, record.cores_per_rank)
+    baseline = _baseline(record)
+    return (
+        launch
+        | _launch_phases(record)
+        | _gpu_cells(block)
+        | _roofline_cells(record, block.steps, seconds)
+        | {
+            "status": "invalid" if message else "ok",
+            "message": message,
+            "round": block.round,
+            "position": block.position,
+            "attempt": block.attempt,
+            "steps": block.steps,
+            "seconds": seconds,
+            "samples_per_s": arithmetic.samples_per_s(block.steps, launch["global_batch"], seconds),
+            "cpu_seconds": sum(block.cpu_seconds),
+            "other_cpu_seconds": _sum(block.other_cpu_seconds),
+            "stolen_seconds": _sum(block.stolen_seconds),
+            "cpu_clock_mhz": min(_all_known(block.cpu_clock_mhz), default=None),
+            "cpu_throttles": _sum(block.cpu_throttles),
+            "page_faults": sum(block.page_faults),
+            "host_peak_mib": _highest_mib(block.host_peak_bytes),
+            "device_peak_mib": _device_peak_mib(block, baseline),
+            "device_process_mib": _highest_mib(block.device_process_bytes),
+            "device_baseline_mib": _highest_mib(baseline),
+            "gpu_utilisation_before": max(_all_known(_utilisation_before(record)), default=None),
+            "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
+            "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
+            "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
+            "energy_j": _sum(block.energy_joules),
+            "last_loss": _mean(block.last_loss),
+            "loader_s": max(_all_known(block.loader_seconds), default=None),
+            "loss_scale": block.loss_scale,
+            "skipped_steps": block.skipped_steps,
+            "loss_difference": record.loss_difference,
+        }
+    )
+
+
+def _launch_phases(record: Record) -> dict[str, Any]:
+    """What happened before the blocks, in every row of the launch."""
+    warm_up = record.warm_up
+    cells: dict[str, Any] = {
+        "warm_up_s": sum(arithmetic.block_seconds(one.seconds) for one in warm_up) if warm_up else None,
+        "warm_up_steps": sum(one.steps for one in warm_up) if warm_up else None,
+        "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
+    }
+    for name, phase in (("setup", record.setup), ("first_step", record.first_step)):
+        if phase is not None:
+            cells |= {
+                f"{name}_s": arithmetic.block_seconds(phase.seconds),
+                f"{name}_cpu_seconds": sum(phase.cpu_seconds),
+                f"{name}_host_peak_mib": _highest_mib(phase.host_peak_bytes),
+                f"{name}_device_peak_mib": _device_peak_mib(phase, _baseline(record)),
+            }
+    if record.first_step is not None:
+        allocated = record.first_step.torch_peak_allocated_bytes
+        cells["first_step_torch_peak_allocated_mib"] = _highest_mib(allocated)
+    return cells
+
+
+def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
+    """How much of what the devices can do the block did; blank where either is unknown."""
+    work, roofline = record.workload, record.roofline
+    cells: dict[str, Any] = {}
+    if roofline.counted:
+        ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)
+        per_step = ranks_work * work.grad_accum * work.world_size
+        cells["model_flops_per_step"] = per_step
+        cells["model_flops_per_s"] = arithmetic.rate(per_step * steps, seconds)
+    if roofline.products:
+        cells["matmul_flops_per_s"] = sum(
+            arithmetic.rate(one.flops, one.seconds) for one in roofline.products
+        )
+    if roofline.counted and roofline.products:
+        cells["roofline_share"] = arithmetic.ratio(cells["model_flops_per_s"], cells["matmul_flops_per_s"])
+    return cells
+
+
+def _gpu_cells(block: Block) -> dict[str, Any]:
+    """What the samples of the block say; blank without any."""
+    every = [sample for device in block.samples for sample in device]
+
+    def known(name: str, samples: Sequence[Sample] = every) -> list[float]:
+        return [value for sample in samples if (value := getattr(sample, name)) is not None]
+
+    powers = [known("power_watts", device) for device in block.samples]
+    reasons = {reason for sample in every for reason in sample.throttled_by or ()}
+    return {
+        "gpu_utilisation": _mean(known("utilisation_percent")),
+        "gpu_clock_mhz": _mean(known("sm_clock_mhz")),
+        "gpu_temperature_c": max(known("temperature_c"), default=None),
+        "gpu_power_w": _sum([_mean(power) for power in powers]),
+        "gpu_throttled_by": ", ".join(sorted(reasons)),
+    }
+
+
+def _baseline(record: Record) -> list[int | None]:
+    return [sample.used_bytes for sample in record.device_before]
+
+
+def _utilisation_before(record: Record) -> list[float | None]:
+    return [sample.utilisation_percent for sample in record.device_before]
+
+
+def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | None:
+    """The highest device's largest use that was seen, less what was in use before the group started."""
+    peaks: list[int | None] = []
+    for place, (end, before) in enumerate(zip(phase.device_used_bytes, baseline, strict=False)):
+        samples = phase.samples[place] if place < len(phase.samples) else ()
+        seen = [sample.used_bytes for sample in samples if sample.used_bytes is not None]
+        peaks.append(None if end is None or before is None else max([end, *seen]) - before)
+    return _highest_mib(peaks)
+
+
+def _launch_cells(record: Record) -> dict[str, Any]:
+    """What all rows of a record share; the measurements are still blank."""
+    work = record.workload
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    for source in (record, work):
+        row |= {column: getattr(source, column) for column in COLUMNS if hasattr(source, column)}
+    predicted = record.predicted
+    return row | {
+        "checkpointing": int(work.checkpointing),
+        "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
+        "predicted_weights_bytes": predicted and predicted.weights,
+        "predicted_gradients_bytes": predicted and predicted.gradients,
+        "predicted_optimizer_bytes": predicted and predicted.optimizer,
+        "global_batch": global_batch(work.micro_batch, work.grad_accum, work.world_size),
+        "optimizer_state_bytes": None,
+        "loss_difference": None,
+        "warm_up_settled": None,
+        "environment": format_environment(record.environment),
+    }
+
+
+def _highest_mib(sizes: Sequence[int | None]) -> float | None:
+    known = _all_known(sizes)
+    return arithmetic.mib(max(known)) if known else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return arithmetic.mean(values) if values else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    return sum(known) if (known := _all_known(values)) else None
+
+
+def _all_known(values: Sequence[Any]) -> Sequence[Any]:
+    """The values, or nothing if one is missing: a maximum or sum of the rest would be too low."""
+    return () if None in values else values
