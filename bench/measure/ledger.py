@@ -11,7 +11,7 @@ from bench.config import identity
 from bench.config.identity import measured
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.machine import source_code
+from bench.machine import environment, source_code
 from bench.machine.telemetry.gpus import Gpu, short_name
 from bench.measure.parity import Trajectory
 from bench.measure.resume import Kept, kept

@@ -22,6 +22,7 @@ from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.machine import environment
 from bench.machine.facts import available_cores, available_gpus, default_device
 from bench.measure.comparison import Comparison, leaving_the_ranks_cores
 from bench.measure.preflight import check_machine, check_packages

@@ -12,6 +12,7 @@ import pytest
 
 from bench.config import identity
 from bench.errors import UserError
+from bench.machine import environment
 from bench.report import checks
 from bench.results import arithmetic, csv_files
 from bench.selfcheck import overhead, selftest
