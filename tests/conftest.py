@@ -11,6 +11,7 @@ import pytest
 
 from bench.machine.telemetry.gpus import visible_gpus
 from bench.setup import stacks
+from tests.support import quiet
 
 FIRST = (
     "test_interruptions.py",
@@ -45,6 +46,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     place = item.config.cache.mkdir("turns")  # of this checkout, whoever runs its tests
     with turn(place, alone=runs_alone(item)):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that is marked `quiet` is about time: on a busy machine it is skipped with the reason."""
+    if item.get_closest_marker("quiet") is None:
+        return (yield)
+    quiet.skip_if_busy_now()
+    others = quiet.Others()
+    try:
+        return (yield)
+    except Exception:
+        others.skip_if_busy()
+        raise
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -256,6 +256,7 @@ def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.quiet
 def test_help_takes_less_than_a_second_and_a_half() -> None:
     def seconds() -> float:
         started = time.perf_counter()

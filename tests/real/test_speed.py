@@ -49,6 +49,7 @@ def many(tmp_path: Path) -> Path:
 @pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
+@pytest.mark.quiet
 def test_two_hundred_models_are_reported_in_ten_seconds(many: Path, tmp_path: Path) -> None:
     """On two cores of the machine that README names, while nobody slows it down."""
     command = [sys.executable, "-m", "bench.report", str(many), "--out", str(tmp_path / "reports")]

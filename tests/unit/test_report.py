@@ -370,6 +370,7 @@ def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path
 
 
 @pytest.mark.alone
+@pytest.mark.quiet
 def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
     code = (
         "import time; start = time.perf_counter()\n"
