@@ -18,13 +18,14 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from bench.cluster import jobs
+from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
-from bench.config.naming import command, stem
-from bench.config.refusals import CONF, refusals
+from bench.config.naming import file_stem, repeat_command
+from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotFinish, CannotKeep, UserError
 from bench.launch.lifeline import Terminated
-from bench.measure.preflight import checked
+from bench.measure.preflight import check_and_name_device
 from bench.setup import stacks
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -38,7 +39,7 @@ def main() -> int:
     register()
     Terminated.catch()
     try:
-        with refusals(overrides):
+        with as_user_errors(overrides):
             check_overrides(overrides)
             jobs.check(sys.argv[1:])
             with jobs.failing_in_a_sentence():
@@ -80,8 +81,8 @@ def compare(cfg: DictConfig) -> list[str]:
     if jobs.task() > 0:
         jobs.serve(config)
         return []
-    name = stem(config, checked(config), overrides, stacks.own())
-    return measure_and_report(config, name, command(overrides, stacks.own()))
+    name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
+    return measure_and_report(config, name, repeat_command(overrides, stacks.own()))
 
 
 def measure_and_report(config: Config, stem: str, command: str) -> list[str]:

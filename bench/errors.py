@@ -23,7 +23,20 @@ LONGEST = 300
 
 
 class UserError(Exception):
-    """Something the user can mend: its message is one sentence that holds the remedy."""
+    """Something that the user can put right; printed, it is one sentence.
+
+    Args:
+        reason: what is wrong; the whole sentence if `remedy` is left out.
+        remedy: what to do about it, without the full stop at its end.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason, remedy)
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}." if self.remedy else self.reason
 
 
 class CannotKeep(UserError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cluster.meeting import Meeting, gloo_interface, shared_secret
-from bench.config.schema import host_and_port
+from bench.config.device import host_and_port
 from bench.errors import UserError
 from bench.launch.channel import Channel, Closed, Message, Refused, dial, introduce
 from bench.launch.lifeline import Terminated

@@ -11,7 +11,8 @@ from typing import Any
 from bench.cluster.meeting import shared_secret
 from bench.cluster.remote import Node, NodeFailed, NodeLost
 from bench.config import identity
-from bench.config.schema import Config, host_and_port
+from bench.config.device import host_and_port
+from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Listener
 from bench.machine import environment, fingerprint, source_code
@@ -67,7 +68,7 @@ class Nodes:
         self.endpoint = device.rdzv_endpoint
         self.say = say
         self.clock = clock
-        self.settings = identity.settings(config)
+        self.settings = identity.environment_settings(config)
         self.members: list[Node] = []
         self.names = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
         self.ours = {name: fingerprint.take(self.settings, name) for name in self.names}

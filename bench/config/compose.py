@@ -10,8 +10,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from bench.config import slurm
-from bench.config.refusals import CONF, choices_of, no_value, not_a_choice, refusals, unknown_key
-from bench.config.schema import LOSS_TOLERANCE, Config
+from bench.config.choices import CONF, LOSS_TOLERANCE
+from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
+from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import facts
 from bench.setup import stacks
@@ -50,7 +51,7 @@ def compose(overrides: Sequence[str] = ()) -> Config:
         UserError: with the sentence that the command line would print.
     """
     register()
-    with refusals(overrides):
+    with as_user_errors(overrides):
         check_overrides(overrides)
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             return load(hydra.compose("config", list(overrides)))
@@ -63,7 +64,7 @@ def load(cfg: DictConfig) -> Config:
         UserError: a key is unknown or has no value, or a value is impossible.
     """
     _check_keys(cfg, "")
-    with refusals():
+    with as_user_errors():
         config = OmegaConf.to_object(cfg)
     assert isinstance(config, Config)
     return config

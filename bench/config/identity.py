@@ -5,12 +5,13 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from bench.config.schema import MEETING, Config
+from bench.config.choices import MEETING
+from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
 
 
-def measured(config: Config) -> dict[str, Any]:
+def measured_settings(config: Config) -> dict[str, Any]:
     """What the configuration says about the thing measured: all but files' places and how long one waits."""
     plain = dataclasses.asdict(config)
     del plain["results_dir"], plain["reports_dir"], plain["resume"], plain["label"]
@@ -23,7 +24,7 @@ def measured(config: Config) -> dict[str, Any]:
 
 def config_hash(config: Config) -> str:
     """A hash of what is measured: the configuration, and the weights where they lie in a folder."""
-    plain: dict[str, Any] = measured(config)
+    plain: dict[str, Any] = measured_settings(config)
     folder = Path(config.model.pretrained or "")
     if config.model.pretrained and folder.is_dir():
         plain["weights"] = {
@@ -44,7 +45,7 @@ def _file_hash(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def settings(config: Config) -> dict[str, Any]:
+def environment_settings(config: Config) -> dict[str, Any]:
     """What `worker_environment` needs to know of a comparison, as plain JSON."""
     device = config.device
     return {
@@ -56,7 +57,7 @@ def settings(config: Config) -> dict[str, Any]:
     }
 
 
-def collect(config: Config, stack: str | None = None) -> dict[str, Any]:
+def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
     """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies.
 
     Args:

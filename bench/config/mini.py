@@ -31,7 +31,7 @@ _ROTARY_SHARES = re.compile(r"^(partial_rotary_factor|rotary_pct)$")
 _TOKENS = re.compile(r"(^|_)(token_ids?|suppress_tokens)$")
 
 
-def shrunk(config: Mapping[str, Any]) -> dict[str, Any]:
+def shrink(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with fewer layers, narrower, with fewer heads and words; other keys stay.
 
     Args:

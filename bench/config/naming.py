@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from bench.config.schema import MEETING, Config
+from bench.config.choices import MEETING
+from bench.config.schema import Config
 from bench.setup.bootstrap import STACKS
 
 LONGEST = 100
@@ -33,7 +34,9 @@ DEFAULT_STACK = next(iter(STACKS))
 _DELETED = object()
 
 
-def stem(config: Config, device_short_name: str, overrides: list[str], stack: str = DEFAULT_STACK) -> str:
+def file_stem(
+    config: Config, device_short_name: str, overrides: list[str], stack: str = DEFAULT_STACK
+) -> str:
     """The results file's name without its ending.
 
     Args:
@@ -50,7 +53,7 @@ def stem(config: Config, device_short_name: str, overrides: list[str], stack: st
     return f"{named[: LONGEST - 1 - len(digest)]}~{digest}"
 
 
-def command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
+def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
     """The command that makes a comparison again, wherever its files go and Hydra's own settings are."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:

@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -15,14 +14,12 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from bench.config.choices import CONF
 from bench.errors import UserError
-
-CONF = Path(__file__).resolve().parents[2] / "conf"
-"""The shipped configuration files."""
 
 
 @contextmanager
-def refusals(overrides: Sequence[str] = ()) -> Iterator[None]:
+def as_user_errors(overrides: Sequence[str] = ()) -> Iterator[None]:
     """Turn what Hydra and OmegaConf raise about a configuration into UserError.
 
     Args:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.config.schema import Backend
+from bench.config.backend import Backend
 from bench.errors import UserError
 from bench.machine import facts
 from bench.machine.telemetry.gpus import visible_gpus
@@ -433,8 +433,8 @@ def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
 def _backends(*, driver: bool) -> tuple[dict[str, str], list[str]]:
     """Why a comparison of each backend alone would be refused (empty: it would not), and the default ones."""
     try:
+        from bench.config.choices import CONF
         from bench.config.compose import compose
-        from bench.config.refusals import CONF
     except ImportError:  # without Hydra there is no stack, which is said elsewhere
         return {}, []
     device = [] if driver else ["device=cpu"]  # all that is left with a driver that does not answer

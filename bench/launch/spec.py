@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.config.schema import Adam, Data, Lora, Model, Precision
+from bench.config.data import Data
+from bench.config.model import Lora, Model
+from bench.config.training import Adam, Precision
 from bench.results.atomic import write_atomically
 
 

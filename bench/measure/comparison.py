@@ -708,7 +708,7 @@ class Comparison:
         name = self.config.backends[spec.backend].stack
         stack = stacks.installed(name)
         assert stack is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
-        settings = identity.settings(self.config)
+        settings = identity.environment_settings(self.config)
         return self.start_group(
             spec,
             world_size=device.world_size,

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from bench.config import identity
-from bench.config.identity import measured
+from bench.config.identity import measured_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.machine import environment, source_code
@@ -58,7 +58,8 @@ class Ledger:
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
         self.environments = {
-            name: identity.collect(config, backend.stack) for name, backend in config.backends.items()
+            name: identity.collect_environment(config, backend.stack)
+            for name, backend in config.backends.items()
         }
         self.config_hash = identity.config_hash(config)
         self.commit = source_code.git_commit()
@@ -186,7 +187,7 @@ class Ledger:
             parity_losses=trajectory.losses if trajectory else (),
             parity_gradient_norms=trajectory.gradient_norms if trajectory else (),
             loss_difference=self.loss_differences.get(name),
-            config=measured(config),
+            config=measured_settings(config),
             config_hash=self.config_hash,
             environment=self.environments[name],
             environment_hash=environment.hash_environment(self.environments[name]),

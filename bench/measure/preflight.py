@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.config import mini
-from bench.config.schema import DEEPSPEED, Config
+from bench.config.choices import DEEPSPEED
+from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine.facts import available_cores, memory_bytes
 from bench.machine.telemetry.gpus import short_name, visible_gpus
@@ -19,7 +20,7 @@ SCORE_BYTES = 4
 """Of one token's score for one word of the vocabulary, in fp32."""
 
 
-def checked(config: Config) -> str:
+def check_and_name_device(config: Config) -> str:
     """Refuse what cannot be done here; the device's short name, for the results file's.
 
     Raises:
@@ -79,7 +80,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     batches = max(made, 2 * config.grad_accum)  # as bench.worker.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
     shape = config.model.config
-    words = (mini.shrunk(shape) if config.model.size == "mini" else shape).get("vocab_size")
+    words = (mini.shrink(shape) if config.model.size == "mini" else shape).get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
     needed *= config.device.ranks_per_node

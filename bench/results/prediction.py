@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.schema import DEEPSPEED, OFFLOADED
+from bench.config.choices import DEEPSPEED, OFFLOADED
 
 FP32_BYTES = 4
 

@@ -21,7 +21,7 @@ import pandas as pd
 
 from bench.analysis import intervals
 from bench.config.compose import compose
-from bench.config.schema import Measure
+from bench.config.measure import Measure
 from bench.report import checks
 from bench.results import csv_files
 from bench.results.atomic import write_atomically

@@ -270,7 +270,7 @@ def _job(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
 def _shape(config: Config) -> dict[str, Any]:
     """What the transformers configuration is made of."""
     model = config.model
-    return mini.shrunk(model.config) if model.size == "mini" else model.config
+    return mini.shrink(model.config) if model.size == "mini" else model.config
 
 
 def _batches(config: Config, rank: int) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.Da
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
-    here = environment.hash_environment(identity.collect(config))
+    here = environment.hash_environment(identity.collect_environment(config))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     verdicts = verdicts[
         (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.config.compose import compose
-from bench.config.naming import command, stem
+from bench.config.naming import file_stem, repeat_command
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.measure.preflight import checked
+from bench.measure.preflight import check_and_name_device
 from bench.setup import stacks
 from bench.sweeps.plan_file import Part, Plan
 
@@ -78,6 +78,6 @@ def _comparisons_of(
             part=part.name,
             expected_s=part.expected_s,
             config=config,
-            stem=stem(config, checked(config), naming, stack),
-            command=command(line, stack),
+            stem=file_stem(config, check_and_name_device(config), naming, stack),
+            command=repeat_command(line, stack),
         )

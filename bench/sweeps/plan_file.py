@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from bench.config.refusals import CONF
+from bench.config.choices import CONF
 from bench.errors import UserError
 
 SHIPPED = CONF / "sweeps"

@@ -62,7 +62,7 @@ def _is_of_this_environment(comparison: PlannedComparison) -> bool:
     if set(table["config_hash"]) != {identity.config_hash(config)}:
         return False
     here = {
-        name: environment.hash_environment(identity.collect(config, backend.stack))
+        name: environment.hash_environment(identity.collect_environment(config, backend.stack))
         for name, backend in config.backends.items()
     }
     rows = zip(table["backend"], table["environment_hash"], strict=True)

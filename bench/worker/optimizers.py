@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from bench.config.schema import Adam
+from bench.config.training import Adam
 from bench.errors import LaunchFailed
 
 

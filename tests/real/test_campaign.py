@@ -74,7 +74,7 @@ class Campaign:
 
     def write(self, config: Config, stem: str, **changes: Any) -> None:
         """A results file of as many rounds as `rounds` has."""
-        here = identity.collect(config)
+        here = identity.collect_environment(config)
         shared = {
             "comparison": stem,
             "config_hash": identity.config_hash(config),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.config.schema import Backend, Config
+from bench.config.backend import Backend
+from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
 from bench.setup import stacks

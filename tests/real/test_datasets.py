@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.errors import LaunchFailed, UserError
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.cpu import cpu_seconds

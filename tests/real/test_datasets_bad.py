@@ -14,7 +14,7 @@ import datasets
 import pytest
 
 from bench.config.compose import compose
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.preflight_dataset import check_dataset
 from bench.worker.workload.check import check

@@ -237,7 +237,7 @@ def _rates() -> dict[str, float]:
     """FLOP/s of every precision, as device_of sets it up."""
     import torch
 
-    from bench.config.schema import Precision
+    from bench.config.training import Precision
     from bench.worker import roofline
     from bench.worker.training import device_of
     from bench.worker.workload.precision import AMPERE

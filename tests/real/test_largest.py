@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.config.schema import Config, Device
+from bench.config.device import Device
+from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.measure import largest
 from bench.measure.largest import Found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench.config.refusals import CONF
+from bench.config.choices import CONF
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure import preflight

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from bench.config import mini
+from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
-from bench.config.refusals import CONF
-from bench.config.schema import TASKS, Data, Lora, Model
+from bench.config.data import Data
+from bench.config.model import Lora, Model
 from bench.errors import LaunchFailed
 from bench.worker.workload.synthetic import synthetic
 
@@ -150,7 +151,7 @@ def test_mini_keeps_the_architecture(name: str) -> None:
 
 
 def test_mini_is_one_rule_for_every_kind_of_key() -> None:
-    assert mini.shrunk(
+    assert mini.shrink(
         {
             "hidden_size": 4096,
             "intermediate_size": 14336,
@@ -182,13 +183,13 @@ def test_mini_is_one_rule_for_every_kind_of_key() -> None:
 
 
 def test_mini_narrows_a_hierarchy_by_its_widest_stage() -> None:
-    small = mini.shrunk({"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]})
+    small = mini.shrink({"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]})
     assert small == {"embed_dim": 16, "depths": [2, 2, 2, 2], "num_heads": [1, 1, 2, 4]}
 
 
 def test_mini_leaves_a_small_model_its_width() -> None:
     config = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 512}
-    assert mini.shrunk(config) == config
+    assert mini.shrink(config) == config
 
 
 # --- adapters -------------------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from bench.cluster.meeting import Meeting, Port, gloo_interface, shared_secret, 
 from bench.cluster.nodes import Nodes, RemoteDevice
 from bench.cluster.remote import Assignment, Node, RemotePart
 from bench.config.compose import compose
-from bench.config.identity import config_hash, measured
-from bench.config.naming import stem
-from bench.config.schema import Config, Device
+from bench.config.device import Device
+from bench.config.identity import config_hash, measured_settings
+from bench.config.naming import file_stem
+from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
 from bench.machine.variables import worker_environment
@@ -86,9 +87,9 @@ def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() ->
     here = [*overrides, "device.rdzv_endpoint=a:1", "device.rejoin_timeout_s=1"]
     there = [*overrides, "device.rdzv_endpoint=b:2", "device.rdzv_timeout_s=9"]
     one, other = compose(here), compose(there)
-    assert stem(one, "cpu", here) == stem(other, "cpu", there) == "bert-tiny-cpux2-device.nnodes=2"
+    assert file_stem(one, "cpu", here) == file_stem(other, "cpu", there) == "bert-tiny-cpux2-device.nnodes=2"
     assert config_hash(one) == config_hash(other)
-    assert measured(one)["device"]["nnodes"] == 2
+    assert measured_settings(one)["device"]["nnodes"] == 2
 
 
 def test_by_default_every_node_has_as_many_ranks_as_one_alone() -> None:

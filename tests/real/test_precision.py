@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.config.schema import LOSS_TOLERANCE, Backend, Config, Precision
+from bench.config.backend import Backend
+from bench.config.choices import LOSS_TOLERANCE
+from bench.config.schema import Config
+from bench.config.training import Precision
 from bench.measure.comparison import Comparison
 from bench.measure.parity import GRADIENT_TOLERANCE
 from bench.measure.progress import Bar

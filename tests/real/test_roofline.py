@@ -11,7 +11,8 @@ import torch
 
 from bench.analysis.summary import summarise
 from bench.config.compose import compose
-from bench.config.schema import Data, Lora, Model
+from bench.config.data import Data
+from bench.config.model import Lora, Model
 from bench.errors import UserError
 from bench.report.collection import Comparison
 from bench.report.table import markdown, terminal

@@ -3,7 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from bench.config.schema import Adam, Backend, Config, Data, Device, Measure, Model, Precision
+from bench.config.backend import Backend
+from bench.config.data import Data
+from bench.config.device import Device
+from bench.config.measure import Measure
+from bench.config.model import Model
+from bench.config.schema import Config
+from bench.config.training import Adam, Precision
 from bench.launch.spec import WorkerSpec
 
 BACKENDS = {

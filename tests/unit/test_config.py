@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import schema as configuration
+from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
-from bench.config.identity import measured
-from bench.config.refusals import CONF
-from bench.config.schema import TASKS, Config
+from bench.config.device import Device
+from bench.config.identity import measured_settings
+from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import facts
 from bench.measure.preflight import check_machine, check_memory, check_packages
@@ -147,17 +147,13 @@ def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[i
 
 def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(
-        type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned"
-    )
+    assert config.device == Device(type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned")
     assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 64)
 
 
 def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
     config = compose()
-    assert config.device == configuration.Device(
-        type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned"
-    )
+    assert config.device == Device(type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned")
     assert config.model.name == "bert-large"
 
 
@@ -614,8 +610,8 @@ def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
     elsewhere = compose(
         ["results_dir=a", "reports_dir=b", "label=c", "resume=true", "measure.timeout_s=3000"]
     )
-    assert measured(elsewhere) == measured(compose())
-    assert measured(compose(["seed=1"])) != measured(compose())
+    assert measured_settings(elsewhere) == measured_settings(compose())
+    assert measured_settings(compose(["seed=1"])) != measured_settings(compose())
 
 
 def test_composing_imports_nothing_heavy() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bench.analysis import intervals
 from bench.config.compose import compose
-from bench.config.schema import Measure
+from bench.config.measure import Measure
 from bench.selfcheck import coverage
 from bench.selfcheck.coverage import RECORDED, Noise, drawn_from, made, recorded, simulate
 

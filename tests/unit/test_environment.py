@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.config import identity
-from bench.config.schema import Precision
+from bench.config.training import Precision
 from bench.machine import environment, fingerprint, source_code
 from bench.setup.stacks import ROOT
 from tests.support.configs import a_config
@@ -15,11 +15,13 @@ from tests.support.configs import a_config
 
 def test_the_same_machine_has_the_same_fingerprint(tmp_path: Path) -> None:
     config = a_config(tmp_path)
-    assert environment.digest(identity.collect(config)) == environment.digest(identity.collect(config))
+    assert environment.digest(identity.collect_environment(config)) == environment.digest(
+        identity.collect_environment(config)
+    )
 
 
 def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
-    found = identity.collect(a_config(tmp_path))
+    found = identity.collect_environment(a_config(tmp_path))
     assert found["packages"]["torch"]
     assert found["cpu"]["cores"] >= 1
     assert len(found["code"]) == 16
@@ -69,7 +71,7 @@ def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -
 
 
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
-    found = identity.collect(a_config(tmp_path))
+    found = identity.collect_environment(a_config(tmp_path))
     assert str(ROOT) not in str(found)
     assert str(Path.home()) not in str(found["variables"])
 
@@ -86,7 +88,7 @@ def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
     tmp_path: Path, name: str, value: str, recorded: str | None
 ) -> None:
     found = fingerprint.recorded_variables(
-        {name: value, "EDITOR": "vi"}, identity.settings(a_config(tmp_path))
+        {name: value, "EDITOR": "vi"}, identity.environment_settings(a_config(tmp_path))
     )
     assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
     assert "EDITOR" not in found
@@ -95,7 +97,7 @@ def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
 @pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
 def test_a_secret_never_gets_into_the_results(tmp_path: Path, name: str) -> None:
     assert "s3cr3t" not in str(
-        fingerprint.recorded_variables({name: "s3cr3t"}, identity.settings(a_config(tmp_path)))
+        fingerprint.recorded_variables({name: "s3cr3t"}, identity.environment_settings(a_config(tmp_path)))
     )
 
 
@@ -103,10 +105,10 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = a_config(tmp_path)
-    before = identity.collect(config)
+    before = identity.collect_environment(config)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    after = identity.collect(config)
+    after = identity.collect_environment(config)
     assert after["removed_variables"] != before["removed_variables"]
     assert environment.hash_environment(after) == environment.hash_environment(before)
     assert environment.differences(before, after) == []
@@ -115,7 +117,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
 def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:
     tuned = a_config(tmp_path)
     system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
-    one, other = identity.collect(tuned), identity.collect(system)
+    one, other = identity.collect_environment(tuned), identity.collect_environment(system)
     assert environment.digest(one) != environment.digest(other)
     assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.differences(one, other)
 
@@ -126,7 +128,10 @@ def test_only_tf32_computes_in_tf32_whoever_calls_the_gpu(
 ) -> None:
     config = a_config(tmp_path)
     config.precision = Precision(name=precision)
-    assert fingerprint.recorded_variables({}, identity.settings(config)).get("NVIDIA_TF32_OVERRIDE") == held
+    assert (
+        fingerprint.recorded_variables({}, identity.environment_settings(config)).get("NVIDIA_TF32_OVERRIDE")
+        == held
+    )
 
 
 @pytest.mark.parametrize(("checkpointing", "level"), [(True, "1"), (False, None)])
@@ -134,7 +139,9 @@ def test_checkpointing_makes_onnx_runtime_recompute(
     tmp_path: Path, checkpointing: bool, level: str | None
 ) -> None:
     config = dataclasses.replace(a_config(tmp_path), checkpointing=checkpointing)
-    found = fingerprint.recorded_variables({"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.settings(config))
+    found = fingerprint.recorded_variables(
+        {"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.environment_settings(config)
+    )
     assert found.get("ORTMODULE_MEMORY_OPT_LEVEL") == level
 
 

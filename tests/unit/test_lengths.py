@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.config.schema import LENGTHS, Data
+from bench.config.choices import LENGTHS
+from bench.config.data import Data
 from bench.worker.workload import lengths
 from bench.worker.workload.tasks import Integers
 

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from bench.config.compose import compose
-from bench.config.naming import LONGEST, stem
+from bench.config.naming import LONGEST, file_stem
 from bench.config.schema import Config
 
 
@@ -15,16 +15,16 @@ def config() -> Config:
 
 def named(*overrides: str) -> str:
     """The stem of what these overrides compose into, on a CPU with two ranks."""
-    return stem(compose(["device=cpu", "device.world_size=2", *overrides]), "cpu", list(overrides))
+    return file_stem(compose(["device=cpu", "device.world_size=2", *overrides]), "cpu", list(overrides))
 
 
 def test_the_default_comparison_has_no_suffix(config: Config) -> None:
-    assert stem(config, "cpu", []) == "bert-tiny-cpux2"
+    assert file_stem(config, "cpu", []) == "bert-tiny-cpux2"
 
 
 def test_the_device_and_the_ranks_stand_in_the_name() -> None:
     config = compose(["device=cuda", "device.world_size=8"])
-    assert stem(config, "h200", ["device=cuda", "device.world_size=8"]) == "bert-large-h200x8"
+    assert file_stem(config, "h200", ["device=cuda", "device.world_size=8"]) == "bert-large-h200x8"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
     ],
 )
 def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, config: Config) -> None:
-    assert stem(config, "cpu", [override]) == "bert-tiny-cpux2"
+    assert file_stem(config, "cpu", [override]) == "bert-tiny-cpux2"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
 def test_what_changes_the_measurement_is_in_the_suffix(
     overrides: list[str], suffix: str, config: Config
 ) -> None:
-    assert stem(config, "cpu", overrides) == f"bert-tiny-cpux2-{suffix}"
+    assert file_stem(config, "cpu", overrides) == f"bert-tiny-cpux2-{suffix}"
 
 
 @pytest.mark.parametrize("override", ["measure=parity", "measure.launches=0"])
@@ -97,15 +97,15 @@ def test_the_backends_keep_the_users_order() -> None:
 def test_a_model_file_of_another_name_than_its_model_counts(config: Config) -> None:
     config.model.name = "mine"
     try:
-        assert stem(config, "cpu", ["model=mine"]) == "mine-cpux2"
-        assert stem(config, "cpu", ["model=yours"]) == "mine-cpux2-model=yours"
+        assert file_stem(config, "cpu", ["model=mine"]) == "mine-cpux2"
+        assert file_stem(config, "cpu", ["model=yours"]) == "mine-cpux2-model=yours"
     finally:
         config.model.name = "bert-tiny"
 
 
 def test_the_order_of_independent_overrides_does_not_matter(config: Config) -> None:
     overrides = ["seed=3", "precision=fp32", "adam.lr=0.1", "+model.config.x=a", "grad_accum=2"]
-    names = {stem(config, "cpu", list(order)) for order in itertools.permutations(overrides)}
+    names = {file_stem(config, "cpu", list(order)) for order in itertools.permutations(overrides)}
     assert len(names) == 1
 
 
@@ -142,14 +142,14 @@ def test_the_order_of_independent_overrides_does_not_matter(config: Config) -> N
     ],
 )
 def test_different_overrides_have_different_names(one: list[str], other: list[str], config: Config) -> None:
-    assert stem(config, "cpu", one) != stem(config, "cpu", other)
+    assert file_stem(config, "cpu", one) != file_stem(config, "cpu", other)
 
 
 def with_name(config: Config, name: str) -> str:
     before = config.model.name
     config.model.name = name
     try:
-        return stem(config, "cpu", [])
+        return file_stem(config, "cpu", [])
     finally:
         config.model.name = before
 
@@ -171,7 +171,7 @@ def test_different_model_names_have_different_names(config: Config) -> None:
         "..",
     ]
     assert len({with_name(config, name) for name in names}) == len(names)
-    assert with_name(config, "a-seed=1") != stem(config, "cpu", ["seed=1"])
+    assert with_name(config, "a-seed=1") != file_stem(config, "cpu", ["seed=1"])
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_no_name_leaves_the_folder(name: str, config: Config) -> None:
 
 def test_long_names_stay_different(config: Config) -> None:
     prompt = "x" * 200
-    one = stem(config, "cpu", [f"model.config.x={prompt}a"])
-    other = stem(config, "cpu", [f"model.config.x={prompt}b"])
+    one = file_stem(config, "cpu", [f"model.config.x={prompt}a"])
+    other = file_stem(config, "cpu", [f"model.config.x={prompt}b"])
     assert one != other
     assert len(one) == len(other) == LONGEST
     assert one.startswith("bert-tiny-cpux2-model.config.x=xxx")

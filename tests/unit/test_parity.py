@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench.config.schema import LOSS_TOLERANCE, PRECISIONS
+from bench.config.choices import LOSS_TOLERANCE, PRECISIONS
 from bench.errors import LaunchFailed
 from bench.measure.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
 

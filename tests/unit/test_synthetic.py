@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.schema import TASKS, WITHOUT_LENGTH, Data
+from bench.config.choices import TASKS, WITHOUT_LENGTH
+from bench.config.data import Data
 from bench.worker.workload.synthetic import padding_share, synthetic
 from bench.worker.workload.tasks import IGNORED, Arrays
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from bench.config.schema import Precision
+from bench.config.training import Precision
 
 Batch = dict[str, torch.Tensor]
 BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]

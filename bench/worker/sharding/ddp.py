@@ -9,7 +9,7 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.config.schema import Precision
+from bench.config.training import Precision
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed
 from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
 
-from bench.config.schema import Precision
+from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained

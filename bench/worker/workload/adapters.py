@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from bench.config.schema import Lora
+from bench.config.model import Lora
 from bench.errors import LaunchFailed
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.config.schema import Data, Model
+from bench.config.data import Data
+from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch.lifeline import die_with
 from bench.launch.spec import model_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.worker.workload.tasks import Integers
 
 

@@ -12,7 +12,7 @@ import transformers
 from safetensors import SafetensorError
 
 from bench.config import mini
-from bench.config.schema import Model
+from bench.config.model import Model
 from bench.errors import LaunchFailed
 from bench.worker.workload import adapters, tasks
 
@@ -138,7 +138,7 @@ def _shrunk(settings: Any, given: dict[str, Any]) -> dict[str, Any]:
     """What to make a mini configuration of: `given`, and whatever else the rule changes of the defaults."""
     taken = inspect.signature(type(settings).__init__).parameters
     known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
-    small = mini.shrunk(known)
+    small = mini.shrink(known)
     return {key: value for key, value in small.items() if key in given or value != known[key]}
 
 

@@ -29,7 +29,7 @@ def autocast(model: torch.nn.Module, precision: str, device_type: str) -> None:
 
     Args:
         model: with float32 weights, not wrapped by any engine yet.
-        precision: one of `bench.config.schema.PRECISIONS`.
+        precision: one of `bench.config.choices.PRECISIONS`.
         device_type: `cpu` or `cuda`.
     """
     dtype = SIXTEEN_BITS.get(precision)
@@ -61,7 +61,7 @@ def check_capability(precision: str, device: str, capability: tuple[int, int]) -
     """Refuse what a GPU would do in another precision than it is asked to.
 
     Args:
-        precision: one of `bench.config.schema.PRECISIONS`.
+        precision: one of `bench.config.choices.PRECISIONS`.
         device: the GPU's name, for the message.
         capability: its compute capability, major and minor.
 

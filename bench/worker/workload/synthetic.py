@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.worker.workload import lengths, tasks
 from bench.worker.workload.tasks import Arrays
 

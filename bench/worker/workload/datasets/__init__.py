@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.errors import UserError
 from bench.worker.workload.datasets import processors, source
 from bench.worker.workload.tasks import Arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 import datasets
 
-from bench.config.schema import Data
+from bench.config.data import Data
 from bench.errors import UserError
 
 BUILDERS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "text"}

@@ -1,0 +1,79 @@
+"""The words and limits of the configuration: engines, shardings, tasks, precisions, tolerances.
+
+Constants alone, so that any module may import them.
+"""
+
+import re
+from pathlib import Path
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+"""The shipped configuration files."""
+
+ENGINES = ("eager", "ortmodule", "compile")
+OPTIMIZERS = ("adamw", "adamw_foreach", "adamw_fused", "ort_fused_adam", "deepspeed_cpu_adam")
+SHARDINGS = (
+    "ddp",
+    "zero_redundancy",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero2_offload",
+    "zero3_offload",
+    "fsdp2",
+)
+DEEPSPEED = ("zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
+OFFLOADED = ("zero2_offload", "zero3_offload")
+"""Shardings under which the host holds the optimizer's states and takes its step."""
+
+WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
+"""Shardings under which a rank has a layer's weights only while it computes that layer."""
+
+TASKS = (
+    "masked-lm",
+    "causal-lm",
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "translation",
+    "image-classification",
+    "speech-recognition",
+)
+"""Each has its module in bench/worker/workload/tasks."""
+
+WITHOUT_LENGTH = ("image-classification",)
+"""Tasks whose samples have no sequence length."""
+
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+AUTOCAST = ("bf16", "fp16")
+"""Precisions in which the matrix products run in 16 bits and the weights stay in 32."""
+
+LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
+"""Relative, on the loss of every step, by precision: what rounding may do, with 24, 11, 11 and 8 significant
+bits. The default of measure.parity_tolerance."""
+
+SIZES = ("published", "mini")
+SOURCES = ("synthetic", "hf")
+LENGTHS = ("full", "uniform", "sst2", "squad")
+BATCHES = ("equal", "max")
+DEVICES = ("cpu", "cuda")
+ALLOCATORS = ("tuned", "system")
+RESIDENTS = ("all", "one")
+
+MEETING = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
+"""Settings of `device` about how nodes meet, which change nothing that is measured."""
+
+NAME = re.compile(r"\w[\w@.+-]*")
+"""Of a backend."""
+
+MOST = {
+    "launches": 1000,
+    "most_launches": 1000,
+    "rounds": 10_000,
+    "warmup_steps": 10_000,
+    "parity_steps": 10_000,
+}
+"""Settings of `measure` above which a typing mistake is likelier than a wish."""
+
+MOST_SCALE = 2**40
+"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""

@@ -1,0 +1,47 @@
+"""Where the batches come from."""
+
+from dataclasses import dataclass, field
+
+from bench.config.checks import at_least, at_most, one_of
+from bench.config.choices import LENGTHS, SOURCES
+from bench.errors import UserError
+
+
+@dataclass(kw_only=True)
+class Data:
+    """Where the batches come from: made from a seed, or a dataset through the model's own preprocessing.
+
+    Samples are padded to `seq_len` alike for all backends, since ORTModule wants one shape.
+    """
+
+    name: str
+    # synthetic
+    batches: int = 8  # distinct micro-batches per rank, cycled through
+    lengths: str = "uniform"  # how long samples are without their padding: bench.worker.workload.lengths
+    min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
+    # hf
+    path: str | None = None  # a local folder or a hub id
+    subset: str | None = None  # of a hub id that has several
+    split: str = "train"
+    columns: dict[str, str] = field(default_factory=dict)  # the task's name of a column: the dataset's
+    processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
+    workers: int = 0  # processes per rank that prepare batches; 0: the rank does it itself
+    pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
+
+    def __post_init__(self) -> None:
+        one_of("data.name", self.name, SOURCES)
+        one_of("data.lengths", self.lengths, LENGTHS)
+        at_least("data.batches", self.batches, 2)
+        at_least("data.workers", self.workers, 0)
+        at_most("data.workers", self.workers, 64, "each is a process per rank")
+        if not 0 < self.min_length_share <= 1:
+            raise UserError(
+                f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."
+            )
+        if self.name == "hf" and self.path is None:
+            raise UserError("data=hf needs a dataset; set data.path=… to a folder or a hub id.")
+        if self.name == "hf" and self.processor is None:
+            raise UserError(
+                "data=hf needs the model's tokenizer or processor, and there is no model.pretrained to take "
+                "it from; set data.processor=… to a folder or a hub id."
+            )

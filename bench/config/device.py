@@ -1,0 +1,91 @@
+"""What the ranks run on: devices, threads, nodes."""
+
+import re
+from dataclasses import dataclass
+
+from bench.config.checks import above_zero, at_least, one_of
+from bench.config.choices import ALLOCATORS, DEVICES
+from bench.errors import UserError
+
+
+@dataclass(kw_only=True)
+class Device:
+    """What the ranks run on."""
+
+    type: str
+    world_size: int  # ranks, on all nodes together
+    threads: int  # per rank
+    # Each rank keeps to `threads` cores of its own, and the engine to as many threads. If false, nothing is
+    # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
+    hold_threads: bool
+    allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
+    # of a backend's private memory on the host, shared equally by its ranks; none if null
+    memory_limit_gib: float | None = None
+    nnodes: int = 1  # machines, with equally many ranks each
+    rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
+    rdzv_timeout_s: float = 300  # how long to wait for them before anything starts
+    rejoin_timeout_s: float = 30  # and between launches for one that was lost
+
+    def __post_init__(self) -> None:
+        one_of("device.type", self.type, DEVICES)
+        one_of("device.allocator", self.allocator, ALLOCATORS)
+        at_least("device.world_size", self.world_size, 1)
+        at_least("device.threads", self.threads, 1)
+        if not self.hold_threads and self.world_size > 1:
+            raise UserError(
+                "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
+                "cannot be told from others' work; set device.world_size=1."
+            )
+        if self.memory_limit_gib is not None:
+            above_zero("device.memory_limit_gib", self.memory_limit_gib)
+            if self.type == "cuda":
+                raise UserError(
+                    "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses; "
+                    "leave it out."
+                )
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        at_least("device.nnodes", self.nnodes, 1)
+        above_zero("device.rdzv_timeout_s", self.rdzv_timeout_s)
+        at_least("device.rejoin_timeout_s", self.rejoin_timeout_s, 0)
+        if self.world_size % self.nnodes:
+            fewer = self.world_size // self.nnodes * self.nnodes
+            raise UserError(
+                f"device.world_size={self.world_size} cannot be shared equally by "
+                f"device.nnodes={self.nnodes}; set device.world_size={fewer or self.nnodes}."
+            )
+        if self.nnodes > 1 and self.rdzv_endpoint is None:
+            raise UserError(
+                f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one; "
+                "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port."
+            )
+        if self.nnodes == 1 and self.rdzv_endpoint is not None:
+            raise UserError(
+                f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node; leave it out, or set "
+                "device.nnodes=…."
+            )
+        if self.rdzv_endpoint is not None:
+            try:
+                host_and_port(self.rdzv_endpoint)
+            except ValueError as error:
+                raise UserError(f"device.rdzv_endpoint={self.rdzv_endpoint} {error}.") from None
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks on each node."""
+        return self.world_size // self.nnodes
+
+
+def host_and_port(endpoint: str) -> tuple[str, int]:
+    """The parts of `HOST:PORT`.
+
+    Raises:
+        ValueError: it is none; the message goes on from "… ".
+    """
+    host, _, port = endpoint.rpartition(":")
+    if not re.fullmatch(r"[\w.-]+", host) or not re.fullmatch(r"\d{1,5}", port, re.ASCII):
+        raise ValueError("is not HOST:PORT, such as node0:29400 or 10.0.0.1:29400")
+    if not 0 < int(port) < 2**16:
+        raise ValueError("has no possible port; choose one from 1024 to 65535")
+    return host, int(port)

@@ -1,0 +1,60 @@
+"""How long and how often is measured."""
+
+from dataclasses import dataclass
+
+from bench.config.checks import above_zero, at_least, at_most, one_of
+from bench.config.choices import BATCHES, MOST, RESIDENTS
+from bench.errors import UserError
+
+
+@dataclass(kw_only=True)
+class Measure:
+    """How long and how often is measured."""
+
+    launches: int  # 0: parity alone, nothing is timed
+    rounds: int
+    block_seconds: float
+    warmup_steps: int  # of each warm-up block; there are at least two after the first step
+    resident: str  # all: every group stays alive, rounds rotate; one: one group at a time
+    parity_steps: int
+    parity_tolerance: float  # relative, on the loss of every parity step
+    margin: float  # a speed-up inside ± margin is called `same`
+    repeats: int  # contaminated blocks that a backend may measure again in each launch
+    until: float | None  # half-width, such as 0.01: launches are added until every interval is as narrow
+    most_launches: int  # the caps of `until`
+    most_seconds: float  # of all launches, not counting parity
+    timeout_s: float  # the longest that one backend may take in one launch, everything together
+    batch: str = "equal"  # max: each backend at the largest micro-batch that fits
+    most_trials: int = 12  # launches that the search for it may take, of each backend
+
+    def __post_init__(self) -> None:
+        one_of("measure.batch", self.batch, BATCHES)
+        at_least("measure.most_trials", self.most_trials, 2)
+        one_of("measure.resident", self.resident, RESIDENTS)
+        at_least("measure.launches", self.launches, 0)
+        at_least("measure.rounds", self.rounds, 1)
+        at_least("measure.warmup_steps", self.warmup_steps, 1)
+        at_least("measure.parity_steps", self.parity_steps, 2)
+        at_least("measure.repeats", self.repeats, 0)
+        at_least("measure.most_launches", self.most_launches, 1)
+        at_least("measure.timeout_s", self.timeout_s, 1)
+        above_zero("measure.most_seconds", self.most_seconds)
+        for key, most in MOST.items():
+            at_most(f"measure.{key}", getattr(self, key), most, "nobody waits for so many")
+        if self.until is not None:
+            above_zero("measure.until", self.until)
+        if not self.launches and (self.until is not None or self.batch == "max"):
+            key = "until" if self.until is not None else "batch=max"
+            raise UserError(
+                f"measure.{key} needs launches that are timed, and measure.launches=0 has none; "
+                "leave one of them out."
+            )
+        for key in ("block_seconds", "parity_tolerance", "margin"):
+            above_zero(f"measure.{key}", getattr(self, key))
+        blocks = self.rounds * self.block_seconds
+        if blocks > self.timeout_s:
+            raise UserError(
+                f"measure.rounds={self.rounds} of measure.block_seconds={self.block_seconds:g} take longer "
+                f"than measure.timeout_s={self.timeout_s:g}, which ends a launch; "
+                f"set measure.timeout_s={2 * blocks:g}."
+            )

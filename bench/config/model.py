@@ -1,0 +1,61 @@
+"""The model of a comparison: its architecture, size and adapters."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bench.config.checks import above_zero, at_least, one_of
+from bench.config.choices import SIZES, TASKS
+from bench.errors import UserError
+
+
+@dataclass(kw_only=True)
+class Lora:
+    """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), the rest of the model frozen."""
+
+    rank: int
+    alpha: float
+    dropout: float
+    modules: list[str]  # names of the linear layers that get one
+
+    def __post_init__(self) -> None:
+        at_least("model.lora.rank", self.rank, 1)
+        above_zero("model.lora.alpha", self.alpha)
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"model.lora.dropout must be at least 0 and below 1, not {self.dropout}.")
+        if not self.modules:
+            raise UserError("model.lora.modules names no layer; name at least one, such as q_proj.")
+
+
+@dataclass(kw_only=True)
+class Model:
+    """A published architecture, built from its configuration without a download."""
+
+    name: str
+    task: str
+    architecture: str  # transformers' model_type, e.g. "bert"
+    config: dict[str, Any]  # what differs from the architecture's default configuration
+    parameters: int  # of the published size, head included, tied weights counted once; adapters not counted
+    source: str  # where the dimensions were published
+    micro_batch: int  # per rank, as published or customary
+    seq_len: int | None  # null where a sample has none: images
+    longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
+    size: str = "published"  # mini: shrunk by the rule of bench.config.mini, for small machines
+    lora: Lora | None = None  # train adapters only
+    pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
+
+    def __post_init__(self) -> None:
+        one_of("model.task", self.task, TASKS)
+        one_of("model.size", self.size, SIZES)
+        at_least("model.parameters", self.parameters, 1)
+        if self.pretrained is not None and self.size == "mini":
+            raise UserError(
+                "model.size=mini shrinks a model that is built from its configuration, and "
+                f"model.pretrained={self.pretrained} has the size of its weights; leave one of them out."
+            )
+
+    def positions(self) -> int | None:
+        """The longest sequence that the position embeddings allow, where `config` tells."""
+        if self.longest is not None:
+            return self.longest
+        keys = ("max_position_embeddings", "n_positions", "max_target_positions")
+        return next((self.config[key] for key in keys if key in self.config), None)
