@@ -64,4 +64,4 @@ def collect_environment(config: Config, stack: str | None = None) -> dict[str, A
         config: of the comparison.
         stack: a backend's; this process's own if None.
     """
-    return fingerprint.take(settings(config), stack)
+    return fingerprint.take(environment_settings(config), stack)
