@@ -15,6 +15,7 @@ import pandas as pd
 from bench.analysis.summary import loader_share
 from bench.machine.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
+from bench.results.validity import Contamination
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,21 +58,21 @@ FEWEST_BLOCKS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warning:
+class SteadinessWarning:
     """One thing that makes a comparison less trustworthy than its interval says."""
 
     kind: str
     backend: str
-    seen: str
+    reason: str  # what was seen, in numbers
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.backend}: {self.seen}; {self.remedy}"
+        return f"{self.backend}: {self.reason}; {self.remedy}"
 
 
-def warnings(rows: pd.DataFrame) -> list[Warning]:
+def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison, backend by backend."""
-    found: list[Warning] = []
+    found: list[SteadinessWarning] = []
     cells = ColumnArrays(rows)
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
@@ -92,9 +93,9 @@ def warnings(rows: pd.DataFrame) -> list[Warning]:
             _gpu(valid),
         )
         found += [
-            Warning(kind=kind, backend=str(backend), seen=seen, remedy=remedy)
+            SteadinessWarning(kind=kind, backend=str(backend), reason=reason, remedy=remedy)
             for check in checks
-            for kind, seen, remedy in check
+            for kind, reason, remedy in check
         ]
     return found
 
@@ -197,11 +198,11 @@ def _launches(logs: Floats) -> Found:
 def _contaminated(blocks: ColumnArrays) -> Found:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
-        reason, *remedy = str(bad["message"][-1]).split("; ")
+        last = Contamination.parse(str(bad["message"][-1]))
         yield (
             "contaminated",
-            f"{len(bad)} invalid blocks, the last: {reason}",
-            remedy[0] if remedy else "set device.threads to what the backend really uses",
+            f"{len(bad)} invalid blocks, the last: {last.reason}",
+            last.remedy or "set device.threads to what the backend really uses",
         )
 
 

@@ -567,13 +567,13 @@ class Comparison:
     def _warm_up(self, group: Group, name: str, number: int) -> None:
         """Warm up, on record."""
         blocks = self._warm_up_blocks(group)
-        self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.settled(blocks))
+        self.ledger.update(name, number, warm_up=tuple(blocks), warm_up_settled=validity.has_settled(blocks))
 
     def _warm_up_blocks(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever."""
         steps = self.config.measure.warmup_steps
         blocks: list[WarmUp] = []
-        while not validity.settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
+        while not validity.has_settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
             answers = self._watched(group, "block", steps=steps)
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
         return blocks
@@ -616,11 +616,11 @@ class Comparison:
             record = self.ledger.records[number, name]
             blocks = (*record.blocks, block)
             self.ledger.update(name, number, blocks=blocks, absent=record.absent | self._absent(answers))
-            reason = validity.contamination(block, len(self.cores[0]))
+            contamination = validity.find_contamination(block, len(self.cores[0]))
             repeats = sum(one.attempt > 1 for one in blocks)
-            if not reason or repeats >= self.config.measure.repeats:
+            if not contamination or repeats >= self.config.measure.repeats:
                 return
-            bar.say(f"{name}, launch {number}, round {round_number}: measuring again: {reason}")
+            bar.say(f"{name}, launch {number}, round {round_number}: measuring again: {contamination}")
 
     def _watched(self, group: Group, action: str, **arguments: Any) -> list[Message]:
         """Ask for a phase and look at the devices while it runs."""

@@ -1,7 +1,7 @@
 """The largest micro-batch that fits: double until one does not, then halve the gap between.
 
 A trial is a fresh start of one backend alone, so that nothing an earlier one left in memory counts. The
-result is exact to `resolution`: the smallest that did not fit is at most 3 % larger. Since heaps
+result is exact to `search_resolution`: the smallest that did not fit is at most 3 % larger. Since heaps
 differ from start to start, a trial leaves a reserve, and what was found must fit once more.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
+from bench.results.arithmetic import search_resolution
 from bench.results.records import Trial
 
 SEARCH = "in the search for the largest micro-batch: "
@@ -51,21 +52,16 @@ class Found:
         gap = self.gap
         if gap is None:
             return f"largest micro-batch at least {self.micro_batch} (tried {tried}: everything fitted)"
-        short = gap > resolution(self.micro_batch)
+        short = gap > search_resolution(self.micro_batch)
         end = f", to within {gap}: measure.most_trials={len(self.trials)} ended the search" if short else ""
         return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
-
-
-def resolution(micro_batch: int) -> int:
-    """How many samples beside this micro-batch are not looked for: 1, or 3 % where that is more."""
-    return max(1, micro_batch // 32)
 
 
 def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> Found:
     """Find the largest micro-batch that fits, in at most `most_trials` trials.
 
     Doubles from `start` until one does not fit, or halves until one does, then bisects. No size is tried
-    twice. The trials may be used up before `resolution` is reached; `Found` says so.
+    twice. The trials may be used up before `search_resolution` is reached; `Found` says so.
 
     Args:
         attempt: tries a micro-batch; what it raises ends the search.
@@ -91,7 +87,7 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
             size //= 2
         elif not too_large:
             size *= 2
-        elif too_large - fitted <= resolution(fitted):
+        elif too_large - fitted <= search_resolution(fitted):
             break
         else:
             size = (fitted + too_large) // 2
@@ -127,4 +123,4 @@ def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
 
 def step_down(micro_batch: int) -> int:
     """The next smaller micro-batch to go on with; 0 if there is none."""
-    return micro_batch - resolution(micro_batch)
+    return micro_batch - search_resolution(micro_batch)

@@ -10,7 +10,6 @@ from bench.analysis.intervals import Speedup
 from bench.analysis.reference import BLOG_BAND, Claim
 from bench.analysis.summary import BackendSummary
 from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
-from bench.measure import largest
 from bench.report import text
 from bench.report.collection import Collection, Comparison
 from bench.results import arithmetic
@@ -250,7 +249,7 @@ def _larger_batch(collection: Collection) -> list[Point]:
         torchs, orts = sizes
         if not torchs or not orts:
             continue
-        close = 0 < orts - torchs <= largest.resolution(torchs)
+        close = 0 < orts - torchs <= arithmetic.search_resolution(torchs)
         words = (
             f"{one.stem}: the largest micro-batch is {orts} with ortmodule and {torchs} with pytorch"
             f"{', no further apart than the search tells' if close else ''}, on {one.panel}"

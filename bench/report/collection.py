@@ -90,9 +90,9 @@ class Comparison:
         return summary.host_peak_mib if self.on_cpu else summary.device_peak_mib
 
     @cached_property
-    def warnings(self) -> list[steadiness.Warning]:
+    def warnings(self) -> list[steadiness.SteadinessWarning]:
         """What makes it less trustworthy than its intervals say."""
-        return steadiness.warnings(self.rows)
+        return steadiness.find_warnings(self.rows)
 
     @cached_property
     def on_cpu(self) -> bool:

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis.steadiness import LOADER_SHARE, warnings
+from bench.analysis.steadiness import LOADER_SHARE, find_warnings
 from bench.analysis.summary import BackendSummary, summarise
 from bench.errors import PASSED
 from bench.report import text
@@ -50,7 +50,7 @@ def terminal(rows: pd.DataFrame) -> Table:
     for name in ("what runs", "verdict", _ROOFLINE, _STATE, _ENERGY):
         columns.pop(name, None)
     caption = [f"{one.backend}: {_note(one)}" for one in _noted(summaries)]
-    caption += [f"warning: {warning}" for warning in warnings(rows)]
+    caption += [f"warning: {warning}" for warning in find_warnings(rows)]
     caption += [text.workload(rows), text.hardware(rows), text.extent(rows), *_limits(summaries)]
     if shares := [f"{text.share(one.roofline_share)} ({one.backend})" for one in _of_matmul_rate(summaries)]:
         caption.append(f"of the matrix-product rate measured here: {', '.join(shares)}")

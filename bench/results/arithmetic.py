@@ -57,6 +57,11 @@ def slowed_speedup(slowed_by: float) -> float:
     return 1 / (1 + slowed_by)
 
 
+def search_resolution(micro_batch: int) -> int:
+    """Samples beside this micro-batch that the search for the largest one leaves out: 1, or 3 % if more."""
+    return max(1, micro_batch // 32)
+
+
 def mib(size_bytes: float) -> float:
     """Bytes as MiB (2**20)."""
     return size_bytes / 2**20

@@ -28,7 +28,7 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
     seconds = arithmetic.block_seconds(block.seconds)
-    message = validity.contamination(block, record.cores_per_rank)
+    contamination = validity.find_contamination(block, record.cores_per_rank)
     baseline = _baseline(record)
     return (
         launch
@@ -36,8 +36,8 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         | _gpu_cells(block)
         | _roofline_cells(record, block.steps, seconds)
         | {
-            "status": "invalid" if message else "ok",
-            "message": message,
+            "status": "invalid" if contamination else "ok",
+            "message": str(contamination or ""),
             "round": block.round,
             "position": block.position,
             "attempt": block.attempt,

@@ -4,11 +4,12 @@ A verdict never looks at a block's speed, so that leaving a block out cannot fav
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.results.records import Block, WarmUp
 
 CPU_ALLOWANCE = 1.1
-"""README, "Fair share": CPU seconds over seconds x ranks x threads above which a block is unfair."""
+"""CPU seconds over seconds x ranks x cores above which a backend had more than its share of the machine."""
 
 FOREIGN_SHARE = 0.05
 """Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""
@@ -26,21 +27,44 @@ STEADY_SPEED = 0.05
 """A warm-up block that is faster than the one before by more than this share was not the last needed."""
 
 
-def contamination(block: Block, cores_per_rank: int) -> str:
-    """Why the block does not count, in numbers; empty if it does."""
+@dataclass(frozen=True, kw_only=True)
+class Contamination:
+    """Why a block does not count, in numbers, and what to do about it (empty: nothing in particular)."""
+
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+
+    @classmethod
+    def parse(cls, message: str) -> "Contamination":
+        """Read it back from the column `message`, which has it as `str` prints it."""
+        reason, _, remedy = message.partition("; ")
+        return cls(reason=reason, remedy=remedy)
+
+
+def find_contamination(block: Block, cores_per_rank: int) -> Contamination | None:
+    """Why the block does not count; None if it does.
+
+    Args:
+        block: as measured.
+        cores_per_rank: that each rank was given.
+    """
     if block.skipped_steps:
         # It did less work than the others'. The scale is half of what it was, and the block measured again.
-        return (
-            f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients overflowed in "
-            "fp16; with a smaller precision.initial_scale they may not"
+        return Contamination(
+            reason=f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients "
+            "overflowed in fp16",
+            remedy="with a smaller precision.initial_scale they may not",
         )
     ranks, seconds = len(block.seconds), max(block.seconds)
     share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
     core_seconds = seconds * ranks * cores_per_rank
     used = sum(block.cpu_seconds)
     if used > CPU_ALLOWANCE * core_seconds:
-        return (
-            f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
+        return Contamination(
+            reason=f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
             f"{CPU_ALLOWANCE} x {share}"
         )
     takers = (
@@ -51,14 +75,15 @@ def contamination(block: Block, cores_per_rank: int) -> str:
     for taken, who, remedy in takers:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:
-            return (
-                f"{who} {sum(known):.3f} CPU seconds of the ranks' cores, more than the {allowed:.3f} "
-                f"allowed in {share}; {remedy}"
+            return Contamination(
+                reason=f"{who} {sum(known):.3f} CPU seconds of the ranks' cores, more than the "
+                f"{allowed:.3f} allowed in {share}",
+                remedy=remedy,
             )
-    return ""
+    return None
 
 
-def settled(warm_up: Sequence[WarmUp]) -> bool:
+def has_settled(warm_up: Sequence[WarmUp]) -> bool:
     """Whether the last warm-up block touched little new memory and was no faster than the one before."""
     if len(warm_up) < 2:
         return False

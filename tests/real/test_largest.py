@@ -12,6 +12,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.measure import largest
 from bench.measure.largest import Found
 from bench.measure.preflight import check_memory
+from bench.results import arithmetic
 from bench.results.records import Trial
 from tests.support.comparisons import Outcome, Resumable, Simulated
 from tests.support.configs import a_config
@@ -57,10 +58,14 @@ class TestSearch:
     @pytest.mark.parametrize("most", [1, 7, 31, 64, 65, 333, 5000])
     def test_it_ends_within_its_resolution_and_tries_nothing_twice(self, start: int, most: int) -> None:
         found = largest.search(up_to(most), start=start, most_trials=40)
-        assert found.micro_batch <= most < found.micro_batch + largest.resolution(found.micro_batch) + 1
+        assert (
+            found.micro_batch
+            <= most
+            < found.micro_batch + arithmetic.search_resolution(found.micro_batch) + 1
+        )
         assert len(set(tried(found))) == len(tried(found))
         assert found.gap is not None
-        assert found.gap <= largest.resolution(found.micro_batch)
+        assert found.gap <= arithmetic.search_resolution(found.micro_batch)
 
     def test_it_says_what_it_tried(self) -> None:
         found = largest.search(up_to(50), start=8, most_trials=20)

@@ -50,7 +50,7 @@ def test_code_that_git_does_not_know_of_is_a_difference(
     git("init")
     git("add", ".")
     git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-m", "known")
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(source_code, "ROOT", tmp_path)
     (tmp_path / "results.csv").write_text("not the harness's code")
     clean, before = source_code.git_commit(), source_code.code_hash()
     assert not clean.endswith("-dirty")
@@ -173,7 +173,7 @@ def test_the_code_s_hash_changes_with_what_decides_how_is_measured(
     for name in ("bench/coordinator.py", "conf/measure/quick.yaml", "requirements/ort-cpu.txt", file):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before\n")
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(source_code, "ROOT", tmp_path)
     before = source_code.code_hash()
     (tmp_path / file).write_text("after\n")
     assert (source_code.code_hash() != before) is matters

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.steadiness import Warning, cleft, warnings
+from bench.analysis.steadiness import SteadinessWarning, cleft, find_warnings
 from bench.machine.telemetry.sample import Sample
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
 
 
-def found(records: list[Record]) -> list[Warning]:
-    return warnings(csv_files.table_of_records(records))
+def found(records: list[Record]) -> list[SteadinessWarning]:
+    return find_warnings(csv_files.table_of_records(records))
 
 
 def kinds(records: list[Record]) -> list[str]:
@@ -49,7 +49,7 @@ def test_every_warning_says_what_was_seen_and_what_to_do() -> None:
 def test_a_launch_that_slows_down_drifts() -> None:
     assert kinds(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3)) == ["drift"]
     (warning,) = found(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3))
-    assert "7.7 % slower" in warning.seen
+    assert "7.7 % slower" in warning.reason
 
 
 def test_drifts_in_opposite_directions_are_noise() -> None:
@@ -60,7 +60,7 @@ def test_drifts_in_opposite_directions_are_noise() -> None:
 def test_blocks_of_two_kinds_are_bimodal() -> None:
     two = [2.0, 2.4, 2.0, 2.4, 2.4, 2.0]
     warning = next(one for one in found(launches(two, two[::-1], two)) if one.kind == "bimodal")
-    assert "18.2 % apart" in warning.seen
+    assert "18.2 % apart" in warning.reason
 
 
 def test_blocks_that_scatter_have_a_wide_spread() -> None:
@@ -77,7 +77,7 @@ def test_a_warm_up_that_ended_at_its_cap_is_named() -> None:
     records = [dataclasses.replace(one, warm_up_settled=one.launch != 2) for one in launches(*steady())]
     (warning,) = found(records)
     assert warning.kind == "unsettled"
-    assert "1 of 3 launches" in warning.seen
+    assert "1 of 3 launches" in warning.reason
 
 
 def test_contaminated_blocks_are_counted() -> None:
@@ -85,7 +85,7 @@ def test_contaminated_blocks_are_counted() -> None:
     records = [dataclasses.replace(one, blocks=(*one.blocks, spoilt)) for one in launches(*steady(1))]
     (warning,) = found(records)
     assert warning.kind == "contaminated"
-    assert warning.seen.startswith("1 invalid blocks, the last: other processes had 1.500 CPU seconds")
+    assert warning.reason.startswith("1 invalid blocks, the last: other processes had 1.500 CPU seconds")
     assert warning.remedy == "end them"
 
 
@@ -95,20 +95,20 @@ def test_contaminated_blocks_are_counted() -> None:
 def test_load_below_contamination_is_named_too(field: str, who: str) -> None:
     blocks = tuple(block(number, 2.0, **{field: (0.06, 0.06)}) for number in range(1, 4))
     (warning,) = found([record(blocks=blocks)])
-    assert warning.seen == f"{who} had 3.0 % of the ranks' cores"
+    assert warning.reason == f"{who} had 3.0 % of the ranks' cores"
 
 
 def test_a_processor_that_slows_down_for_heat_is_named() -> None:
     blocks = tuple(block(number, 2.0, cpu_throttles=(0, number % 2)) for number in range(1, 4))
     (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 2 of 3 blocks" in warning.seen) == ("throttled", True)
+    assert (warning.kind, "in 2 of 3 blocks" in warning.reason) == ("throttled", True)
 
 
 def test_a_processor_whose_clock_falls_is_named() -> None:
     clocks = (3000.0, 3000.0, 2800.0)
     blocks = tuple(block(n, 2.0, cpu_clock_mhz=(3100.0, clock)) for n, clock in enumerate(clocks, start=1))
     (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 1 of 3 blocks" in warning.seen) == ("clock", True)
+    assert (warning.kind, "in 1 of 3 blocks" in warning.reason) == ("clock", True)
 
 
 def on_gpu(*samples: Sample, before: Sample) -> list[Record]:
@@ -130,7 +130,7 @@ def test_a_throttled_gpu_is_named_with_its_reasons() -> None:
     hot = sample(throttled_by=("power cap", "temperature (hardware)"))
     (warning,) = found(on_gpu(sample(), hot, sample(), before=IDLE))
     assert warning.kind == "throttled"
-    assert "in 1 of 3 blocks (power cap, temperature (hardware))" in warning.seen
+    assert "in 1 of 3 blocks (power cap, temperature (hardware))" in warning.reason
 
 
 def test_a_falling_clock_is_named() -> None:
@@ -170,7 +170,7 @@ def test_a_loader_that_ranks_wait_for_is_named_with_the_setting_that_helps(
     assert kinds(records) == expected
     if expected:
         (warning,) = found(records)
-        assert "waited 20.0 % of the time for batches" in warning.seen
+        assert "waited 20.0 % of the time for batches" in warning.reason
         assert "raise data.workers" in warning.remedy
 
 

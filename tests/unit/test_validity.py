@@ -9,15 +9,15 @@ from tests.support.factories import MIB, block, warm_up
 
 
 def test_a_block_that_kept_to_its_share_counts() -> None:
-    assert validity.contamination(block(seconds=2.0), cores_per_rank=1) == ""
+    assert validity.find_contamination(block(seconds=2.0), cores_per_rank=1) is None
 
 
 def test_more_cpu_than_cores_is_unfair() -> None:
     unfair = block(seconds=2.0, cpu_seconds=(2.2, 2.3))
-    assert validity.contamination(unfair, cores_per_rank=1) == (
+    assert str(validity.find_contamination(unfair, cores_per_rank=1)) == (
         "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
     )
-    assert validity.contamination(unfair, cores_per_rank=2) == ""
+    assert validity.find_contamination(unfair, cores_per_rank=2) is None
 
 
 def _given(field: str, *seconds: float) -> dict[str, Any]:
@@ -30,36 +30,45 @@ def _given(field: str, *seconds: float) -> dict[str, Any]:
 )
 def test_core_time_that_somebody_else_had_spoils_a_block(field: str, who: str) -> None:
     # 5 % of 2 s on two cores are 0.2 s.
-    assert validity.contamination(block(seconds=2.0, **_given(field, 0.1, 0.09)), 1) == ""
-    reason = validity.contamination(block(seconds=2.0, **_given(field, 0.0, 0.21)), 1)
-    assert reason.startswith(f"{who} 0.210 CPU seconds of the ranks' cores, more than the 0.200 allowed in")
+    assert validity.find_contamination(block(seconds=2.0, **_given(field, 0.1, 0.09)), 1) is None
+    found = validity.find_contamination(block(seconds=2.0, **_given(field, 0.0, 0.21)), 1)
+    assert str(found).startswith(
+        f"{who} 0.210 CPU seconds of the ranks' cores, more than the 0.200 allowed in"
+    )
 
 
 def test_in_a_short_block_the_kernel_s_ticks_are_no_disturbance() -> None:
     # 5 % of 0.2 s on two cores are 0.02 s: two ticks.
-    assert validity.contamination(block(seconds=0.2, other_cpu_seconds=(0.02, 0.02)), 1) == ""
-    assert "more than the 0.04" in validity.contamination(
-        block(seconds=0.2, other_cpu_seconds=(0.03, 0.02)), 1
+    assert validity.find_contamination(block(seconds=0.2, other_cpu_seconds=(0.02, 0.02)), 1) is None
+    assert "more than the 0.04" in str(
+        validity.find_contamination(block(seconds=0.2, other_cpu_seconds=(0.03, 0.02)), 1)
     )
 
 
 def test_a_block_that_skipped_steps_did_less_work() -> None:
     skipped = dataclasses.replace(block(seconds=2.0), loss_scale=2048.0, skipped_steps=2)
-    assert validity.contamination(skipped, 1).startswith(
+    assert str(validity.find_contamination(skipped, 1)).startswith(
         f"skipped 2 of {skipped.steps} optimizer steps since gradients overflowed in fp16; "
     )
     none = dataclasses.replace(block(seconds=2.0), loss_scale=2048.0, skipped_steps=0)
-    assert validity.contamination(none, 1) == ""
+    assert validity.find_contamination(none, 1) is None
+
+
+def test_the_column_message_gives_reason_and_remedy_back() -> None:
+    found = validity.find_contamination(block(other_cpu_seconds=(0.5, 0.5)), 1)
+    assert found is not None
+    assert found.remedy == "end them"
+    assert validity.Contamination.parse(str(found)) == found
 
 
 def test_what_is_unknown_spoils_nothing() -> None:
     unknown = block(other_cpu_seconds=(None, None), stolen_seconds=(None, None))
-    assert validity.contamination(unknown, 1) == ""
+    assert validity.find_contamination(unknown, 1) is None
 
 
 def test_speed_alone_never_spoils_a_block() -> None:
     slow = block(seconds=200.0, cpu_seconds=(200.0, 200.0))
-    assert validity.contamination(slow, 1) == ""
+    assert validity.find_contamination(slow, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -82,4 +91,4 @@ def test_speed_alone_never_spoils_a_block() -> None:
     ],
 )
 def test_warm_up_ends_when_memory_and_speed_have_settled(blocks: list[WarmUp], expected: bool) -> None:
-    assert validity.settled(blocks) is expected
+    assert validity.has_settled(blocks) is expected
