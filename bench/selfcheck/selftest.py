@@ -1,10 +1,11 @@
-"""`make selftest`: comparisons whose outcome is known. What does the harness say?
+"""`make selftest`: comparisons whose outcome is known, and what the harness says of them.
 
-A/A: the reference against itself under another name. A/B: against itself slowed by a known share of every
-step. Writes results/selftest/verdicts.csv and rounds.csv after every comparison; stopped, it goes on where it
-was, as long as the harness and the machine are the same.
+A/A compares the reference with itself under another name; A/B with itself, slowed by a known share of every
+step. results/selftest/verdicts.csv and rounds.csv are written after every comparison. The next call goes on
+where this one was stopped, as long as the harness and the machine are the same.
 
-Exit status: 0 as good as it must be, 1 not, 2 wrong command line.
+Exit status: 0 if all comparisons are there and the harness is right as often as it must be, 1 if not, 2 if
+the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import argparse
@@ -22,16 +23,17 @@ from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.launch.lifeline import Terminated
 from bench.machine import environment
-from bench.machine.facts import available_cores, available_gpus, default_device
-from bench.measure.comparison import Comparison, leaving_the_ranks_cores
-from bench.measure.preflight import check_machine, check_packages
-from bench.measure.progress import Bar
+from bench.machine.facts import default_device
+from bench.measure.comparison import measure_comparison
+from bench.measure.preflight import check_and_name_device
 from bench.report import checks
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 
 FOLDER = "selftest"
+"""Of the tables, in the results folder."""
 
 SMALL = ("micro_batch=2", "seq_len=32")
 """For the quick comparisons on a CPU: short steps, so that 40 of them take an hour."""
@@ -39,15 +41,22 @@ SMALL = ("micro_batch=2", "seq_len=32")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One kind of comparison: how often it is made and what must come out."""
+    """One kind of comparison.
+
+    Attributes:
+        name: its value in the column `case`.
+        preset: the choice of `measure`.
+        comparisons: how many are made.
+        slowed_by: by how much of each step each backend is slowed; they are compared with `pytorch`.
+    """
 
     name: str
     preset: str
     comparisons: int
-    slowed_by: dict[str, float]  # by backend; the reference is pytorch
+    slowed_by: dict[str, float]
 
     def overrides(self) -> list[str]:
-        """Of the command line that makes such a comparison."""
+        """The Hydra overrides of such a comparison."""
         slowed = [f"backends.{name}.slowed_by={share}" for name, share in self.slowed_by.items() if share]
         chosen = [f"measure={self.preset}", f"backend=[{','.join(['pytorch', *self.slowed_by])}]", *slowed]
         small = self.preset == "quick" and default_device() == "cpu"
@@ -68,37 +77,41 @@ CASES = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make what is missing, print the table, and return the exit status."""
-    options = _options(arguments)
+    """Measure what is missing, print what was found, and return the exit status."""
+    options = _parser().parse_args(arguments)
     console = Console(stderr=True)
+    Terminated.catch()
     try:
         folder = Path(options.results) / FOLDER
         cases = [case for case in CASES if options.case in (None, case.name)]
-        verdicts = _measure(folder, cases, options.overrides, console, options.minutes)
+        verdicts = _measure_missing(folder, cases, options.overrides, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt as interruption:
+        print("interrupted; the same command goes on with the comparison that is missing.", file=sys.stderr)
+        return 143 if isinstance(interruption, Terminated) else 130
     print("\n".join(checks.lines(verdicts)))
     return 0 if checks.passed(verdicts) else 1
 
 
-def _measure(
+def _measure_missing(
     folder: Path, cases: Sequence[Case], overrides: Sequence[str], console: Console, minutes: float
 ) -> pd.DataFrame:
+    """Measure the comparisons that no earlier call has left in `folder`; the verdicts of all."""
     configs = {case.name: compose([*case.overrides(), *overrides]) for case in CASES}
     started = time.monotonic()
-    verdicts, rounds = _kept(folder, configs)
-    todo = [(case, number) for case in cases for number in range(1, case.comparisons + 1)]
-    for place, (case, number) in enumerate(todo, start=1):
-        if (case.name, number) in _comparisons(verdicts):
+    verdicts, rounds = _read_earlier(folder, configs)
+    wanted = [(case, number) for case in cases for number in range(1, case.comparisons + 1)]
+    for place, (case, number) in enumerate(wanted, start=1):
+        if (case.name, number) in _comparisons_in(verdicts):
             continue
         if time.monotonic() - started > 60 * minutes:
             console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
             break
-        console.print(f"self-test {place}/{len(todo)}: {case.name} {number}", highlight=False)
-        rows = _compared(
-            configs[case.name], f"{case.name}-{number}", folder.parent / "runs" / FOLDER, console
-        )
+        console.print(f"self-test {place}/{len(wanted)}: {case.name} {number}", highlight=False)
+        raw = folder.parent / "runs" / FOLDER
+        rows = _measure_rows(configs[case.name], f"{case.name}-{number}", raw)
         verdicts = pd.concat([verdicts, checks.verdicts(rows, case.name, number, case.preset)])
         rounds = pd.concat([rounds, checks.rounds(rows, case.name, number)])
         for name, table in (("verdicts", verdicts), ("rounds", rounds)):
@@ -106,25 +119,23 @@ def _measure(
     return verdicts
 
 
-def _compared(config: Config, stem: str, raw: Path, console: Console) -> pd.DataFrame:
-    """The rows of one comparison; its raw files go below `raw`.
+def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
+    """Measure one comparison into the folder `raw`; the rows of its results file.
 
     Raises:
         UserError: a launch failed.
     """
-    check_machine(config, cores=available_cores(), gpus=available_gpus())
-    check_packages(config)
-    comparison = Comparison(dataclasses.replace(config, results_dir=str(raw)), stem)
-    with leaving_the_ranks_cores(comparison.cores), Bar(comparison.planned(), console) as bar:
-        comparison.measure(bar)
-    rows = csv_files.read(comparison.ledger.csv)
+    config = dataclasses.replace(config, results_dir=str(raw))
+    check_and_name_device(config)
+    outcome = measure_comparison(config, stem, command="")
+    rows = csv_files.read(outcome.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
-        raise UserError(f"the self-test cannot go on: {'; '.join(comparison.failures())}")
+        raise UserError(f"the self-test cannot go on: {'; '.join(outcome.failures)}")
     return rows
 
 
-def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What an earlier call measured of the same comparisons with the same harness on the same machine."""
+def _read_earlier(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The verdicts and rounds of earlier calls: same comparisons, same harness, same machine."""
     if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
@@ -135,8 +146,8 @@ def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.Da
         (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))
     ]
     # A comparison in which a backend got no speed-up is made again, as a whole.
-    without = _comparisons(verdicts[verdicts["ratio"].isna()])
-    kept = _comparisons(verdicts) - without
+    without = _comparisons_in(verdicts[verdicts["ratio"].isna()])
+    kept = _comparisons_in(verdicts) - without
     verdicts, rounds = (
         table[[key in kept for key in zip(table["case"], table["number"], strict=True)]]
         for table in (verdicts, rounds)
@@ -144,11 +155,12 @@ def _kept(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.Da
     return verdicts, rounds
 
 
-def _comparisons(table: pd.DataFrame) -> set[tuple[str, int]]:
+def _comparisons_in(table: pd.DataFrame) -> set[tuple[str, int]]:
+    """The case and the number of each comparison in a table."""
     return set(zip(table["case"], table["number"], strict=True)) if len(table) else set()
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench.selfcheck.selftest",
         description=__doc__,
@@ -160,7 +172,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
     )
-    return parser.parse_args(arguments)
+    return parser
 
 
 if __name__ == "__main__":

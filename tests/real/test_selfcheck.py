@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -12,10 +13,11 @@ import pytest
 
 from bench.config import identity
 from bench.errors import UserError
+from bench.launch.lifeline import Terminated
 from bench.machine import environment
 from bench.report import checks
 from bench.results import arithmetic, csv_files
-from bench.selfcheck import overhead, selftest
+from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,23 +156,23 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The self-test with comparisons that take no time; after every 19 it is interrupted."""
     stems: list[str] = []
 
-    def compared(config: object, stem: str, *_: object) -> pd.DataFrame:
+    def measure_rows(config: object, stem: str, *_: object) -> pd.DataFrame:
         stems.append(stem)
         if len(stems) % 20 == 0:
             stems.append(f"{stems.pop()} interrupted")
             raise KeyboardInterrupt
         return rows([[2.0, 2.0]] * 2)
 
-    monkeypatch.setattr(selftest, "_compared", compared)
-    monkeypatch.setattr(identity, "collect", lambda config: {})
+    monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
+    monkeypatch.setattr(identity, "collect_environment", lambda config: {})
     monkeypatch.setattr(environment, "hash_environment", lambda found: "5eed")  # as in the factory's rows
     monkeypatch.setattr(identity, "config_hash", lambda config: "c0ffee")
+    monkeypatch.setattr(Terminated, "catch", lambda: None)  # not for the process of the tests
     return stems
 
 
 def interrupted(folder: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        selftest.main(["--results", str(folder)])
+    assert selftest.main(["--results", str(folder)]) == 130
 
 
 def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> None:
@@ -182,12 +184,12 @@ def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> 
     assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
 
 
-@pytest.mark.parametrize("hashed", [(environment, "hash_environment"), (identity, "config_hash")])
+@pytest.mark.parametrize(("module", "hashed"), [(environment, "hash_environment"), (identity, "config_hash")])
 def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
-    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, hashed: tuple[Any, str]
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, module: ModuleType, hashed: str
 ) -> None:
     interrupted(tmp_path)
-    monkeypatch.setattr(*hashed, lambda _: "changed")
+    monkeypatch.setattr(module, hashed, lambda _: "changed")
     interrupted(tmp_path)
     assert made[20] == made[0]
 
@@ -207,9 +209,9 @@ def test_the_cost_is_the_harness_s_time_over_the_bare_loop_s() -> None:
         [(1, 1, 2.02, 2.0), (1, 2, 4.04, 4.0), (2, 1, 1.01, 1.0)],
         columns=["launch", "round", "harness", "bare"],
     )
-    found = overhead.cost(seconds)
-    assert overhead.line(found) == "ratio 1.010 [1.010, 1.010]"
-    assert overhead.line(overhead.cost(seconds[:1])) == "ratio 1.010"
+    found = overhead.cost_of_harness(seconds)
+    assert overhead.describe_ratio(found) == "ratio 1.010 [1.010, 1.010]"
+    assert overhead.describe_ratio(overhead.cost_of_harness(seconds[:1])) == "ratio 1.010"
 
 
 @pytest.mark.parametrize(("harness", "status"), [(1.0, 0), (1.019, 0), (1.021, 1), (0.979, 1)])
@@ -217,13 +219,13 @@ def test_a_cost_outside_two_per_cent_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], harness: float, status: int
 ) -> None:
     seconds = pd.DataFrame({"launch": [1, 2], "round": [1, 1], "steps": [3, 3], "harness": [harness] * 2})
-    monkeypatch.setattr(overhead, "_measured", lambda *_: seconds.assign(bare=1.0))
+    monkeypatch.setattr(overhead, "_measure_blocks", lambda *_: seconds.assign(bare=1.0))
     assert overhead.main(["device=cpu", "device.world_size=1"]) == status
     assert re.match(r"ratio \d\.\d{3} \[", capsys.readouterr().out.splitlines()[-1])
 
 
 def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
-    text = overhead.LOOP.read_text()
+    text = bare_loop_ranks.SCRIPT.read_text()
     assert not re.search(r"^\s*(from|import) bench", text, re.MULTILINE)
     assert len(text.splitlines()) < 60
 

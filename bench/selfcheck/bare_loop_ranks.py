@@ -1,0 +1,171 @@
+"""The ranks of bare_loop.py: starts them with the batches and cores of the harness, asks, ends them."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from bench.config import mini
+from bench.config.schema import Config
+from bench.errors import LaunchFailed
+from bench.machine.variables import worker_environment
+from bench.worker.workload import tasks  # without a framework: names, and batches from numpy's generator
+from bench.worker.workload.synthetic import synthetic
+
+SCRIPT = Path(__file__).with_name("bare_loop.py")
+
+
+class BareLoop:
+    """The ranks of bare_loop.py, which train a block when they are asked to.
+
+    They read how many steps from a pipe and answer over another with the seconds; between blocks they are
+    stopped.
+
+    Args:
+        config: what is trained, and on how many ranks.
+        cores: of each rank.
+        folder: an empty one, for the pipes, the batches and the log.
+
+    Raises:
+        LaunchFailed: from `connect` and `block`, if the ranks fail or take longer than measure.timeout_s.
+    """
+
+    def __init__(self, config: Config, cores: Sequence[Sequence[int]], folder: Path) -> None:
+        self.world_size = config.device.world_size
+        self.timeout_s = config.measure.timeout_s
+        self.folder = folder
+        self.pids: list[int] = []
+        job = folder / "job.json"
+        job.write_text(json.dumps(_job_of(config, cores)), encoding="utf-8")
+        for rank in range(self.world_size):
+            np.savez(folder / f"batches-{rank}.npz", **_batches_of(config, rank))
+            os.mkfifo(folder / f"ask-{rank}")
+            os.mkfifo(folder / f"answer-{rank}")
+        # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
+        self.asks = [_open_pipe(folder / f"ask-{rank}") for rank in range(self.world_size)]
+        self.answers = [_open_pipe(folder / f"answer-{rank}") for rank in range(self.world_size)]
+        variables = worker_environment(
+            os.environ,
+            device=config.device.type,
+            threads=config.device.threads,
+            allocator=config.device.allocator,
+            precision=config.precision.name,
+            checkpointing=config.checkpointing,
+        )
+        with (folder / "log.txt").open("wb") as log:
+            self.agent = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "bench.launch.agent", str(os.getpid()), "--standalone"),
+                    *(f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
+                    *("-m", "bench.launch.lifeline", str(SCRIPT), str(job), str(folder)),
+                ],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> "BareLoop":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_until_built(self) -> None:
+        """Wait until every rank has built its model."""
+        self.pids = [int(line) for line in self._read_lines()]
+
+    def train_block(self, steps: int) -> float:
+        """Train so many steps on every rank; the seconds of the slowest."""
+        self._signal(signal.SIGCONT)
+        for ask in self.asks:
+            os.write(ask, f"{steps}\n".encode())
+        return max(float(line) for line in self._read_lines())
+
+    def stop_until_next_block(self) -> None:
+        """Stop the ranks until the next block, so that they take no time from the other side."""
+        self._signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        """End every process."""
+        self._signal(signal.SIGKILL)
+        self.agent.terminate()
+        self.agent.wait()
+        for end in (*self.asks, *self.answers):
+            os.close(end)
+        self.asks, self.answers, self.pids = [], [], []
+
+    def _read_lines(self) -> list[str]:
+        """One line from every rank."""
+        texts = dict.fromkeys(self.answers, b"")
+        deadline = time.monotonic() + self.timeout_s
+        with selectors.DefaultSelector() as selector:
+            for end in self.answers:
+                selector.register(end, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select(5):
+                    texts[key.fd] += os.read(key.fd, 4096)
+                    if texts[key.fd].endswith(b"\n"):
+                        selector.unregister(key.fd)
+                if self.agent.poll() is not None or time.monotonic() > deadline:
+                    raise LaunchFailed("crashed", "the bare loop failed:\n" + self._end_of_log())
+        return [texts[end].decode().strip() for end in self.answers]
+
+    def _end_of_log(self) -> str:
+        return (self.folder / "log.txt").read_text(errors="replace")[-3000:]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self.pids:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, number)
+
+
+def _job_of(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What bare_loop.py reads about its work."""
+    return {
+        **{key: getattr(config, key) for key in ("attention", "seed")},
+        "architecture": config.model.architecture,
+        "config": _model_settings(config),
+        **{key: getattr(config.adam, key) for key in ("lr", "weight_decay")},
+        "head": tasks.make(config.model.task).head,
+        "device": config.device.type,
+        "threads": config.device.threads,
+        "cores": [list(share) for share in cores],
+    }
+
+
+def _model_settings(config: Config) -> dict[str, Any]:
+    """The keys and values of the transformers configuration."""
+    model = config.model
+    return mini.shrink(model.config) if model.size == "mini" else model.config
+
+
+def _batches_of(config: Config, rank: int) -> dict[str, Any]:
+    """The batches that the harness gives this rank: each input, stacked along a first axis of batches."""
+    made = synthetic(
+        config.data,
+        task=config.model.task,
+        settings=SimpleNamespace(**_model_settings(config)),
+        count=config.data.batches,
+        micro_batch=config.micro_batch,
+        seq_len=config.seq_len,
+        seed=config.seed,
+        rank=rank,
+    )
+    return {name: np.stack([batch[name] for batch in made]) for name in made[0]}
+
+
+def _open_pipe(path: Path) -> int:
+    """A file descriptor for both directions, which opens although nobody is at the other end."""
+    return os.open(path, os.O_RDWR)
