@@ -12,9 +12,6 @@ from bench.errors import LaunchFailed
 from bench.results.arithmetic import search_resolution
 from bench.results.records import Trial
 
-SEARCH = "in the search for the largest micro-batch: "
-"""How the message of a backend begins that fails there."""
-
 RESERVE = 0.1
 """Share of a memory limit that a trial does without and a timed launch has.
 
@@ -93,9 +90,7 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
             size = (fitted + too_large) // 2
     if not fitted:
         tried = " ".join(str(trial.micro_batch) for trial in trials)
-        raise LaunchFailed(
-            "oom", f"{SEARCH}no micro-batch fits, tried {tried}; the last: {trials[-1].message}"
-        )
+        raise LaunchFailed("oom", f"no micro-batch fits, tried {tried}; the last: {trials[-1].message}")
     return Found(micro_batch=fitted, trials=tuple(trials))
 
 
@@ -117,7 +112,7 @@ def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
         else:
             size, in_a_row = step_down(size), 0
         if not size:
-            raise LaunchFailed("oom", f"{SEARCH}not even 1 fits each time; the last: {trials[-1].message}")
+            raise LaunchFailed("oom", f"not even 1 fits each time; the last: {trials[-1].message}")
     return Found(micro_batch=size, trials=tuple(trials))
 
 

@@ -10,15 +10,14 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 
 class Bar:
-    """A progress bar on a terminal, one line per thing done elsewhere.
+    """A progress bar on a terminal; where there is none, a line for each thing done.
 
-    Args:
-        planned: how many things of each kind there are; those of a kind take about equally long.
+    The time that is left follows from what is expected, by kind: things of a kind take about equally long.
     """
 
-    def __init__(self, planned: Mapping[str, int], console: Console) -> None:
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self._left = dict(planned)
+        self._left: dict[str, int] = {}
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
         self._bar = Progress(
@@ -51,11 +50,11 @@ class Bar:
             self._left[kind] = max(0, self._left.get(kind, 0) - 1)
 
     def expect(self, more: Mapping[str, int]) -> None:
-        """Count further things as planned."""
+        """So many further things of each kind will be done."""
         for kind, count in more.items():
             self._left[kind] = self._left.get(kind, 0) + count
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line that stays."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -75,7 +74,7 @@ class Bar:
         shown = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
         if not self.console.is_terminal:
             elapsed = time.monotonic() - self._started
-            self.say(f"{elapsed:6.1f} s  {what}" + (f"  ({shown})" if shown else ""))
+            self.print_line(f"{elapsed:6.1f} s  {what}" + (f"  ({shown})" if shown else ""))
             return
         passed = time.monotonic() - self._started
         share = passed / (passed + left) if left is not None else 0.0

@@ -1,4 +1,4 @@
-"""What of an interrupted comparison can be kept: pure functions of its results file.
+"""What of an interrupted comparison is kept, chosen from its results file.
 
 Nothing is matched by a name alone: the rows must have the hashes of the configuration and of the environment
 that are wanted now. What failed for a reason that may have gone is tried again, even if no round is missing.
@@ -7,21 +7,26 @@ A block counts if the reference was measured in the same round; what is missing 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bench.analysis.comparability import MOST_DIFFERENCES
 from bench.errors import UserError
-from bench.results.environment_cell import environment_differences
+from bench.measure.plans import Output
+from bench.results import csv_files
+from bench.results.disk import reporting_write_errors
+from bench.results.environment_cell import environment_differences, format_environment
+from bench.results.records import Record
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
 """What would come out again: such a backend keeps its row and is not tried again."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What an earlier run leaves to this one.
+class EarlierRun:
+    """What this run takes over from an earlier one; by default nothing.
 
     Attributes:
         rows: as `results.write_rows` takes them: measured blocks, and the failures that are final.
@@ -45,11 +50,25 @@ class Kept:
     failed: frozenset[str] = frozenset()
     dropped: int = 0
 
-    def fewest(self, backends: Iterable[str]) -> int:
-        """The rounds of the one of `backends` that has fewest."""
+    def fewest_rounds(self, backends: Iterable[str]) -> int:
+        """How many rounds each of `backends` has at least."""
         return min((self.rounds.get(name, 0) for name in backends), default=0)
 
-    def without(self, backend: str) -> "Kept":
+    def summary(self, csv: Path) -> str:
+        """What is taken over from `csv`, in a sentence for the user."""
+        if not self.rows and not self.retried:
+            return f"nothing to go on from in {csv}: the comparison is measured from the start"
+        rounds = ", ".join(f"{count} of {name}" for name, count in self.rounds.items())
+        sentence = f"going on with {csv}: rounds kept: {rounds or 'none'}"
+        if self.dropped:
+            sentence += f"; {self.dropped} without the reference are not"
+        if self.retried:
+            sentence += f"; tried again: {', '.join(sorted({row['backend'] for row in self.retried}))}"
+        if self.failed:
+            sentence += f"; not tried again: {', '.join(sorted(self.failed))}"
+        return sentence
+
+    def without(self, backend: str) -> "EarlierRun":
         """The same without what was measured of a backend."""
         return replace(
             self,
@@ -60,19 +79,45 @@ class Kept:
         )
 
 
-def kept(
+def earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
+    """What an earlier run has left there; nothing unless this one is to resume it.
+
+    Args:
+        output: of the comparison.
+        records: by backend, with the hashes that the rows must have.
+        resume: else the first row of this run replaces the file.
+
+    Raises:
+        UserError: the results file is of another comparison or environment, or is damaged.
+    """
+    if not resume:
+        with reporting_write_errors(output.unwritten):
+            output.unwritten.parent.mkdir(parents=True, exist_ok=True)
+            output.unwritten.touch()
+    if output.unwritten.exists() or not output.csv.exists():
+        return EarlierRun()
+    return rows_to_keep(
+        csv_files.read(output.csv),
+        file=str(output.csv),
+        config_hash=next(iter(records.values())).config_hash,
+        environments={name: format_environment(record.environment) for name, record in records.items()},
+        fingerprints={name: record.environment_hash for name, record in records.items()},
+    )
+
+
+def rows_to_keep(
     table: pd.DataFrame,
     *,
-    name: str,
+    file: str,
     config_hash: str,
     environments: Mapping[str, str],
     fingerprints: Mapping[str, str],
-) -> Kept:
+) -> EarlierRun:
     """Choose the rows that a comparison can go on from.
 
     Args:
         table: the results file, as `results.read` returns it.
-        name: of the file, for messages.
+        file: its name, for messages.
         config_hash: of the comparison's configuration.
         environments: each backend's present one, as JSON text.
         fingerprints: their hashes.
@@ -83,13 +128,13 @@ def kept(
     remedy = "measure it anew without resume=true, which replaces the file"
     if set(table["config_hash"]) != {config_hash}:
         raise UserError(
-            f"{name} was measured with another configuration; give the same overrides, or {remedy}."
+            f"{file} was measured with another configuration; give the same overrides, or {remedy}."
         )
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         if row.environment_hash != fingerprints[row.backend]:
-            found = environment_differences(str(row.environment), environments[row.backend])
-            shown = "; ".join(found[:MOST_DIFFERENCES]) or "environment_hash"
-            raise UserError(f"{name} was measured in another environment ({shown}); {remedy}.")
+            differences = environment_differences(str(row.environment), environments[row.backend])
+            shown = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
+            raise UserError(f"{file} was measured in another environment ({shown}); {remedy}.")
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)
@@ -101,8 +146,8 @@ def kept(
     failed = frozenset(table[final]["backend"])
     retried = ~measured & ~final & ~table["backend"].isin(failed)
     if retried.any() and (table["status"] == "untimed").any():
-        return Kept()  # the reference's losses are in no row, so all of the parity launch is made again
-    return Kept(
+        return EarlierRun()  # the reference's losses are in no row, so all of the parity launch is made again
+    return EarlierRun(
         rows=table[final | paired].to_dict("records"),
         retried=table[retried].to_dict("records"),
         rounds=blocks.drop_duplicates(["backend", "launch", "round"])["backend"].value_counts().to_dict(),

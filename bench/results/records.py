@@ -6,7 +6,9 @@ measured, one value per rank where ranks differ. `results` turns records into CS
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,29 @@ SCHEMA_VERSION = 5
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline."""
 
-PARITY_LAUNCH = 0
-"""The launch number of what comes before: the parity check, and a search that fails; timed launches count
-from 1."""
+NOT_TIMED = 0
+"""The launch number of the parity check and of the search; timed launches count from 1."""
+
+
+class Stage(str, Enum):
+    """What a launch is for."""
+
+    PARITY = "parity"
+    """Does the backend train like the reference? Dropout is off."""
+    SEARCH = "search"
+    """Which is the largest micro-batch that fits?"""
+    TIMED = "timed"
+    """How fast is it?"""
+
+
+def stage_of(launch: int, loss_difference: float | None) -> Stage:
+    """The stage of a failed launch from its row in the results file, which has no column for it.
+
+    Only a backend that has passed parity has a loss difference.
+    """
+    if launch > NOT_TIMED:
+        return Stage.TIMED
+    return Stage.PARITY if loss_difference is None or math.isnan(loss_difference) else Stage.SEARCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +171,8 @@ class Record:
     optimizer: str  # the one that really ran
     sharding: str
     slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
-    launch: int
+    stage: Stage
+    launch: int  # NOT_TIMED, or from 1 if timed
     status: str
     message: str = ""
     log_tail: str = ""
@@ -189,8 +212,8 @@ class Record:
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
-        if self.launch < PARITY_LAUNCH:
-            raise ValueError("launches count from 0 (parity) and 1 (timed)")
+        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is Stage.TIMED):
+            raise ValueError(f"{self.launch} is no number of a {self.stage.value} launch")
         if self.status == "ok" and self.message:
             raise ValueError("an ok record has no message")
 

@@ -26,7 +26,9 @@ from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import Terminated
 from bench.machine.facts import available_cores, available_gpus
-from bench.measure.comparison import Comparison, leaving_the_ranks_cores
+from bench.measure.comparison import Comparison
+from bench.measure.cores import leaving_the_ranks_cores
+from bench.measure.launches import timed
 from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import Bar
 from bench.results import arithmetic
@@ -110,39 +112,43 @@ def _describe_blocks(seconds: pd.DataFrame) -> str:
 
 def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
     """The seconds of every block of either side; columns: launch, round, steps, harness, bare."""
-    comparison = Comparison(config, "overhead")
+    bar = Bar(console)
+    comparison = Comparison(config, "overhead", bar=bar)
     blocks: list[dict[str, Any]] = []
     measure = config.measure
-    planned = {"parity": 1, "start": measure.launches, "block": measure.launches * measure.rounds}
-    with leaving_the_ranks_cores(comparison.cores), Bar(planned, console) as bar:
-        if comparison.check_parity(bar) != [BACKEND]:
-            raise UserError("; ".join(comparison.failures()))
+    bar.expect({"parity": 1, "start": measure.launches, "block": measure.launches * measure.rounds})
+    with leaving_the_ranks_cores(comparison.cores), bar:
+        if comparison.parity.run([BACKEND]) != [BACKEND]:
+            raise UserError("; ".join(comparison.failures.lines()))
         for launch in range(1, measure.launches + 1):
-            blocks += _measure_launch(comparison, launch, bar)
-    comparison.initial_state.unlink(missing_ok=True)
+            steps = blocks[0]["steps"] if blocks else 0
+            blocks += _measure_launch(config, comparison, launch, steps)
+    comparison.output.initial_state.unlink(missing_ok=True)
     return pd.DataFrame(blocks)
 
 
-def _measure_launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[str, Any]]:
-    """Start both sides, alternate their blocks, and end them; a row for each round."""
-    measure = comparison.config.measure
+def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: int) -> list[dict[str, Any]]:
+    """Start both sides, alternate their blocks, and end them; a row for each round.
+
+    Args:
+        steps: of a block; 0: they are found in this launch.
+    """
+    measure, bar = config.measure, comparison.bar
     where = f"launch {launch}/{measure.launches}"
     blocks = []
     with ExitStack() as stack:
         with bar.doing("start", f"{where}: starting both"):
-            harness = stack.enter_context(comparison.start(BACKEND, launch))
+            harness = stack.enter_context(comparison.starter.start(BACKEND, timed(launch)))
             harness.connect()
-            comparison.set_up(harness, BACKEND, launch)
+            comparison.timer.set_up(harness, BACKEND, timed(launch))
             harness.pause()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            bare = stack.enter_context(BareLoop(comparison.config, comparison.cores, folder))
+            bare = stack.enter_context(BareLoop(config, comparison.cores, folder))
             bare.wait_until_built()
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
             bare.stop_until_next_block()
-            if not comparison.steps:
-                comparison.steps = comparison.steps_of_a_block(harness)
-            steps = comparison.steps
+            steps = steps or comparison.timer.steps_of_a_block(harness)
             harness.pause()
 
         def under_the_harness() -> float:
@@ -159,7 +165,7 @@ def _measure_launch(comparison: Comparison, launch: int, bar: Bar) -> list[dict[
         for number in range(1, measure.rounds + 1):
             with bar.doing("block", f"{where}, round {number}/{measure.rounds}"):
                 order = sides if (number + launch) % 2 else sides[::-1]
-                seconds = {name: timed() for name, timed in order}
+                seconds = {name: block() for name, block in order}
                 blocks.append({"launch": launch, "round": number, "steps": steps, **seconds})
         harness.end()
     return blocks

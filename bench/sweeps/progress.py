@@ -7,8 +7,8 @@ from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
 from bench.machine import environment
-from bench.measure import plan
-from bench.measure.resume import kept
+from bench.measure.resume import rows_to_keep
+from bench.measure.schedule import missing_launches
 from bench.results import csv_files
 from bench.sweeps.comparisons import PlannedComparison
 
@@ -23,9 +23,9 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return False
     try:
         table = csv_files.read(comparison.csv)
-        done = kept(
+        earlier = rows_to_keep(
             table,
-            name=str(comparison.csv),
+            file=str(comparison.csv),
             config_hash=identity.config_hash(config),
             environments=dict(zip(table["backend"], table["environment"], strict=True)),
             fingerprints=dict(zip(table["backend"], table["environment_hash"], strict=True)),
@@ -39,8 +39,8 @@ def is_complete(comparison: PlannedComparison) -> bool:
     settings = config.measure
     if not settings.launches:
         return not timed
-    missing = plan.missing_launches(
-        launches=settings.launches, rounds=settings.rounds, done=done.fewest(timed)
+    missing = missing_launches(
+        launches=settings.launches, rounds=settings.rounds, measured=earlier.fewest_rounds(timed)
     )
     return not missing
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from bench.launch.group import Group
-from bench.measure.comparison import Comparison, mean_over_ranks
+from bench.measure.answers import mean_over_ranks
+from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
 from bench.measure.parity import Trajectory, check_parity
 from tests.support.configs import BACKENDS, a_config, a_model
 from tests.support.processes import descendants
@@ -42,7 +44,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
-        groups = {name: stack.enter_context(comparison.start(name, 0)) for name in ALL}
+        groups = {name: stack.enter_context(comparison.starter.start(name, PARITY)) for name in ALL}
         for group in groups.values():
             group.connect()
         built = {name: group.request("build") for name, group in groups.items()}

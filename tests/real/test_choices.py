@@ -12,6 +12,7 @@ from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model
 
@@ -66,7 +67,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 def comparison(config: Config) -> Iterator[Comparison]:
     made = Comparison(config, "m-cpux2")
     yield made
-    made.initial_state.unlink(missing_ok=True)
+    made.output.initial_state.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def reference(comparison: Comparison) -> Trained:
 
 def trained(comparison: Comparison, name: str) -> Trained:
     """A first step and `STEPS` more, each of two micro-batches, dropout off."""
-    with comparison.start(name, 0) as group:
+    with comparison.starter.start(name, PARITY) as group:
         group.connect()
         group.request("build")
         first = group.request("first_step")
@@ -99,8 +100,10 @@ def trained(comparison: Comparison, name: str) -> Trained:
         for name in CHOICES
     ],
 )
-def test_it_trains_like_pytorch(name: str, comparison: Comparison, reference: Trained) -> None:
-    check(name, trained(comparison, name), reference, comparison.config.backends[name])
+def test_it_trains_like_pytorch(
+    name: str, config: Config, comparison: Comparison, reference: Trained
+) -> None:
+    check(name, trained(comparison, name), reference, config.backends[name])
 
 
 @todays
@@ -134,7 +137,7 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
 @pinned
 def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> None:
     made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})
-    with Comparison(made, "m-cpux2").start("pytorch", 0) as group:
+    with Comparison(made, "m-cpux2").starter.start("pytorch", PARITY) as group:
         group.connect()
         with pytest.raises(LaunchFailed, match=r"fully_shard of torch 2\.6.* needs a CUDA device") as caught:
             group.request("build")

@@ -21,6 +21,7 @@ from bench.config.schema import Config
 from bench.errors import CannotKeep
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
+from bench.measure.launches import PARITY
 from bench.setup.stacks import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config
@@ -148,7 +149,7 @@ class TestRanksThatEndOrStop:
     def test_it_is_said_at_once_and_listed_at_the_end(self, faults: Outcome, name: str) -> None:
         launch, status, _ = EXPECTED[name]
         words = f"{name}, {'launch 1/1' if launch else 'parity launch'}: {status}: "
-        assert len([line for line in faults.said if words in line]) == 1
+        assert len([line for line in faults.printed if words in line]) == 1
         assert len([line for line in faults.failures if words in line]) == 1
 
     def test_the_other_goes_on(self, faults: Outcome) -> None:
@@ -156,7 +157,7 @@ class TestRanksThatEndOrStop:
         assert len(faults.failures) == len(EXPECTED)
 
     def test_the_details_of_an_error_lie_beside_the_log(self, faults: Outcome) -> None:
-        folder = faults.comparison.ledger.folder_of("import", 0)
+        folder = faults.comparison.output.folder_of("import", PARITY)
         assert "Traceback" in (folder / "error.txt").read_text()
         assert "libfoo.so.7" in (folder / "log.txt").read_text()
 

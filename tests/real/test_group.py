@@ -16,6 +16,7 @@ from bench.errors import LaunchFailed
 from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone
 
@@ -29,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").start("pytorch", 0) as started:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").starter.start("pytorch", PARITY) as started:
         yield started
 
 
@@ -122,7 +123,8 @@ import sys, time
 from pathlib import Path
 from tests.support.configs import a_config
 from bench.measure.comparison import Comparison
-group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").start("pytorch", 0)
+from bench.measure.launches import PARITY
+group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").starter.start("pytorch", PARITY)
 group.connect()
 print("connected", flush=True)
 time.sleep(100)
@@ -152,7 +154,7 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
     watch = Watch()
-    with comparison.start("pytorch", 0) as group:
+    with comparison.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()
         group.request("build", watch)

@@ -17,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from bench.cluster import node as node_program
 from bench.cluster.meeting import Meeting, Port, gloo_interface, shared_secret, token
@@ -32,8 +31,8 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
 from bench.machine.variables import worker_environment
 from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
 from bench.measure.preflight import check_machine
-from bench.measure.progress import Bar
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone
 
@@ -388,7 +387,7 @@ def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: Nodes, tmp_path: 
     session.parts, session.devices, session.cores = {}, {}, os.sched_getaffinity(0)
     threading.Thread(target=session.serve, daemon=True).start()
     node = Node(Channel(ours), node_program.greeting(), secret=SECRET, here="", own_host="here")
-    spec = Comparison(a_config(tmp_path), "m")._spec("pytorch", 0)
+    spec = Comparison(a_config(tmp_path), "m").starter.spec("pytorch", PARITY)
     meeting = Meeting(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
     assignment = Assignment(node=node, spec=spec, settings={}, stack="nonesuch")
     with pytest.raises(LaunchFailed, match="nonesuch"):
@@ -507,9 +506,8 @@ def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Pat
     records = tmp_path.glob("results/runs/*/*/launch-1/pytorch/record.json")
     (losses,) = {tuple(json.loads(path.read_text())["parity_losses"]) for path in records}
     alone = Comparison(compose([*SMALL, "backend=[pytorch]", f"results_dir={tmp_path}/alone"]), "m-cpux2")
-    with Bar(alone.planned(), Console(quiet=True)) as bar:
-        alone.check_parity(bar)
-    assert losses == pytest.approx(alone.ledger.trajectories["pytorch"].losses, rel=1e-6)
+    alone.parity.run(alone.names)
+    assert losses == pytest.approx(alone.parity.trajectories["pytorch"].losses, rel=1e-6)
 
 
 @needs_two_cores

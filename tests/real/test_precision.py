@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.config.backend import Backend
 from bench.config.choices import LOSS_TOLERANCE
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
 from bench.measure.parity import GRADIENT_TOLERANCE
-from bench.measure.progress import Bar
 from bench.setup import stacks
 from tests.support.configs import BACKENDS, a_config
 
@@ -64,17 +63,16 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
     tmp_path: Path, precision: Precision, grad_accum: int, names: list[str]
 ) -> None:
     comparison = Comparison(a_config_in(tmp_path, precision, names, grad_accum=grad_accum), "m-cpux2")
-    with Bar(comparison.planned(), Console(quiet=True)) as bar:
-        passed = comparison.check_parity(bar)
-    assert sorted(passed) == sorted(names), comparison.failures()
-    found = comparison.ledger.trajectories
+    passed = comparison.parity.run(comparison.names)
+    assert sorted(passed) == sorted(names), comparison.failures.lines()
+    found = comparison.parity.trajectories
     reference = found["pytorch"]
     for name in names:
         gradients = [
             abs(one / other - 1)
             for one, other in zip(found[name].gradient_norms, reference.gradient_norms, strict=True)
         ]
-        loss = comparison.ledger.loss_differences[name]
+        loss = comparison.parity.loss_differences[name]
         print(f"{precision.name} x{grad_accum} {name}: loss {loss:.1e}, gradient {max(gradients):.1e}")
         assert max(gradients) < GRADIENT_TOLERANCE[precision.name]
     assert reference.losses[-1] < reference.losses[0] * 0.95
@@ -90,7 +88,7 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
     skipping, first, after = {}, {}, {}
     with ExitStack() as stack:
         for name in names:  # launch 0: dropout is off, the reference saves the initial state
-            group = stack.enter_context(comparison.start(name, 0))
+            group = stack.enter_context(comparison.starter.start(name, PARITY))
             group.connect()
             group.request("build")
             group.request("use_first_batches", count=4)  # every step sees the same

@@ -1,4 +1,4 @@
-"""Whole comparisons for tests to look at: their rows, their failures, what they said."""
+"""Whole comparisons for tests to look at: their rows, their failures, what they printed."""
 
 import csv
 from collections.abc import Callable
@@ -13,6 +13,17 @@ from bench.measure.comparison import Comparison
 from bench.measure.progress import Bar
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter
+
+
+class RecordingBar(Bar):
+    """Keeps the lines that stay, and shows nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(quiet=True))
+        self.printed: list[str] = []
+
+    def print_line(self, line: str) -> None:
+        self.printed.append(line)
 
 
 class Simulated:
@@ -34,13 +45,16 @@ class Simulated:
             scripts[name] |= change
         self.groups: list[FakeGroup] = []
         comparison = Comparison(
-            a_config(folder, **measure), "m-cpux2", cast(Any, starter(scripts, self.groups)), clock
+            a_config(folder, **measure),
+            "m-cpux2",
+            start_group=cast(Any, starter(scripts, self.groups)),
+            clock=clock,
+            bar=Bar(Console(quiet=True)),
         )
-        with Bar(comparison.planned(), Console(quiet=True)) as bar:
-            comparison.measure(bar)
+        comparison.measure()
         self.comparison = comparison
-        self.failures = comparison.failures()
-        with comparison.ledger.csv.open(encoding="utf-8", newline="") as file:
+        self.failures = comparison.failures.lines()
+        with comparison.output.csv.open(encoding="utf-8", newline="") as file:
             self.rows = list(csv.DictReader(file))
 
     def of(self, backend: str) -> list[dict[str, str]]:
@@ -48,7 +62,7 @@ class Simulated:
 
 
 class Resumable:
-    """One run of the same comparison: its rows afterwards, its groups, what it said."""
+    """One run of the same comparison: its rows afterwards, its groups, what it printed."""
 
     def __init__(self, folder: Path, changes: dict[str, Script] | None = None, **settings: Any) -> None:
         scripts: dict[str, Script] = {name: {"step_seconds": 0.5} for name in BACKENDS}
@@ -58,12 +72,12 @@ class Resumable:
         for key, value in settings.items():
             setattr(config, key, value)
         self.groups: list[FakeGroup] = []
-        self.said: list[str] = []
-        self.comparison = Comparison(config, "m-cpux2", cast(Any, starter(scripts, self.groups)))
-        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
-            bar.say = self.said.append  # type: ignore[method-assign, assignment]
-            self.comparison.measure(bar)
-        self.failures = self.comparison.failures()
+        bar = RecordingBar()
+        self.printed = bar.printed
+        start_group = cast(Any, starter(scripts, self.groups))
+        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
+        self.comparison.measure()
+        self.failures = self.comparison.failures.lines()
         self.rows = rows_of(folder)
 
 
@@ -73,18 +87,17 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 
 
 class Outcome:
-    """A comparison with something wrong: its rows, the failures it lists, what it said."""
+    """A comparison with something wrong: its rows, the failures it lists, what it printed."""
 
     pids: set[int]
 
     def __init__(self, config: Config, start_group: type[Group] = Group) -> None:
-        self.said: list[str] = []
-        self.comparison = Comparison(config, "m-cpux2", start_group)
-        with Bar(self.comparison.planned(), Console(quiet=True)) as bar:
-            bar.say = self.said.append  # type: ignore[method-assign, assignment]
-            self.comparison.measure(bar)
+        bar = RecordingBar()
+        self.printed = bar.printed
+        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
+        self.comparison.measure()
         self.rows = self.comparison.ledger.rows()
-        self.failures = self.comparison.failures()
+        self.failures = self.comparison.failures.lines()
         print(*self.failed(), sep="\n")  # pytest -rP shows the rows
 
     def failed(self) -> list[tuple[str, int, str, str]]:

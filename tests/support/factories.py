@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from bench.machine.telemetry.sample import Sample
-from bench.results.records import Block, Phase, Record, WarmUp, Workload
+from bench.results.records import Block, Phase, Record, Stage, WarmUp, Workload
 
 MIB = 2**20
 
@@ -119,6 +119,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "engine": engine,
         "optimizer": optimizer,
         "sharding": sharding,
+        "stage": Stage.TIMED if launch else Stage.PARITY,
         "launch": launch,
         "status": "ok",
         "started_at": "2026-11-20T12:00:00Z",

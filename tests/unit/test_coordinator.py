@@ -10,7 +10,10 @@ import pytest
 from bench.__main__ import measure_and_report
 from bench.analysis.summary import widest_half_width
 from bench.measure import comparison as coordinator
+from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
+from bench.measure.cores import leaving_the_ranks_cores
+from bench.measure.launches import timed
 from tests.support.comparisons import Simulated
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, starter
@@ -135,7 +138,7 @@ def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Pat
     (line,) = run.failures
     assert "ortmodule_zero1, parity launch: diverged" in line
     assert len(run.groups) == 3
-    record = json.loads((run.comparison.ledger.folder / "parity" / "ortmodule" / "record.json").read_text())
+    record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
     assert record["proof"] == {"ran": True}
 
 
@@ -313,7 +316,7 @@ def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path
     assert record.first_step is not None
     assert [len(block.seconds) for block in record.warm_up] == [2, 2]
     assert record.absent == {"device": "there is no GPU", "rank 0": "so it says", "rank 1": "so it says"}
-    saved = json.loads((run.comparison.ledger.folder_of("ortmodule", 1) / "record.json").read_text())
+    saved = json.loads((run.comparison.output.folder_of("ortmodule", timed(1)) / "record.json").read_text())
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1
 
@@ -323,10 +326,10 @@ def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
 ) -> None:
     moves: list[set[int]] = []
     monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: moves.append(set(cores)))
-    with coordinator.leaving_the_ranks_cores([(0,)]):
+    with leaving_the_ranks_cores([(0,)]):
         assert moves == [{1}]
     assert moves == [{1}, {0, 1}]
-    with coordinator.leaving_the_ranks_cores([(0,), (1,)]):
+    with leaving_the_ranks_cores([(0,), (1,)]):
         assert moves == [{1}, {0, 1}], "there is nowhere else to go"
 
 
@@ -361,8 +364,8 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     monkeypatch.setattr(
         coordinator,
         "Comparison",
-        lambda config, stem, command, nodes: Comparison(
-            config, stem, cast(Any, starter(scripts, [])), command=command
+        lambda config, stem, **given: Comparison(
+            config, stem, start_group=cast(Any, starter(scripts, [])), **given
         ),
     )
     failures = measure_and_report(a_config(tmp_path), "m-cpux2", "make bench")
@@ -376,5 +379,5 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
 
 
 def test_samples_without_positions_have_no_padding_share() -> None:
-    assert coordinator.mean_of_known([0.2, 0.4]) == pytest.approx(0.3)
-    assert coordinator.mean_of_known([None, None]) is None
+    assert mean_of_known([0.2, 0.4]) == pytest.approx(0.3)
+    assert mean_of_known([None, None]) is None

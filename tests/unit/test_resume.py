@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.machine import fingerprint
-from bench.measure import comparison as coordinator
+from bench.measure.lock import locked
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS
 from tests.support.fakes import FakeGroup, Script
@@ -58,7 +58,7 @@ def test_the_rounds_before_an_interruption_stay_as_they_were(
     assert {row["launch"] for row in new} == {str(1 + max(int(row["launch"]) for row in before))}
     assert {row["steps"] for row in new} == {row["steps"] for row in before}, "blocks of the same length"
     assert run.failures == []
-    assert "rounds kept: " in run.said[0]
+    assert "rounds kept: " in run.printed[0]
 
 
 def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
     run = Resumable(tmp_path, resume=True)
     assert run.groups == []
     assert run.rows == before
-    assert run.said[-1] == "nothing is missing"
+    assert run.printed[-1] == "nothing is missing"
 
 
 def test_without_a_file_everything_is_measured(tmp_path: Path) -> None:
     run = Resumable(tmp_path, resume=True)
     assert len(run.rows) == 3 * 2 * 3
-    assert "from the start" in run.said[0]
+    assert "from the start" in run.printed[0]
 
 
 def test_without_resume_the_file_is_replaced(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_new_run_that_was_interrupted_does_not_go_on_from_an_older_file(
     assert interrupted(tmp_path, monkeypatch, 0) == older, "it stays until there is something new"
     assert interrupted(tmp_path, monkeypatch, 0, resume=True) == older
     run = Resumable(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
-    assert "from the start" in run.said[0]
+    assert "from the start" in run.printed[0]
     assert keys(run.rows) == keys(older)
     assert not [row for row in run.rows if row in older]
     assert Resumable(tmp_path, resume=True).rows == run.rows
@@ -186,7 +186,7 @@ def test_what_is_unsupported_stays_so_and_is_not_tried_again(
     assert run.groups == []
     assert run.rows == before.rows
     assert run.failures == before.failures != []
-    assert "not tried again: ortmodule" in run.said[0]
+    assert "not tried again: ortmodule" in run.printed[0]
 
 
 def test_parity_alone_that_is_complete_is_not_made_again(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_another_configuration_is_refused_and_the_file_stays(tmp_path: Path) -> 
     assert rows_of(tmp_path) == before
 
 
-def test_another_environment_is_refused_and_it_is_said_in_what(
+def test_another_environment_is_refused_and_the_refusal_names_the_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Resumable(tmp_path).rows
@@ -263,12 +263,12 @@ def test_a_goal_not_reached_yet_gets_more_launches(tmp_path: Path, monkeypatch: 
 def test_two_runs_of_one_comparison_at_once_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "m"
     with (
-        coordinator.locked(folder, "m"),
+        locked(folder, "m"),
         pytest.raises(UserError, match="m is being measured by another process"),
-        coordinator.locked(folder, "m"),
+        locked(folder, "m"),
     ):
         pass
-    with coordinator.locked(folder, "m"):
+    with locked(folder, "m"):
         pass
 
 

@@ -1,4 +1,4 @@
-"""What will run, in which order, on which cores: pure functions of the configuration and the machine."""
+"""In which order the backends run, how many launches are missing, how long a block is: pure functions."""
 
 from collections.abc import Sequence
 
@@ -31,24 +31,9 @@ def group_order(names: Sequence[str], *, launch: int) -> Order:
     return tuple(names) if launch % 2 else tuple(names)[::-1]
 
 
-def missing_launches(*, launches: int, rounds: int, done: int) -> int:
-    """How many launches of `rounds` rounds are still to be made, if `done` rounds have been."""
-    return max(0, -(-(launches * rounds - done) // rounds))
-
-
-def core_shares(
-    cores: Sequence[int], *, world_size: int, threads: int, held: bool = True
-) -> list[tuple[int, ...]]:
-    """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
-
-    Raises:
-        ValueError: there are not enough (the configuration is checked before).
-    """
-    if len(cores) < world_size * threads:
-        raise ValueError(f"{world_size} ranks of {threads} threads do not fit on {len(cores)} cores")
-    if not held:
-        return [tuple(cores)] * world_size
-    return [tuple(cores[rank * threads : (rank + 1) * threads]) for rank in range(world_size)]
+def missing_launches(*, launches: int, rounds: int, measured: int) -> int:
+    """How many launches of `rounds` rounds are still to be made, if `measured` rounds have been."""
+    return max(0, -(-(launches * rounds - measured) // rounds))
 
 
 def steps_per_block(seconds_per_step: float, block_seconds: float) -> int:

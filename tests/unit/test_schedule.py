@@ -5,14 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from bench.measure import plan
+from bench.measure import schedule
+from bench.measure.cores import core_shares
 
 NAMES = ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: int) -> None:
-    orders = plan.round_orders(NAMES[:count], launch=1, rounds=4 * count)
+    orders = schedule.round_orders(NAMES[:count], launch=1, rounds=4 * count)
     for start in range(0, 4 * count, count):
         for place in range(count):
             stood = [order[place] for order in orders[start : start + count]]
@@ -21,44 +22,44 @@ def test_in_n_successive_rounds_each_backend_stands_in_each_place_once(count: in
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_each_backend_follows_each_other_equally_often(count: int) -> None:
-    orders = plan.round_orders(NAMES[:count], launch=1, rounds=2 * count)
+    orders = schedule.round_orders(NAMES[:count], launch=1, rounds=2 * count)
     follows = Counter(pair for order in orders for pair in pairwise(order))
     assert len(follows) == count * (count - 1)
     assert set(follows.values()) == {2}
 
 
 def test_one_backend_alone_has_one_order() -> None:
-    assert plan.round_orders(["a"], launch=2, rounds=3) == [("a",)] * 3
+    assert schedule.round_orders(["a"], launch=2, rounds=3) == [("a",)] * 3
 
 
 def test_the_design_runs_on_from_launch_to_launch() -> None:
-    launches = [plan.round_orders(["a", "b", "c"], launch=launch, rounds=5) for launch in (1, 2, 3)]
+    launches = [schedule.round_orders(["a", "b", "c"], launch=launch, rounds=5) for launch in (1, 2, 3)]
     assert [len(launch) for launch in launches] == [5, 5, 5]
     orders = [order for launch in launches for order in launch]
-    assert orders == plan.round_orders(["a", "b", "c"], launch=1, rounds=15)
+    assert orders == schedule.round_orders(["a", "b", "c"], launch=1, rounds=15)
     places = Counter((place, name) for order in orders for place, name in enumerate(order))
     assert set(places.values()) == {5}
 
 
 def test_with_one_resident_group_the_order_of_the_groups_alternates() -> None:
-    orders = [plan.group_order(["a", "b"], launch=launch) for launch in (1, 2, 3)]
+    orders = [schedule.group_order(["a", "b"], launch=launch) for launch in (1, 2, 3)]
     assert orders == [("a", "b"), ("b", "a"), ("a", "b")]
 
 
 @pytest.mark.parametrize(("done", "missing"), [(0, 3), (8, 2), (10, 2), (23, 1), (24, 0), (30, 0)])
 def test_what_is_missing_is_made_in_whole_launches(done: int, missing: int) -> None:
-    assert plan.missing_launches(launches=3, rounds=8, done=done) == missing
+    assert schedule.missing_launches(launches=3, rounds=8, measured=done) == missing
 
 
 def test_ranks_get_neighbouring_cores_of_their_own() -> None:
-    assert plan.core_shares([0, 2, 4, 6], world_size=2, threads=2) == [(0, 2), (4, 6)]
+    assert core_shares([0, 2, 4, 6], world_size=2, threads=2) == [(0, 2), (4, 6)]
 
 
 def test_ranks_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 ranks of 2 threads do not fit on 3 cores"):
-        plan.core_shares([0, 1, 2], world_size=2, threads=2)
+        core_shares([0, 1, 2], world_size=2, threads=2)
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(0.3, 6), (0.5, 4), (5.0, 1)])
 def test_a_block_has_as_many_steps_as_fit_into_its_length(seconds: float, steps: int) -> None:
-    assert plan.steps_per_block(seconds, 2.0) == steps
+    assert schedule.steps_per_block(seconds, 2.0) == steps

@@ -1,0 +1,33 @@
+"""Which CPU cores each rank gets, and keeping the coordinator off them."""
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+
+def core_shares(
+    cores: Sequence[int], *, world_size: int, threads: int, held: bool = True
+) -> list[tuple[int, ...]]:
+    """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
+
+    Raises:
+        ValueError: there are not enough (the configuration is checked before).
+    """
+    if len(cores) < world_size * threads:
+        raise ValueError(f"{world_size} ranks of {threads} threads do not fit on {len(cores)} cores")
+    if not held:
+        return [tuple(cores)] * world_size
+    return [tuple(cores[rank * threads : (rank + 1) * threads]) for rank in range(world_size)]
+
+
+@contextmanager
+def leaving_the_ranks_cores(cores: Sequence[tuple[int, ...]]) -> Iterator[None]:
+    """Keep this process off the ranks' cores where there are others."""
+    before = os.sched_getaffinity(0)
+    if others := before - set(itertools.chain(*cores)):
+        os.sched_setaffinity(0, others)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,62 @@
+"""What went wrong: a row and a line on the terminal at once, and a list for the end of the comparison."""
+
+from bench.analysis.summary import summarise
+from bench.errors import PASSED, LaunchFailed
+from bench.measure.launches import Launch
+from bench.measure.ledger import Ledger
+from bench.measure.plans import Output
+from bench.measure.progress import Bar
+from bench.results.records import stage_of
+
+MOST_LINES, LONGEST_LINE = 6, 160
+"""Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
+
+
+class Failures:
+    """Records and lists failures.
+
+    Args:
+        ledger: of the comparison.
+        output: where logs lie.
+        launches: timed ones that were asked for, for messages.
+        bar: prints lines.
+    """
+
+    def __init__(self, ledger: Ledger, output: Output, launches: int, bar: Bar) -> None:
+        self._ledger = ledger
+        self._output = output
+        self._launches = launches
+        self._bar = bar
+
+    def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
+        """Put the failure of a backend's launch into the results file, and show it."""
+        self._ledger.fail(name, launch, failure, log_tail=log_tail)
+        where = launch.name(self._launches)
+        self._bar.print_line(f"{name}, {where}: {failure.status}: {failure.message}")
+        for line in last_lines(failure.details or log_tail):
+            self._bar.print_line(f"    | {line}")
+        self._ledger.write()
+
+    def lines(self) -> list[str]:
+        """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
+        rows, stem = self._ledger.rows(), self._output.stem
+        failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
+        lines = []
+        for row in failed.itertuples():
+            launch = Launch(stage_of(row.launch, row.loss_difference), int(row.launch))
+            log = self._output.log_of(row.backend, launch)
+            lines.append(
+                f"{stem}: {row.backend}, {launch.name(self._launches)}: {row.status}: {row.message}"
+                + (f" (log: {log})" if log is not None else "")
+            )
+        return lines + [
+            f"{stem}: {summary.backend}: {summary.status}: {summary.message}"
+            for summary in summarise(rows)
+            if summary.status not in PASSED and summary.backend not in set(failed["backend"])
+        ]
+
+
+def last_lines(text: str) -> list[str]:
+    """The end of a traceback or a log, short enough for a terminal."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line[:LONGEST_LINE] for line in lines[-MOST_LINES:]]

@@ -1,0 +1,104 @@
+"""Starts the worker group of one backend in one launch, on this node and on the others."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.cluster.nodes import Nodes
+from bench.cluster.remote import Assignment
+from bench.launch.group import Group
+from bench.launch.spec import WorkerSpec
+from bench.measure.cores import core_shares
+from bench.measure.launches import Launch
+from bench.measure.plans import LaunchPlan, Output
+from bench.results.records import Stage
+
+
+class GroupStarter:
+    """Starts groups; their ranks may not have connected yet.
+
+    Args:
+        plan: what to launch.
+        output: where specs and logs go.
+        reference: the backend that saves the initial state in the parity launch.
+        start_group: `Group`; tests give their own.
+        nodes: the other nodes; None if there are none.
+    """
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        output: Output,
+        reference: str,
+        start_group: Callable[..., Group] = Group,
+        nodes: Nodes | None = None,
+    ) -> None:
+        self._plan = plan
+        self._output = output
+        self._reference = reference
+        self._start_group = start_group
+        self._nodes = nodes
+        self._micro_batches: dict[str, int] = {}  # of timed launches, where it is not the configured one
+
+    def use_micro_batch(self, name: str, micro_batch: int) -> None:
+        """Start this backend's timed launches with so many samples per rank from now on."""
+        self._micro_batches[name] = micro_batch
+
+    def start(self, name: str, launch: Launch) -> Group:
+        """Start a backend's group.
+
+        Raises:
+            LaunchFailed: another node is missing, or could not start its part.
+            OSError: there is no process, no socket or no room for the temporary folder.
+        """
+        return self.start_spec(self.spec(name, launch), self._output.folder_of(name, launch))
+
+    def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
+        """Start a group from its spec, its files in `folder`; raises as `start` does."""
+        backend = self._plan.backends[spec.backend]
+        return self._start_group(
+            spec,
+            world_size=self._plan.world_size,
+            folder=folder,
+            variables=backend.variables,
+            interpreter=backend.interpreter,
+            timeout_s=self._plan.timeout_s,
+            elsewhere=self._assignments(spec, backend.stack),
+        )
+
+    def spec(self, name: str, launch: Launch) -> WorkerSpec:
+        """What the ranks of a group are started with.
+
+        Parity is checked at the configured micro-batch, with dropout off.
+        """
+        spec = self._plan.backends[name].spec
+        if launch.stage is Stage.PARITY:
+            return dataclasses.replace(spec, dropout=False, saves_initial_state=name == self._reference)
+        return dataclasses.replace(spec, micro_batch=self._micro_batches.get(name, spec.micro_batch))
+
+    def _assignments(self, spec: WorkerSpec, stack: str) -> list[Assignment]:
+        """What the other nodes start for a group: the same, on their own cores and devices."""
+        if self._nodes is None:
+            return []
+        self._nodes.require()
+        return [
+            Assignment(
+                node=node,
+                spec=dataclasses.replace(
+                    spec,
+                    cores=tuple(self._shares(node.cores)),
+                    device_uuids=tuple(node.gpus) if spec.device_uuids else (),
+                ),
+                settings=dict(self._plan.settings),
+                stack=stack,
+            )
+            for node in self._nodes.members
+        ]
+
+    def _shares(self, cores: Sequence[int]) -> list[tuple[int, ...]]:
+        return core_shares(
+            cores,
+            world_size=self._plan.ranks_per_node,
+            threads=self._plan.threads,
+            held=self._plan.holds_threads,
+        )

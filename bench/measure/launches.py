@@ -1,0 +1,35 @@
+"""Which launch of a comparison is meant: what it is for, and its number."""
+
+from dataclasses import dataclass
+
+from bench.results.records import NOT_TIMED, Stage
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a comparison.
+
+    Attributes:
+        stage: what it is for.
+        number: from 1 for a timed launch; `NOT_TIMED` otherwise.
+    """
+
+    stage: Stage
+    number: int = NOT_TIMED
+
+    def name(self, launches: int) -> str:
+        """Its name in messages to the user, where `launches` timed ones were asked for."""
+        if self.stage is Stage.PARITY:
+            return "parity launch"
+        if self.stage is Stage.SEARCH:
+            return "before the launches"
+        return f"launch {self.number}/{max(self.number, launches)}"
+
+
+PARITY = Launch(Stage.PARITY)
+SEARCH = Launch(Stage.SEARCH)
+
+
+def timed(number: int) -> Launch:
+    """The timed launch of this number, from 1."""
+    return Launch(Stage.TIMED, number)

@@ -1,0 +1,147 @@
+"""The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.errors import LaunchFailed
+from bench.launch.channel import Message
+from bench.measure.answers import mean_over_ranks, model_figures, roofline_of
+from bench.measure.failures import Failures
+from bench.measure.groups import GroupStarter
+from bench.measure.launches import PARITY
+from bench.measure.ledger import Ledger
+from bench.measure.parity import Trajectory, check_parity
+from bench.measure.plans import Output, ParityPlan
+from bench.measure.progress import Bar
+from bench.measure.running import RunningGroups
+from bench.results.records import Roofline
+
+
+class ParityLaunch:
+    """Runs once per comparison; the same launch counts the work of a step and times the devices' limit.
+
+    Attributes:
+        trajectories: losses and gradient norms of each backend that came to its end.
+        loss_differences: of each backend that passed, the largest relative one from the reference's losses.
+    """
+
+    def __init__(
+        self,
+        plan: ParityPlan,
+        output: Output,
+        starter: GroupStarter,
+        ledger: Ledger,
+        failures: Failures,
+        bar: Bar,
+    ) -> None:
+        self._plan = plan
+        self._output = output
+        self._starter = starter
+        self._ledger = ledger
+        self._failures = failures
+        self._bar = bar
+        self._models: dict[str, dict[str, Any]] = {}  # of each backend, what is known of its built model
+        self._proofs: dict[str, dict[str, Any]] = {}  # and that its engine really ran
+        self.trajectories: dict[str, Trajectory] = {}
+        self.loss_differences: dict[str, float] = {}
+
+    def planned(self, backends: int) -> int:
+        """How many times groups are started, for the progress bar."""
+        return 1 if self._plan.together else backends
+
+    def run(self, names: Sequence[str]) -> list[str]:
+        """Train and compare these backends, the reference first; the names of those that passed."""
+        for side_by_side in [names] if self._plan.together else [[name] for name in names]:
+            with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
+                self._train(side_by_side, names)
+        passed: list[str] = []
+        for name in [name for name in names if name in self.trajectories]:
+            try:
+                self._judge(name, passed)
+            except LaunchFailed as failure:
+                self._failures.record(name, PARITY, failure, log_tail="")
+            else:
+                passed.append(name)
+        self._ledger.write()
+        return passed
+
+    def _judge(self, name: str, passed: Sequence[str]) -> None:
+        """Compare one backend with the reference.
+
+        Raises:
+            LaunchFailed: it does not train like the reference, or the reference itself has failed.
+        """
+        plan, ours = self._plan, self.trajectories[name]
+        if name != plan.reference and plan.reference not in passed:
+            raise self._without_reference()
+        difference = check_parity(
+            ours, self.trajectories[plan.reference], plan.tolerance, plan.gradient_tolerance
+        )
+        self.loss_differences[name] = difference
+        self._ledger.describe(name, loss_difference=difference)
+        if plan.is_all:
+            self._ledger.update_workload(name, PARITY, **self._models[name])
+            self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
+
+    def _train(self, names: Sequence[str], all_names: Sequence[str]) -> None:
+        """Train backends over the parity steps, their groups side by side: nothing here is timed."""
+        reference = self._plan.reference
+        with RunningGroups(PARITY, self._starter, self._failures) as groups:
+            groups.start(names)
+            if reference in groups:  # it saves the initial state that the others load
+                self._ask(groups, [reference], "build")
+            self._ask(groups, [name for name in groups if name != reference], "build")
+            self._ask(groups, list(groups), "use_first_batches", count=self._plan.batches)
+            self._ask(groups, list(groups), "follow", steps=self._plan.steps)
+            if reference in groups and not self._plan.is_all:
+                self._find_roofline(groups, all_names)
+            groups.end()
+
+    def _ask(self, groups: RunningGroups, names: Sequence[str], action: str, **arguments: Any) -> None:
+        """Ask several groups for the same at once, and take their answers."""
+        reference = self._plan.reference
+        for name in names:
+            with groups.failing_into_row(name):
+                if action == "build" and name != reference and not self._output.initial_state.exists():
+                    raise self._without_reference()
+                groups[name].ask(action, **arguments)
+        for name in [name for name in names if name in groups]:
+            with groups.failing_into_row(name):
+                self._take(name, action, groups[name].answers(action))
+
+    def _take(self, name: str, action: str, answers: Sequence[Message]) -> None:
+        if action == "build":
+            self._models[name] = model_figures(answers)
+        elif action == "follow":
+            self._proofs[name] = answers[0]["proof"]
+            trajectory = Trajectory(
+                losses=mean_over_ranks(answers, "losses"),
+                gradient_norms=mean_over_ranks(answers, "gradient_norms"),
+            )
+            self.trajectories[name] = trajectory
+            self._ledger.describe(
+                name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
+            )
+
+    def _find_roofline(self, groups: RunningGroups, names: Sequence[str]) -> None:
+        """The work of a step and the devices' limit, from the reference's ranks while the others sleep.
+
+        What fails leaves blanks and no row: parity is known by now, and nothing that is timed needs it.
+        """
+        reference = self._plan.reference
+        for name in groups.keys() - {reference}:
+            groups[name].pause()
+        try:
+            roofline = roofline_of(groups[reference].request("roofline"))
+        except LaunchFailed as failure:
+            groups.pop(reference).close()
+            roofline = Roofline(absent=(f"{failure.status}: {failure.message}",))
+        for name in names:
+            self._ledger.describe(name, roofline=roofline)
+        for reason in roofline.absent:
+            self._bar.print_line(f"no share of the matrix-product rate: {reason}")
+
+    def _without_reference(self) -> LaunchFailed:
+        return LaunchFailed(
+            "skipped", f"the reference backend {self._plan.reference} failed the parity launch"
+        )

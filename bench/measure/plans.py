@@ -1,0 +1,205 @@
+"""What one comparison will do, in parts: each module of this package is handed the part that it needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.launch.spec import WorkerSpec
+from bench.measure.launches import Launch
+from bench.results.records import Record, Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a comparison writes.
+
+    Attributes:
+        stem: the results file's name without its ending.
+        csv: the results file.
+        folder: of this run's raw files: records, logs, specs.
+    """
+
+    stem: str
+    csv: Path
+    folder: Path
+
+    @property
+    def initial_state(self) -> Path:
+        """The weights that every rank starts from; the reference writes them in the parity launch."""
+        return self.folder / "initial.safetensors"
+
+    @property
+    def unwritten(self) -> Path:
+        """Exists from the start of a new run until its first row replaces the results file.
+
+        Where it exists, the results file is an older run's, and there is nothing to resume.
+        """
+        return self.folder.parent / "unwritten"
+
+    def folder_of(self, name: str, launch: Launch) -> Path:
+        """Where the spec, log and record of a backend's group lie."""
+        timed = launch.stage is Stage.TIMED
+        return self.folder / (f"launch-{launch.number}" if timed else launch.stage.value) / name
+
+    def folder_of_trial(self, name: str, number: int) -> Path:
+        """The same for one trial in the search for the largest micro-batch."""
+        return self.folder / f"trial-{number}" / name
+
+    def log_of(self, name: str, launch: Launch) -> Path | None:
+        """The log of a backend's launch of this run (in the search, of its last trial), if there is one."""
+        if launch.stage is Stage.SEARCH:
+            logs = self.folder.glob(f"trial-*/{name}/log.txt")
+            return max(logs, key=lambda log: log.stat().st_mtime, default=None)
+        log = self.folder_of(name, launch) / "log.txt"
+        return log if log.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendPlan:
+    """What to launch for one backend.
+
+    Attributes:
+        spec: of a timed launch at the configured micro-batch; other launches differ in some fields.
+        stack: the name of the stack that its ranks run on.
+        interpreter: that stack's Python.
+        variables: the ranks' environment variables.
+    """
+
+    spec: WorkerSpec
+    stack: str
+    interpreter: str
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchPlan:
+    """What to launch.
+
+    Attributes:
+        backends: by name.
+        world_size: ranks of each group, on all nodes together.
+        ranks_per_node: ranks of each group on one node.
+        threads: per rank.
+        holds_threads: each rank keeps to `threads` cores of its own.
+        timeout_s: the longest that one group may take, everything together.
+        settings: what `worker_environment` needs to know on the other nodes.
+    """
+
+    backends: Mapping[str, BackendPlan]
+    world_size: int
+    ranks_per_node: int
+    threads: int
+    holds_threads: bool
+    timeout_s: float
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParityPlan:
+    """How backends are compared with the reference before anything is timed.
+
+    Attributes:
+        reference: the backend that the others are compared with.
+        together: the groups run side by side; else one after the other.
+        steps: optimizer steps of each backend.
+        batches: distinct micro-batches that those steps take in turn.
+        tolerance: relative, on the loss of every step.
+        gradient_tolerance: relative, on the gradient's norm of every step.
+        is_all: nothing is timed afterwards.
+    """
+
+    reference: str
+    together: bool
+    steps: int
+    batches: int
+    tolerance: float
+    gradient_tolerance: float
+    is_all: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """How the largest micro-batch of each backend is searched for.
+
+    Attributes:
+        reference: without its micro-batch, the others are not searched for.
+        start: the micro-batch to begin with.
+        most_trials: launches that the search may take, of each backend.
+        steps: that follow the warm-up of each trial, since memory still grows then.
+        launches: timed ones that were asked for, for messages.
+    """
+
+    reference: str
+    start: int
+    most_trials: int
+    steps: int
+    launches: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How many launches of how many rounds, in which order, and until when.
+
+    Attributes:
+        reference: the backend that speed-ups are measured against.
+        together: the groups of a launch live side by side, and rounds rotate; else one group at a time.
+        launches: that were asked for; 0: parity alone.
+        rounds: of each launch.
+        until: half-width of the interval at which launches end; None: their number is fixed.
+        most_launches: the cap of `until` on their number, and
+        most_seconds: on the time of all launches.
+    """
+
+    reference: str
+    together: bool
+    launches: int
+    rounds: int
+    until: float | None
+    most_launches: int
+    most_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockPlan:
+    """How a group is set up and its blocks are timed.
+
+    Attributes:
+        warmup_steps: optimizer steps of each warm-up block.
+        block_seconds: that a timed block of the reference should last.
+        repeats: contaminated blocks that a backend may measure again in each launch.
+        cores_per_rank: more than a rank's threads if those are not held.
+        device: `cpu` or `cuda`.
+        world_size: ranks of each group.
+        shardings: by backend.
+    """
+
+    warmup_steps: int
+    block_seconds: float
+    repeats: int
+    cores_per_rank: int
+    device: str
+    world_size: int
+    shardings: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan:
+    """All parts of it.
+
+    Attributes:
+        names: of the backends, the reference first.
+        records: by backend, what each of its records holds from the start; the launch is filled in later.
+        search: None if all backends run at the configured micro-batch.
+        resume: go on with what an earlier run has left, instead of replacing it.
+    """
+
+    names: Sequence[str]
+    output: Output
+    records: Mapping[str, Record]
+    launching: LaunchPlan
+    parity: ParityPlan
+    search: SearchPlan | None
+    schedule: Schedule
+    blocks: BlockPlan
+    resume: bool

@@ -1,0 +1,227 @@
+"""From the configuration to the plan of a comparison; nothing else that measures reads the configuration."""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from bench.config import identity
+from bench.config.schema import Config
+from bench.launch.spec import WorkerSpec
+from bench.machine import environment, source_code
+from bench.machine.telemetry.gpus import Gpu, short_name
+from bench.machine.variables import worker_environment
+from bench.measure.parity import GRADIENT_TOLERANCE
+from bench.measure.plans import (
+    BackendPlan,
+    BlockPlan,
+    ComparisonPlan,
+    LaunchPlan,
+    Output,
+    ParityPlan,
+    Schedule,
+    SearchPlan,
+)
+from bench.results.records import NOT_TIMED, Record, Stage, Workload
+from bench.setup import stacks
+
+
+def resolve(
+    config: Config,
+    stem: str,
+    command: str,
+    *,
+    gpus: Sequence[Gpu],
+    cores: Sequence[tuple[int, ...]],
+) -> ComparisonPlan:
+    """The plan of a comparison.
+
+    Args:
+        config: checked against this machine.
+        stem: the results file's name without its ending.
+        command: that makes this comparison again, for the record.
+        gpus: the visible ones; none on a CPU.
+        cores: of each rank on this node.
+    """
+    measure, device, reference = config.measure, config.device, config.reference
+    output = _output(config, stem)
+    return ComparisonPlan(
+        names=sorted(config.backends, key=lambda name: name != reference),
+        output=output,
+        records=_records(config, stem, command, gpus, cores),
+        launching=_launching(config, output, gpus, cores),
+        parity=ParityPlan(
+            reference=reference,
+            together=measure.resident == "all",
+            steps=measure.parity_steps,
+            batches=2 * config.grad_accum,
+            tolerance=measure.parity_tolerance,
+            gradient_tolerance=GRADIENT_TOLERANCE[config.precision.name],
+            is_all=not measure.launches,
+        ),
+        search=None
+        if measure.batch != "max"
+        else SearchPlan(
+            reference=reference,
+            start=config.micro_batch,
+            most_trials=measure.most_trials,
+            steps=measure.rounds,
+            launches=measure.launches,
+        ),
+        schedule=Schedule(
+            reference=reference,
+            together=measure.resident == "all",
+            launches=measure.launches,
+            rounds=measure.rounds,
+            until=measure.until,
+            most_launches=measure.most_launches,
+            most_seconds=measure.most_seconds,
+        ),
+        blocks=BlockPlan(
+            warmup_steps=measure.warmup_steps,
+            block_seconds=measure.block_seconds,
+            repeats=measure.repeats,
+            cores_per_rank=len(cores[0]),
+            device=device.type,
+            world_size=device.world_size,
+            shardings={name: backend.sharding for name, backend in config.backends.items()},
+        ),
+        resume=config.resume,
+    )
+
+
+def _output(config: Config, stem: str) -> Output:
+    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+    results = Path(config.results_dir)
+    return Output(stem=stem, csv=results / f"{stem}.csv", folder=results.resolve() / "runs" / stem / started)
+
+
+def _launching(
+    config: Config, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+) -> LaunchPlan:
+    device, settings = config.device, identity.environment_settings(config)
+    backends = {}
+    for name, backend in config.backends.items():
+        stack = stacks.installed(backend.stack)
+        assert stack is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
+        backends[name] = BackendPlan(
+            spec=_spec(config, name, output, gpus, cores),
+            stack=backend.stack or stacks.own(),
+            interpreter=stack.interpreter,
+            variables=worker_environment(os.environ, **settings, prefix=stack.prefix),
+        )
+    return LaunchPlan(
+        backends=backends,
+        world_size=device.world_size,
+        ranks_per_node=device.ranks_per_node,
+        threads=device.threads,
+        holds_threads=device.hold_threads,
+        timeout_s=config.measure.timeout_s,
+        settings=settings,
+    )
+
+
+def _spec(
+    config: Config, name: str, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+) -> WorkerSpec:
+    backend, device = config.backends[name], config.device
+    limit = device.memory_limit_gib
+    return WorkerSpec(
+        backend=name,
+        engine=backend.engine,
+        optimizer=backend.optimizer_on(device.type),
+        sharding=backend.sharding,
+        slowed_by=backend.slowed_by,
+        model=config.model,
+        data=config.data,
+        adam=config.adam,
+        precision=config.precision,
+        attention=config.attention_of(name),
+        checkpointing=config.checkpointing,
+        micro_batch=config.micro_batch,
+        grad_accum=config.grad_accum,
+        seq_len=config.seq_len,
+        seed=config.seed,
+        dropout=True,
+        device=device.type,
+        device_uuids=tuple(gpu.uuid for gpu in gpus),
+        threads=device.threads,
+        holds_threads=device.hold_threads,
+        cores=tuple(cores),
+        memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
+        initial_state=str(output.initial_state),
+        saves_initial_state=False,
+        nnodes=device.nnodes,
+    )
+
+
+def _records(
+    config: Config, stem: str, command: str, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+) -> dict[str, Record]:
+    """The record of each backend, before there is a launch.
+
+    Everything that the backends share is found once, the environment once for each stack.
+    """
+    measured, config_hash, commit = (
+        identity.measured_settings(config),
+        identity.config_hash(config),
+        source_code.git_commit(),
+    )
+    environments = {
+        stack: identity.collect_environment(config, stack)
+        for stack in {backend.stack: None for backend in config.backends.values()}
+    }
+    fingerprints = {stack: environment.hash_environment(found) for stack, found in environments.items()}
+    return {
+        name: Record(
+            comparison=stem,
+            command=command,
+            backend=name,
+            reference=config.reference,
+            engine=backend.engine,
+            optimizer=backend.optimizer_on(config.device.type),
+            sharding=backend.sharding,
+            slowed_by=backend.slowed_by,
+            stage=Stage.PARITY,
+            launch=NOT_TIMED,
+            status="ok",
+            started_at="",
+            git_commit=commit,
+            stack=environments[backend.stack]["stack"],
+            device=short_name(gpus[0].name) if gpus else "cpu",
+            threads_per_rank=config.device.threads,
+            cores_per_rank=len(cores[0]),
+            allocator=config.device.allocator,
+            seed=config.seed,
+            margin=config.measure.margin,
+            until=config.measure.until,
+            workload=_workload(config, name),
+            config=measured,
+            config_hash=config_hash,
+            environment=environments[backend.stack],
+            environment_hash=fingerprints[backend.stack],
+        )
+        for name, backend in config.backends.items()
+    }
+
+
+def _workload(config: Config, name: str) -> Workload:
+    """What a backend trains, as far as it is known before there is a model."""
+    data = config.data
+    return Workload(
+        model=config.model.name,
+        task=config.model.task,
+        precision=config.precision.name,
+        attention=config.attention_of(name),
+        world_size=config.device.world_size,
+        micro_batch=config.micro_batch,
+        grad_accum=config.grad_accum,
+        seq_len=config.seq_len,
+        size=config.model.size,
+        data=data.name if data.path is None else f"{data.name}:{data.path}",
+        lengths=data.lengths if data.name == "synthetic" else "",
+        checkpointing=config.checkpointing,
+        batch_rule=config.measure.batch,
+        memory_limit_gib=config.device.memory_limit_gib,
+        nodes=config.device.nnodes,
+    )

@@ -1,0 +1,172 @@
+"""The search for each backend's largest micro-batch: every trial is a fresh start of that backend alone."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from bench.errors import LaunchFailed
+from bench.measure import largest
+from bench.measure.blocks import BlockTimer
+from bench.measure.failures import Failures
+from bench.measure.groups import GroupStarter
+from bench.measure.launches import SEARCH, Launch, timed
+from bench.measure.ledger import Ledger
+from bench.measure.plans import Output, SearchPlan
+from bench.measure.progress import Bar
+from bench.measure.running import RunningGroups
+from bench.results.records import Stage, Trial
+
+USUAL_TRIALS = 8
+"""Of a search, for the estimate of the time that is left."""
+
+IN_THE_SEARCH = "in the search for the largest micro-batch: "
+"""How the message of a backend begins that fails there."""
+
+LIKE_THE_FIRST = timed(1)
+"""A trial is set up like the first timed launch, with dropout as published."""
+
+
+class Search:
+    """Finds micro-batches, and steps down from those that do not last a whole launch.
+
+    Args:
+        plan: how; None if all backends run at the configured micro-batch, so that nothing is searched for.
+        known: micro-batches by backend that an earlier run has found.
+
+    Attributes:
+        steps_down: how often each backend has gone on with a smaller micro-batch.
+    """
+
+    def __init__(
+        self,
+        plan: SearchPlan | None,
+        known: Mapping[str, int],
+        output: Output,
+        starter: GroupStarter,
+        timer: BlockTimer,
+        ledger: Ledger,
+        failures: Failures,
+        bar: Bar,
+    ) -> None:
+        self._plan = plan
+        self._output = output
+        self._starter = starter
+        self._timer = timer
+        self._ledger = ledger
+        self._failures = failures
+        self._bar = bar
+        self._micro_batches: dict[str, int] = {} if plan is None else dict(known)
+        self._trials: dict[str, tuple[Trial, ...]] = {}
+        self.steps_down: dict[str, int] = {}
+
+    def wanted(self, names: Sequence[str]) -> list[str]:
+        """Those of these backends whose largest micro-batch is wanted and not known yet."""
+        if self._plan is None:
+            return []
+        return [name for name in names if name not in self._micro_batches]
+
+    def run(self, names: Sequence[str]) -> list[str]:
+        """Search for each of these backends, the reference first; the names of those that may be timed."""
+        if self._plan is None:
+            return list(names)
+        for name in names:
+            with (
+                RunningGroups(SEARCH, self._starter, self._failures) as groups,
+                groups.failing_into_row(name),
+            ):
+                known = self._micro_batches.get(name)
+                self._use(name, known or self._search(self._plan, name, groups))
+        self._ledger.write()
+        return [name for name in names if name in self._micro_batches]
+
+    def step_down(self, name: str, launch: Launch, failure: LaunchFailed) -> bool:
+        """Whether a backend whose timed launch ran out of memory goes on with a smaller micro-batch.
+
+        All that was measured of it goes, since a number counts only for a size at which whole launches ran.
+        """
+        micro_batch = self._micro_batches.get(name)
+        if failure.status != "oom" or launch.stage is not Stage.TIMED or micro_batch is None:
+            return False
+        smaller = largest.step_down(micro_batch)
+        if not smaller or self.steps_down.get(name, 0) >= largest.MOST_STEPS_DOWN:
+            return False
+        assert self._plan is not None, "only a search finds micro-batches"
+        self.steps_down[name] = self.steps_down.get(name, 0) + 1
+        self._ledger.forget(name)
+        message = f"launch {launch.number}: {failure.message}"
+        self._add_trials(name, Trial(micro_batch=micro_batch, fits=False, message=message))
+        self._use(name, smaller)
+        self._bar.print_line(
+            f"{name}, {launch.name(self._plan.launches)}: micro-batch {micro_batch} did not last a whole "
+            f"launch ({failure.message}); measured anew with {smaller}"
+        )
+        self._ledger.write()
+        return True
+
+    def _use(self, name: str, micro_batch: int) -> None:
+        """Time this backend with so many samples per rank."""
+        self._micro_batches[name] = micro_batch
+        self._starter.use_micro_batch(name, micro_batch)
+        self._ledger.describe_workload(name, micro_batch=micro_batch)
+
+    def _add_trials(self, name: str, *trials: Trial) -> None:
+        self._trials[name] = (*self._trials.get(name, ()), *trials)
+        self._ledger.describe(name, trials=self._trials[name])
+
+    def _search(self, plan: SearchPlan, name: str, groups: RunningGroups) -> int:
+        """Find one backend's largest micro-batch; all trials go on record.
+
+        Raises:
+            LaunchFailed: nothing fits, a trial failed for any other reason than memory, or the reference's
+                search failed.
+        """
+        if name != plan.reference and plan.reference not in self._micro_batches:
+            raise LaunchFailed("skipped", f"{IN_THE_SEARCH}the reference backend {plan.reference} failed")
+        number = itertools.count(1)
+
+        def attempt(micro_batch: int) -> Trial:
+            return self._try(plan, name, next(number), micro_batch, groups)
+
+        try:
+            found = largest.search(attempt, start=plan.start, most_trials=plan.most_trials)
+            found = largest.confirm(attempt, found)
+        except LaunchFailed as failure:
+            message = f"{IN_THE_SEARCH}{failure.message}"
+            raise LaunchFailed(failure.status, message, failure.details) from failure
+        self._bar.expect({"trial": min(0, len(found.trials) - USUAL_TRIALS)})
+        self._add_trials(name, *found.trials)
+        self._bar.print_line(f"{name}: {found}")
+        return found.micro_batch
+
+    def _try(
+        self, plan: SearchPlan, name: str, number: int, micro_batch: int, groups: RunningGroups
+    ) -> Trial:
+        """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
+
+        It has less memory than a launch, since at the edge heaps differ from process to process. `step_down`
+        does the rest.
+
+        Raises:
+            LaunchFailed: for any other reason than memory, which is no answer.
+        """
+        spec = dataclasses.replace(self._starter.spec(name, LIKE_THE_FIRST), micro_batch=micro_batch)
+        if spec.memory_limit_bytes is not None:
+            limit = int(spec.memory_limit_bytes * (1 - largest.RESERVE))
+            spec = dataclasses.replace(spec, memory_limit_bytes=limit)
+        message = ""
+        with self._bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"), ExitStack() as stack:
+            try:
+                folder = self._output.folder_of_trial(name, number)
+                group = groups[name] = stack.enter_context(self._starter.start_spec(spec, folder))
+                group.connect()
+                self._timer.rehearse(group, plan.steps)
+                group.end()
+            except OSError as error:  # no process, no socket or no room for the temporary folder
+                raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
+            except LaunchFailed as failure:
+                if failure.status != "oom":
+                    where = f"micro-batch {micro_batch}: {failure.message}"
+                    raise LaunchFailed(failure.status, where, failure.details) from failure
+                message = failure.message
+        return Trial(micro_batch=micro_batch, fits=not message, message=message)

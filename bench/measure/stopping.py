@@ -1,0 +1,94 @@
+"""When a comparison stops: how many launches are missing, and whether `measure.until` wants one more."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bench.analysis.summary import widest_half_width
+from bench.measure.plans import Schedule
+from bench.measure.resume import EarlierRun
+from bench.measure.schedule import missing_launches
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether another launch follows, and why, in a sentence; empty where nobody asked."""
+
+    another: bool
+    reason: str = ""
+
+
+class Stopping:
+    """Decides after each launch whether another one follows.
+
+    Args:
+        schedule: what was asked for.
+        earlier: what has been measured already.
+        backends: how many are compared.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        earlier: EarlierRun,
+        backends: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._schedule = schedule
+        self._earlier = earlier
+        self._backends = backends
+        self._clock = clock
+        self._started = clock()
+
+    def start_clock(self) -> None:
+        """The time that `measure.most_seconds` limits begins now."""
+        self._started = self._clock()
+
+    def missing(self, names: Sequence[str]) -> int:
+        """How many launches of these backends are still to be made of those that were asked for."""
+        if self._schedule.reference not in names:
+            return 0
+        missing = missing_launches(
+            launches=self._schedule.launches,
+            rounds=self._schedule.rounds,
+            measured=self._earlier.fewest_rounds(names),
+        )
+        return max(missing, int(any(row["backend"] in names for row in self._earlier.retried)))
+
+    def another(self, rows: pd.DataFrame, launches: int) -> Decision:
+        """Whether an interval is still too wide and the caps allow one more launch.
+
+        Args:
+            rows: of the results file as it is now.
+            launches: that this run has made.
+        """
+        until = self._schedule.until
+        if until is None or self._backends < 2:
+            return Decision(another=False)
+        widest = widest_half_width(rows)
+        if widest is None:
+            return Decision(False, "no backend has a speed-up, so that measure.until has nothing to wait for")
+        total = self._earlier.launches + launches
+        if widest <= until:
+            return Decision(False, f"every interval is within ± {until:.1%} after {total} launches")
+        reached = (
+            f"the widest interval is ± {widest:.1%}" if math.isfinite(widest) else "no interval is known"
+        )
+        if cap := self._reached_cap(launches):
+            return Decision(False, f"{reached}, not ± {until:.1%}: another launch would pass {cap}")
+        return Decision(True, f"{reached}, not yet ± {until:.1%}: launch {total + 1} follows")
+
+    def _reached_cap(self, launches: int) -> str:
+        """The setting that forbids another launch; empty if none does."""
+        schedule = self._schedule
+        if self._earlier.launches + launches >= max(schedule.launches, schedule.most_launches):
+            return f"measure.most_launches={schedule.most_launches}"
+        if launches:
+            seconds = self._clock() - self._started
+            if seconds * (launches + 1) / launches > schedule.most_seconds:
+                return f"measure.most_seconds={schedule.most_seconds:g}"
+        return ""

@@ -1,0 +1,129 @@
+"""A timed launch: its groups are started, set up, and timed block by block, round by round."""
+
+from collections.abc import Sequence
+
+from bench.machine.telemetry.sampler import Sampler
+from bench.measure.blocks import BlockTimer
+from bench.measure.failures import Failures
+from bench.measure.groups import GroupStarter
+from bench.measure.launches import Launch
+from bench.measure.ledger import Ledger
+from bench.measure.plans import Schedule
+from bench.measure.progress import Bar
+from bench.measure.running import Recovery, RunningGroups
+from bench.measure.schedule import Order, group_order, round_orders
+
+
+class TimedLaunch:
+    """Runs the timed launches of a comparison.
+
+    Args:
+        schedule: how many rounds, and whether the groups live side by side.
+        steps: of every timed block, if an earlier run has found it; else 0.
+        recover: what may be done about a failure instead of a row.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        steps: int,
+        starter: GroupStarter,
+        timer: BlockTimer,
+        sampler: Sampler,
+        ledger: Ledger,
+        failures: Failures,
+        recover: Recovery,
+        bar: Bar,
+    ) -> None:
+        self._schedule = schedule
+        self._steps = steps
+        self._starter = starter
+        self._timer = timer
+        self._sampler = sampler
+        self._ledger = ledger
+        self._failures = failures
+        self._recover = recover
+        self._bar = bar
+
+    def planned(self, backends: int) -> dict[str, int]:
+        """How many things of each kind a launch of so many backends has, for the progress bar."""
+        together = self._schedule.together
+        return {
+            "start": 1 if together else backends,
+            "set-up": backends,
+            "wake": backends if together and backends > 1 else 0,
+            "block": self._schedule.rounds * backends,
+        }
+
+    def run(self, names: Sequence[str], launch: Launch) -> None:
+        """Time these backends: side by side, or one after the other."""
+        rounds = self._schedule.rounds
+        if self._schedule.together:
+            self._run(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
+            return
+        order = group_order(names, launch=launch.number)
+        for name in order:
+            self._run([name], launch, [order] * rounds)
+
+    def _run(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
+        where = launch.name(self._schedule.launches)
+        with RunningGroups(
+            launch,
+            self._starter,
+            self._failures,
+            together=self._schedule.together,
+            recover=self._recover,
+        ) as groups:
+            before = self._sampler.look_before_a_group()
+            with self._bar.doing("start", f"{where}: starting {', '.join(names)}"):
+                groups.start(names)
+            for name in [name for name in rounds[0] if name in groups]:
+                with (
+                    self._bar.doing("set-up", f"{where}: {name}, set-up and warm-up"),
+                    groups.failing_into_row(name),
+                ):
+                    self._ledger.update(name, launch, device_before=before)
+                    self._timer.set_up(groups[name], name, launch)
+                    groups.rest(name)
+            self._wake(where, rounds[0], groups)
+            self._find_steps(groups)
+            for number, order in enumerate(rounds, start=1):
+                self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
+            groups.end()
+
+    def _run_round(self, where: str, number: int, order: Order, groups: RunningGroups) -> None:
+        """One block of every group; the results file is written at the end."""
+        for position, name in enumerate(order, start=1):
+            if name not in groups:
+                continue
+            with self._bar.doing("block", f"{where}: {name}"), groups.failing_into_row(name):
+                self._timer.time_block(
+                    groups[name],
+                    name,
+                    groups.launch,
+                    steps=self._steps,
+                    round_number=number,
+                    position=position,
+                )
+                groups.rest(name)
+        self._ledger.write()
+
+    def _wake(self, where: str, order: Order, groups: RunningGroups) -> None:
+        if len(groups) < 2:
+            return
+        for name in [name for name in order if name in groups]:
+            with (
+                self._bar.doing("wake", f"{where}: {name}, last warm-up"),
+                groups.failing_into_row(name),
+            ):
+                self._timer.wake(groups[name])
+                groups.rest(name)
+
+    def _find_steps(self, groups: RunningGroups) -> None:
+        """The number of steps of every timed block, once, from the reference backend where it runs."""
+        while not self._steps and groups:
+            reference = self._schedule.reference
+            name = reference if reference in groups else next(iter(groups))
+            with groups.failing_into_row(name):
+                self._steps = self._timer.steps_of_a_block(groups[name])
+                groups.rest(name)
