@@ -4,10 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import report
 from bench.errors import UserError
-from bench.report import checks, support
-from bench.results.atomic import write_atomically
+from bench.report.render import render_comparisons, render_other_pages
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,32 +16,16 @@ def main(arguments: list[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        written, refused = report.render(options.results_dir, options.out)
+        written, refused = render_comparisons(options.results_dir, options.out)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    refused = list(refused)
-    selftest = options.results_dir / "selftest"
-    if (selftest / "verdicts.csv").exists():
-        try:
-            write_atomically(options.out / "selftest.md", checks.markdown(selftest))
-            written.append(options.out / "selftest.md")
-        except UserError as error:
-            refused.append(str(error))
-    matrix = options.results_dir / "matrix"
-    if matrix.is_dir():
-        try:
-            write_atomically(
-                options.out / "support.md", support.markdown(support.read(matrix, support.models()))
-            )
-            written.append(options.out / "support.md")
-        except UserError as error:
-            refused.append(str(error))
-    for path in written:
+    others, others_refused = render_other_pages(options.results_dir, options.out)
+    for path in (*written, *others):
         print(path)
-    for sentence in refused:
+    for sentence in (*refused, *others_refused):
         print(sentence, file=sys.stderr)
-    return 2 if refused else 0
+    return 2 if refused or others_refused else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench.analysis import intervals
+from bench.analysis import intervals, selftest
 from bench.config.compose import compose
 from bench.config.measure import Measure
-from bench.report import checks
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 
@@ -238,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     if options.record:
-        noise = checks.rounds(csv_files.read(options.record), "recorded", 1)
+        noise = selftest.noise_table(csv_files.read(options.record), "recorded", 1)
         write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
     for name, found in (("estimators", estimators(COMPARISONS // 4)), ("coverage", table(COMPARISONS))):
         write_atomically(FOLDER / f"{name}.csv", found.to_csv(index=False, float_format="%.5g"))

@@ -19,6 +19,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
+from bench.analysis.selftest import noise_table, passed, read_table, verdict_table
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -28,7 +29,7 @@ from bench.machine import environment
 from bench.machine.facts import default_device
 from bench.measure.comparison import measure_comparison
 from bench.measure.preflight import check_and_name_device
-from bench.report import checks
+from bench.report.selftest_page import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 
@@ -91,8 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         print("interrupted; the same command goes on with the comparison that is missing.", file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
-    print("\n".join(checks.lines(verdicts)))
-    return 0 if checks.passed(verdicts) else 1
+    print("\n".join(summary_lines(verdicts)))
+    return 0 if passed(verdicts) else 1
 
 
 def _measure_missing(
@@ -112,8 +113,8 @@ def _measure_missing(
         console.print(f"self-test {place}/{len(wanted)}: {case.name} {number}", highlight=False)
         raw = folder.parent / "runs" / FOLDER
         rows = _measure_rows(configs[case.name], f"{case.name}-{number}", raw)
-        verdicts = pd.concat([verdicts, checks.verdicts(rows, case.name, number, case.preset)])
-        rounds = pd.concat([rounds, checks.rounds(rows, case.name, number)])
+        verdicts = pd.concat([verdicts, verdict_table(rows, case.name, number, case.preset)])
+        rounds = pd.concat([rounds, noise_table(rows, case.name, number)])
         for name, table in (("verdicts", verdicts), ("rounds", rounds)):
             write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
     return verdicts
@@ -138,7 +139,7 @@ def _read_earlier(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFram
     """The verdicts and rounds of earlier calls: same comparisons, same harness, same machine."""
     if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
         return pd.DataFrame(), pd.DataFrame()
-    verdicts, rounds = (checks.read(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
+    verdicts, rounds = (read_table(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
     here = environment.hash_environment(identity.collect_environment(config))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}

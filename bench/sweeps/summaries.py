@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import report
-from bench.report import support
+from bench.report.render import render_comparisons
+from bench.report.support_matrix import TABLE, read_matrix, support_csv
+from bench.report.support_page import render_support
 from bench.results.atomic import write_atomically
 from bench.results.disk import reporting_write_errors
 
@@ -28,16 +29,16 @@ class Summary:
 
 def update_support(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the support matrix, `support.csv` beside its comparisons and `support.md` in the reports."""
-    comparisons = support.read(results_dir, support.models())
-    with reporting_write_errors(results_dir / support.TABLE):
-        write_atomically(results_dir / support.TABLE, support.table(comparisons))
-        write_atomically(reports_dir / "support.md", support.markdown(comparisons))
+    comparisons = read_matrix(results_dir)
+    with reporting_write_errors(results_dir / TABLE):
+        write_atomically(results_dir / TABLE, support_csv(comparisons))
+        write_atomically(reports_dir / "support.md", render_support(comparisons))
     return []
 
 
 def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the tables, figures and page of all results."""
-    _, refused = report.render(results_dir, reports_dir)
+    _, refused = render_comparisons(results_dir, reports_dir)
     return refused
 
 

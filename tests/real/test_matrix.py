@@ -9,7 +9,9 @@ import pytest
 
 from bench.config.schema import Config
 from bench.report import __main__ as report_command
-from bench.report import support, table
+from bench.report.comparison_page import render_comparison
+from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
+from bench.report.support_page import render_support
 from bench.results import csv_files
 from bench.results.records import Record
 from bench.setup import stacks
@@ -41,8 +43,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_table_has_a_row_for_each_model_and_backend_in_the_order_asked_for(folder: Path) -> None:
-    found = support.read(folder, ["gpt2", "beit-base"])
-    rows = list(csv.DictReader(support.table(found).splitlines()))
+    found = read_matrix(folder, ["gpt2", "beit-base"])
+    rows = list(csv.DictReader(support_csv(found).splitlines()))
     assert [(row["model"], row["backend"], row["status"]) for row in rows] == [
         ("gpt2", "pytorch", "ok"),
         ("gpt2", "ortmodule", "ok"),
@@ -58,7 +60,7 @@ def test_the_table_has_a_row_for_each_model_and_backend_in_the_order_asked_for(f
 
 
 def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: Path) -> None:
-    page = support.markdown(support.read(folder, ["gpt2", "beit-base"]))
+    page = render_support(read_matrix(folder, ["gpt2", "beit-base"]))
     assert "- **eager** trains 3 of 3 models\n" in page
     assert "- **ortmodule** trains 1 of 3 models; not, for the reasons below: beit-base, mine\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page
@@ -82,18 +84,18 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
             failed("pytorch_fsdp2", "unsupported", "needs a CUDA device", launch=0, **shape),
         ],
     )
-    found = support.read(folder, ["gpt2", "beit-base"])
-    own_page = table.markdown(found[1])
+    found = read_matrix(folder, ["gpt2", "beit-base"])
+    own_page = render_comparison(found[1])
     assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
     assert "unsupported: needs a CUDA device" in own_page
-    page = support.markdown(found)
+    page = render_support(found)
     assert "- **compile** trains 1 of 1 models\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"
     _, choices = page.split("## Other engines")
     assert "| backend | what runs | gpt2 |" in choices
     assert "| compile@modern | compile + adamw + ddp; ort stack | ok, 8e-08 |" in choices
     assert "adamw + ddp; ort stack | **unsupported** (2) |" in choices
-    rows = [row for row in csv.DictReader(support.table(found).splitlines()) if row["model"] == "gpt2"]
+    rows = [row for row in csv.DictReader(support_csv(found).splitlines()) if row["model"] == "gpt2"]
     assert [(row["backend"], row["status"]) for row in rows] == [
         ("pytorch", "ok"),
         ("ortmodule", "ok"),
@@ -105,7 +107,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
     csv_files.write_records(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
-    expected = support.markdown(support.read(folder, support.models()))
+    expected = render_support(read_matrix(folder, planned_models()))
     assert (tmp_path / "reports" / "support.md").read_text() == expected
     index = (tmp_path / "reports" / "index.md").read_text()
     assert "gpt2" not in index.split("## Claims")[0], "first looks at miniatures are no results"
@@ -131,11 +133,11 @@ def test_make_matrix_measures_every_model_once_in_mini(
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert sweeps.main(["matrix", "device=cpu", *out]) == 0
-    assert [name for name, _, _ in asked] == support.models() + support.models("choices")
+    assert [name for name, _, _ in asked] == planned_models() + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == 'make bench ARGS="experiment=matrix model=bert-large device=cpu"'
     assert asked[-1][2] == 'make bench ARGS="experiment=choices model=whisper-small device=cpu"'
-    with (tmp_path / "m" / support.TABLE).open(newline="") as file:
+    with (tmp_path / "m" / TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
 

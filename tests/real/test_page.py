@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench import report
-from bench.compare import __main__ as compare
-from bench.report import table
+from bench.compare.__main__ import main as compare
+from bench.report.comparison_terminal import render_terminal
+from bench.report.render import render_comparisons
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
@@ -42,7 +42,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "results" / "good.csv",
         comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
     )
-    report.render(folder / "results", folder / "reports")
+    render_comparisons(folder / "results", folder / "reports")
     return folder / "reports"
 
 
@@ -67,7 +67,7 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
     path = reports.parent / "results" / "evil.csv"
     console = Console(width=100, color_system=None)
     with console.capture() as captured:
-        console.print(table.terminal(csv_files.read(path)))
+        console.print(render_terminal(csv_files.read(path)))
     shown = " ".join(captured.get().split())
     assert EVIL in shown
     assert (
@@ -75,9 +75,9 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
     )
     other = csv_files.read(path).assign(model="[red]other[/red]|`x`")
     csv_files.write_rows(reports.parent / "other.csv", other.to_dict("records"))
-    assert compare.main([str(path), str(reports.parent / "other.csv")]) == 2
+    assert compare([str(path), str(reports.parent / "other.csv")]) == 2
     assert f"model ({EVIL}, [red]other[/red]|`x`)" in capsys.readouterr().err
-    assert compare.main([str(path), str(path), "--markdown"]) == 0
+    assert compare([str(path), str(path), "--markdown"]) == 0
     assert EVIL not in capsys.readouterr().out
 
 

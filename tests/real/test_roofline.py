@@ -14,8 +14,9 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
 from bench.errors import UserError
-from bench.report.collection import Comparison
-from bench.report.table import markdown, terminal
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.report.comparison_terminal import render_terminal
 from bench.results import arithmetic, csv_files
 from bench.results.records import Product, Roofline
 from bench.results.rows import rows_of_record
@@ -235,14 +236,14 @@ def test_the_share_is_averaged_over_launches_and_shown() -> None:
     rows = csv_files.table_of_records(records)
     (summary,) = summarise(rows)
     assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 8000)
-    assert "| 6.2 % |" in markdown(Comparison(stem="x", rows=rows))
-    assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(terminal(rows).caption)
+    assert "| 6.2 % |" in render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(render_terminal(rows).caption)
 
 
 def test_without_a_rate_there_is_no_column() -> None:
     rows = csv_files.table_of_records([record()])
     assert summarise(rows)[0].roofline_share is None
-    assert "matmul" not in markdown(Comparison(stem="x", rows=rows))
+    assert "matmul" not in render_comparison(ReportedComparison(stem="x", rows=rows))
 
 
 @pytest.mark.parametrize("column", ["model_flops_per_s", "roofline_share"])

@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bench.analysis.selftest import noise_table, passed, verdict_table
 from bench.config import identity
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
-from bench.report import checks
+from bench.report.selftest_page import render_selftest, summary_lines
 from bench.results import arithmetic, csv_files
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
@@ -30,7 +31,7 @@ def rows(seconds: list[list[float]], slowed_by: float = 0.0) -> pd.DataFrame:
 
 
 def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
-    (line,) = checks.verdicts(rows([[2.1, 2.1]] * 3, 0.05), "both", 4, "quick").to_dict("records")
+    (line,) = verdict_table(rows([[2.1, 2.1]] * 3, 0.05), "both", 4, "quick").to_dict("records")
     expected = {"case": "both", "number": 4, "preset": "quick", "backend": "pytorch_again", "slowed_by": 0.05}
     assert {key: line[key] for key in expected} == expected
     assert line["truth"] == pytest.approx(1 / 1.05)
@@ -41,14 +42,14 @@ def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
 def test_a_backend_without_a_speed_up_leaves_its_status() -> None:
     spoilt = rows([[2.0, 2.0]] * 2)
     spoilt.loc[spoilt["backend"] == "pytorch_again", "status"] = "invalid"
-    (line,) = checks.verdicts(spoilt, "same", 1, "quick").to_dict("records")
+    (line,) = verdict_table(spoilt, "same", 1, "quick").to_dict("records")
     assert (line["verdict"], line["ratio"]) == ("invalid", None)
     blank = a_table({"same": 40}).assign(ratio=lambda table: table["ratio"].where(table.index > 0))
-    assert not checks.passed(blank)
+    assert not passed(blank)
 
 
 def test_the_noise_of_a_round_is_its_log_ratio_less_the_truth() -> None:
-    table = checks.rounds(rows([[2.1, 2.1], [2.1, 2.2]], 0.05), "both", 1)
+    table = noise_table(rows([[2.1, 2.1], [2.1, 2.2]], 0.05), "both", 1)
     assert list(zip(table["launch"], table["round"], strict=True)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert list(table["noise"][:3]) == pytest.approx([0.0, 0.0, 0.0])
     assert table["noise"].iloc[3] == pytest.approx(-0.0465, abs=1e-4)
@@ -86,11 +87,11 @@ def a_table(same: dict[str, int], five: int = 10, two: int = 5, **changes: Any) 
     ],
 )
 def test_the_self_test_passes_only_when_complete_and_right(table: pd.DataFrame, passes: bool) -> None:
-    assert checks.passed(table) is passes
+    assert passed(table) is passes
 
 
 def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
-    first, five, two = checks.lines(a_table({"same": 39, "faster": 1}, five=9))
+    first, five, two = summary_lines(a_table({"same": 39, "faster": 1}, five=9))
     assert first.startswith("A/A: 1 of 40 comparisons say faster or slower")
     assert "the truth lies in 40 of 40 intervals" in first
     assert five.startswith("A/B: slowed by 2%, thorough: 5 of 5 comparisons say slower")
@@ -109,7 +110,7 @@ def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
 def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "verdicts.csv").write_text(content)
     with pytest.raises(UserError, match=rf"verdicts.csv is damaged: .*{words}.*; restore it"):
-        checks.markdown(tmp_path)
+        render_selftest(tmp_path)
 
 
 def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> Non
     pd.DataFrame([middles | {"middle": name} for name in ("mean", "midmean")]).to_csv(
         tmp_path / "estimators.csv"
     )
-    page = checks.markdown(tmp_path)
+    page = render_selftest(tmp_path)
     assert page.count("| c 1 |") == 55
     assert "| white | quick | 4 × 4 | – | 95.1% | ± 3.21% | 4.0 |" in page
     assert "| white | quick | 95.0%, ± 3.00% | 95.0%, ± 3.00% |" in page

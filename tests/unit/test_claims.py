@@ -6,24 +6,27 @@ from typing import Any
 
 import pytest
 
-from bench.report import claims
-from bench.report.collection import Collection, Comparison
+from bench.analysis.claims import Finding, judge_claims
+from bench.analysis.comparison_results import ComparisonResults
+from bench.report.claim_words import evidence_lines
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, workload
 
 
-def of(*tables: list[Record]) -> Collection:
-    return Collection(
-        comparisons=[
-            Comparison(stem=f"c{number}", rows=csv_files.table_of_records(records))
-            for number, records in enumerate(tables)
-        ]
-    )
+def of(*tables: list[Record]) -> list[ComparisonResults]:
+    return [
+        ComparisonResults(stem=f"c{number}", rows=csv_files.table_of_records(records))
+        for number, records in enumerate(tables)
+    ]
 
 
 def verdicts(*tables: list[Record]) -> dict[str, str]:
-    return {one.claim.id: one.verdict for one in claims.check(of(*tables))}
+    return {finding.claim.id: finding.verdict for finding in judge_claims(of(*tables))}
+
+
+def finding(claim: str, *tables: list[Record]) -> Finding:
+    return next(one for one in judge_claims(of(*tables)) if one.claim.id == claim)
 
 
 def ort(ratio: float, backend: str = "ortmodule", spread: float = 0.001, **changes: Any) -> list[Record]:
@@ -89,10 +92,11 @@ def test_a_choice_is_swapped_alone_whatever_the_reference_is() -> None:
 def test_a_proxy_decides_nothing_but_its_numbers_are_shown() -> None:
     for ratio in (1.3, 1.45):
         on_cpu, on_gpu = (ort(ratio, "ortmodule_zero1"), ort(ratio, "ortmodule_zero1", device="h100"))
-        (found,) = [one for one in claims.check(of(on_cpu)) if one.claim.id == "ort-zero1"]
-        assert found.verdict == "not testable"
-        assert "proxy" in found.evidence[0]
-        assert f"{ratio:.3f}×" in found.evidence[1]
+        claim = finding("ort-zero1", on_cpu)
+        assert claim.verdict == "not testable"
+        reason, numbers = evidence_lines(claim)
+        assert "proxy" in reason
+        assert f"{ratio:.3f}×" in numbers
         assert verdicts(on_gpu)["ort-zero1"] == ("reproduced" if ratio > 1.39 else "contradicted")
 
 
@@ -183,22 +187,24 @@ def test_at_their_largest_batches_backends_test_no_claim_about_equal_ones() -> N
     found = verdicts(at_largest(18, 34))
     assert found["ort-standalone"] == found["ort-1.5x"] == "not testable"
     assert verdicts(ort(1.6))["ort-max-batch"] == "not testable"
-    (claim,) = [one for one in claims.check(of(at_largest(18, 34))) if one.claim.id == "ort-max-batch"]
+    claim = finding("ort-max-batch", at_largest(18, 34))
     assert claim.where == "on a CPU"
-    assert claim.evidence[0].startswith(
-        "c0: the largest micro-batch is 34 with ortmodule and 18 with pytorch"
-    )
-    assert "memory limit 4 GiB per backend" in claim.evidence[0]
+    (evidence,) = evidence_lines(claim)
+    assert evidence.startswith("c0: the largest micro-batch is 34 with ortmodule and 18 with pytorch")
+    assert "memory limit 4 GiB per backend" in evidence
 
 
 def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
-    (found,) = [one for one in claims.check(of(ort(1.3))) if one.claim.id == "ort-standalone"]
-    assert found.evidence[0].startswith("c0: ortmodule (ortmodule + adamw_fused + ddp) 1.300× [1.29")
-    assert "Example CPU" in found.evidence[0]
-    assert found.commands == ("make bench",)
+    claim = finding("ort-standalone", ort(1.3))
+    (evidence,) = evidence_lines(claim)
+    assert evidence.startswith("c0: ortmodule (ortmodule + adamw_fused + ddp) 1.300× [1.29")
+    assert "Example CPU" in evidence
+    assert claim.commands == ["make bench"]
 
 
 def test_the_committed_results_can_be_checked() -> None:
     folder = Path(__file__).parents[2] / "results"
-    tables = [Comparison(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)]
-    assert {one.verdict for one in claims.check(Collection(comparisons=tables))} > {"not testable"}
+    tables = [
+        ComparisonResults(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)
+    ]
+    assert {one.verdict for one in judge_claims(tables)} > {"not testable"}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.compare import __main__ as compare
+from bench.compare.__main__ import main
+from bench.compare.changes import compare
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import ENVIRONMENT, MIB, comparison, failed, with_environment, workload
@@ -38,7 +39,7 @@ def pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
         paths = [tmp_path / "base.csv", tmp_path / "new.csv"]
         for path, records in zip(paths, (base, new), strict=True):
             csv_files.write_records(path, records)
-        status = compare.main([*map(str, paths), *options])
+        status = main([*map(str, paths), *options])
         output = capsys.readouterr()
         return status, output.out, output.err
 
@@ -106,7 +107,7 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
         )
         for f in (1.0, drift)
     )
-    reference, mine = compare.compare(base, new, TOLERANCES)
+    reference, mine = compare(base, new, TOLERANCES)
     assert mine.ratio is not None
     assert mine.speedup_change is not None
     assert mine.ratio.ratio == pytest.approx(1 / drift, rel=1e-12)
@@ -117,7 +118,7 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
 def test_the_ratio_of_throughputs_is_new_over_base() -> None:
     base = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]]}))
     new = csv_files.table_of_records(comparison({"pytorch": [[1.6], [1.6]]}))
-    (change,) = compare.compare(base, new, TOLERANCES)
+    (change,) = compare(base, new, TOLERANCES)
     assert (change.base, change.new) == ("80.00", "100.0")
     assert change.ratio is not None
     assert change.ratio.ratio == pytest.approx(1.25, rel=1e-12)
@@ -209,7 +210,7 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
     csv_files.write_records(good, measured())
     half.write_bytes(good.read_bytes()[:-20])
     for other, words in ((half, "is damaged"), (tmp_path / "none.csv", "cannot be read")):
-        assert compare.main([str(good), str(other)]) == 2
+        assert main([str(good), str(other)]) == 2
         errors = capsys.readouterr().err
         assert words in errors
         assert errors.count("\n") == 1
@@ -219,7 +220,7 @@ def test_a_name_of_nothing_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert compare.main(["nothing"]) == 2
+    assert main(["nothing"]) == 2
     assert capsys.readouterr().err == (
         "nothing is no file, no folder and no git revision; check the path, or `git log`\n"
     )
@@ -239,7 +240,7 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
     for name in ("base", "new"):
         csv_files.write_records(tmp_path / name / "a.csv", measured())
     (tmp_path / "new" / "b.csv").write_text("city,population\n")
-    assert compare.main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
+    assert main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
     output = capsys.readouterr()
     assert "is new" not in output.out
     assert "b.csv is not a results file" in output.err or "b.csv is damaged" in output.err
@@ -308,13 +309,13 @@ def test_folders_are_paired_by_name_and_what_is_missing_is_named(
     csv_files.write_records(tmp_path / "new" / "a.csv", measured(seed=2))
     csv_files.write_records(tmp_path / "new" / "c.csv", measured(seed=2))
     folders = [str(tmp_path / name) for name in ("old", "new")]
-    assert compare.main(folders) == 2
+    assert main(folders) == 2
     output = capsys.readouterr()
     assert "same" in line(output.out, "ortmodule")
     assert "c is new" in output.out
     assert output.err.startswith("b is in ")
     (tmp_path / "old" / "b.csv").unlink()
-    assert compare.main(folders) == 0
+    assert main(folders) == 0
 
 
 # The working tree against its last commit
@@ -342,11 +343,11 @@ def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_
     git("commit", "-m", "base")
     csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2))
     csv_files.write_records(checkout / "results" / "b.csv", measured(seed=3))
-    assert compare.main([]) == 0
+    assert main([]) == 0
     assert "b is new" in capsys.readouterr().out
 
     csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2, torch=2.3))
-    assert compare.main([]) == 1
+    assert main([]) == 1
 
 
 def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
@@ -356,13 +357,13 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
         csv_files.write_records(checkout / "results" / "a.csv", measured(seed=seed, ort=ort))
         git("add", ".")
         git("commit", "-m", "measured")
-    assert compare.main(["HEAD~1", "HEAD"]) == 1
-    assert compare.main(["HEAD~1"]) == 1
+    assert main(["HEAD~1", "HEAD"]) == 1
+    assert main(["HEAD~1"]) == 1
     capsys.readouterr()
-    assert compare.main(["HEAD", "HEAD~1"]) == 0
+    assert main(["HEAD", "HEAD~1"]) == 0
     assert "faster" in line(capsys.readouterr().out, "ortmodule")
     (checkout / "results" / "a.csv").unlink()
-    assert compare.main([]) == 2
+    assert main([]) == 2
 
 
 def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
@@ -373,7 +374,7 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
     git("add", ".")
     git("commit", "-m", "base")
     (checkout / "results" / "a.csv").write_text("half")
-    assert compare.main([]) == 2
+    assert main([]) == 2
     output = capsys.readouterr()
     assert "a.csv is damaged" in output.err
     assert "same" in line(output.out, "ortmodule")
@@ -383,7 +384,7 @@ def test_without_git_two_files_have_to_be_named(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(checkout))
-    assert compare.main([]) == 2
+    assert main([]) == 2
     assert "git is not installed; install it, or name two files" in capsys.readouterr().err
 
 
@@ -391,7 +392,7 @@ def test_before_the_first_commit_everything_is_new_and_nothing_compared(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     csv_files.write_records(checkout / "results" / "a.csv", measured())
-    assert compare.main([]) == 2
+    assert main([]) == 2
     assert "a is new" in capsys.readouterr().out
 
 
@@ -400,7 +401,7 @@ def test_outside_a_checkout_the_sentence_names_the_way_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert compare.main([]) == 2
+    assert main([]) == 2
     assert "name two files" in capsys.readouterr().err
 
 

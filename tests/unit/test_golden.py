@@ -14,10 +14,13 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from bench import report
-from bench.compare import __main__ as compare
-from bench.report import table
-from bench.report.collection import Comparison
+from bench.compare.changes import compare
+from bench.compare.differences import named_differences
+from bench.compare.tables import render_markdown
+from bench.compare.tolerances import TOLERANCES, read_tolerances
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.report.render import render_comparisons
 from bench.results import csv_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,12 +30,12 @@ FILES = sorted([*(GOLDEN / "results").glob("*.csv"), *(ROOT / "results").glob("*
 
 def made(folder: Path) -> Iterator[tuple[str, str]]:
     """Every text that is kept: its name and its content."""
-    paths, refused = report.render(GOLDEN / "results", folder)
+    paths, refused = render_comparisons(GOLDEN / "results", folder)
     assert not refused
     yield from ((path.name, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".md")
     base, new = (csv_files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
-    changes = compare.compare(base, new, compare.tolerances(compare.TOLERANCES))
-    yield "compare.md", compare.markdown("bert-tiny-cpux2", changes, compare.named_differences(base, new))
+    changes = compare(base, new, read_tolerances(TOLERANCES))
+    yield "compare.md", render_markdown("bert-tiny-cpux2", changes, named_differences(base, new))
 
 
 def test_the_texts_are_what_they_were(tmp_path: Path) -> None:
@@ -47,7 +50,7 @@ def test_ratios_intervals_and_verdicts_recomputed_from_the_file(path: Path) -> N
     recomputed = ok["steps"] * ok["micro_batch"] * ok["grad_accum"] * ok["world_size"] / ok["seconds"]
     logs = np.log(recomputed).groupby([ok["backend"], ok["launch"], ok["round"]]).mean().unstack("backend")
     reference = rows["reference"].iloc[0]
-    for one in Comparison(stem=path.stem, rows=csv_files.read(path)).others:
+    for one in ReportedComparison(stem=path.stem, rows=csv_files.read(path)).others:
         if one.speedup is None:
             continue
         ratios = (logs[one.backend] - logs[reference]).dropna()
@@ -75,7 +78,7 @@ def interquartile_mean(values: pd.Series) -> float:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
     rows = pd.read_csv(path)
-    found = Comparison(stem=path.stem, rows=csv_files.read(path)).attribution
+    found = ReportedComparison(stem=path.stem, rows=csv_files.read(path)).attribution
     if found is None:
         pytest.skip("its backends are no factorial")
     ok = rows[rows["status"] == "ok"]
@@ -103,7 +106,7 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
 
 def test_the_tables_in_reports_are_those_of_the_results() -> None:
     for path in csv_files.list_files(ROOT / "results"):
-        shown = table.markdown(Comparison(stem=path.stem, rows=csv_files.read(path)))
+        shown = render_comparison(ReportedComparison(stem=path.stem, rows=csv_files.read(path)))
         committed = (ROOT / "reports" / f"{path.stem}.md").read_text(encoding="utf-8")
         assert shown == committed, "run `make report`"
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench import report
 from bench.report import __main__ as command
-from bench.report import chart, style, table, text
-from bench.report.collection import Comparison
+from bench.report import describe, formatting, markdown
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.report.comparison_terminal import render_terminal
+from bench.report.figures import chart, style
+from bench.report.render import render_comparisons
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.calibration import slowness
@@ -67,18 +70,18 @@ def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> 
 def rendered(folder: Path, records: list[Record], figure: str = "speedup") -> Path:
     """One figure of a report about these records alone."""
     save(folder, records)
-    report.render(folder / "results", folder / "reports")
+    render_comparisons(folder / "results", folder / "reports")
     return folder / "reports" / f"{figure}.svg"
 
 
 def page_of(records: list[Record]) -> str:
-    return table.markdown(Comparison(stem="x", rows=csv_files.table_of_records(records)))
+    return render_comparison(ReportedComparison(stem="x", rows=csv_files.table_of_records(records)))
 
 
 def printed(records: list[Record]) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(table.terminal(csv_files.table_of_records(records)))
+        console.print(render_terminal(csv_files.table_of_records(records)))
     return capture.get()
 
 
@@ -93,7 +96,7 @@ def svg_texts(path: Path) -> list[str]:
 
 def test_the_page_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
-    report.render(tmp_path / "results", tmp_path / "reports")
+    render_comparisons(tmp_path / "results", tmp_path / "reports")
     assert (tmp_path / "reports" / "bert-tiny-cpux2.md").read_text(encoding="utf-8") == GOLDEN
 
 
@@ -115,12 +118,12 @@ def test_a_bare_environment_is_tolerated() -> None:
 
 def test_a_commit_is_shortened_and_stays_marked_as_dirty() -> None:
     rows = csv_files.table_of_records(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
-    assert "commit 0123456789ab-dirty" in text.versions(rows)
+    assert "commit 0123456789ab-dirty" in describe.versions(rows)
 
 
 def test_launches_of_unequal_length_are_counted_in_all() -> None:
     rows = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
-    assert text.extent(rows) == "2 launches, 3 rounds in all"
+    assert describe.extent(rows) == "2 launches, 3 rounds in all"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_launches_of_unequal_length_are_counted_in_all() -> None:
     ],
 )
 def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) -> None:
-    assert text.escaped(foreign) == shown
+    assert markdown.escaped(foreign) == shown
 
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
@@ -147,9 +150,12 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
         "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
         "raise measure.warmup_steps"
     )
-    assert f"- {text.escaped(warning)}" in table.markdown(Comparison(stem="x", rows=rows)).splitlines()
+    assert (
+        f"- {markdown.escaped(warning)}"
+        in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
+    )
     console = Console(width=100, file=io.StringIO())
-    console.print(table.terminal(rows))
+    console.print(render_terminal(rows))
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
@@ -158,13 +164,13 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
         return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))
 
     rows = csv_files.table_of_records([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
-    page = table.markdown(Comparison(stem="x", rows=rows)).splitlines()
+    page = render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
     assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
     console = Console(width=100, file=io.StringIO())
-    console.print(table.terminal(rows))
+    console.print(render_terminal(rows))
     assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
-    synthetic = table.markdown(Comparison(stem="x", rows=csv_files.table_of_records([record()])))
+    synthetic = render_comparison(ReportedComparison(stem="x", rows=csv_files.table_of_records([record()])))
     assert "limited by" not in synthetic
 
 
@@ -172,7 +178,7 @@ def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_show
     unknown = workload(parameters=None, trainable_parameters=None, padding_share=None)
     records = [failed(name, "oom", "no memory", 0, workload=unknown) for name in ("pytorch", "ortmodule")]
     csv_files.write_records(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
-    made, refused = report.render(tmp_path / "results", tmp_path / "reports")
+    made, refused = render_comparisons(tmp_path / "results", tmp_path / "reports")
     assert not refused
     assert any("oom: no memory" in path.read_text(encoding="utf-8") for path in made if path.suffix == ".md")
 
@@ -200,7 +206,7 @@ def test_a_name_with_a_pipe_and_a_line_break_adds_no_cell_and_no_row() -> None:
     [(None, "–"), (0.123456, "0.123"), (7.654321, "7.654"), (80.0, "80.00"), (123456.7, "123,457")],
 )
 def test_a_figure_has_about_four_digits_and_a_missing_one_a_dash(value: float | None, shown: str) -> None:
-    assert text.number(value) == shown
+    assert formatting.number(value) == shown
 
 
 # The terminal
@@ -275,7 +281,7 @@ def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
 
 def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
-    first, second = (report.render(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
+    first, second = (render_comparisons(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert {path.name for path in first} >= {
         "index.md",
@@ -292,7 +298,7 @@ def test_any_name_gives_a_wellformed_figure_without_a_warning(
 ) -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]})
     svg = rendered(tmp_path, records)
-    shown = text.one_line(name)
+    shown = formatting.one_line(name)
     assert chart.shortened(shown) in "".join(svg_texts(svg))
     assert not recwarn.list
 
@@ -339,7 +345,7 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
 
 def test_comparisons_of_the_same_workload_are_told_apart_and_others_need_no_name(tmp_path: Path) -> None:
     def tables(folder: Path) -> tuple[str, str]:
-        report.render(folder / "results", folder / "reports")
+        render_comparisons(folder / "results", folder / "reports")
         names = ("index.md", "index.html")
         index, page = ((folder / "reports" / name).read_text(encoding="utf-8") for name in names)
         return index, page
@@ -361,11 +367,11 @@ def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path
     save(tmp_path, golden_records(), "a")
     page = tmp_path / "reports" / "index.md"
     for folder, link in (("matrix", "support.md"), ("selftest", "selftest.md")):
-        report.render(tmp_path / "results", tmp_path / "reports")
+        render_comparisons(tmp_path / "results", tmp_path / "reports")
         assert link not in page.read_text(encoding="utf-8")
         (tmp_path / "results" / folder).mkdir()
         (tmp_path / "results" / folder / "verdicts.csv").touch()
-        report.render(tmp_path / "results", tmp_path / "reports")
+        render_comparisons(tmp_path / "results", tmp_path / "reports")
         assert f"]({link})" in page.read_text(encoding="utf-8")
 
 
@@ -374,7 +380,7 @@ def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path
 def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
     code = (
         "import time; start = time.perf_counter()\n"
-        "import bench.compare.__main__, bench.report, bench.report.__main__, sys\n"
+        "import bench.compare.__main__, bench.report.__main__, sys\n"
         "heavy = {'torch', 'matplotlib', 'transformers', 'onnxruntime', 'deepspeed', 'hydra'}\n"
         "print(time.perf_counter() - start, *sorted(heavy & set(sys.modules)))"
     )
@@ -388,8 +394,8 @@ def test_the_table_does_not_need_matplotlib() -> None:
     code = (
         "import sys\n"
         "from tests.support.factories import record\n"
-        "#IMPORTS; from bench.report import table\n"
-        "table.terminal(csv_files.table_of_records([record()])); assert 'matplotlib' not in sys.modules"
+        "from bench.results import csv_files; from bench.report.comparison_terminal import render_terminal\n"
+        "render_terminal(csv_files.table_of_records([record()])); assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
@@ -420,7 +426,7 @@ def both_rules(tmp_path: Path) -> Path:
     )
     save(tmp_path, equal, "equal")
     save(tmp_path, at_largest(pytorch=18, ortmodule_zero1=34), "largest")
-    report.render(tmp_path / "results", tmp_path / "reports")
+    render_comparisons(tmp_path / "results", tmp_path / "reports")
     return tmp_path / "reports"
 
 
@@ -481,6 +487,9 @@ def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
         csv_files.table_of_records(comparison(SECONDS, workload=workload(memory_limit_gib=limit)))
         for limit in (4.5, None)
     )
-    assert text.short_workload(limited) == f"{text.short_workload(free)}, memory limit 4.5 GiB per backend"
-    assert "memory limit 4.5 GiB per backend" in text.workload(limited)
-    assert "memory" not in text.workload(free)
+    assert (
+        describe.short_workload(limited)
+        == f"{describe.short_workload(free)}, memory limit 4.5 GiB per backend"
+    )
+    assert "memory limit 4.5 GiB per backend" in describe.workload(limited)
+    assert "memory" not in describe.workload(free)

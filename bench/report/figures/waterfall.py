@@ -11,8 +11,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bench.analysis.attribution import Fairness, Part
 from bench.analysis.intervals import Speedup
-from bench.report import chart, style, text
-from bench.report.collection import Comparison
+from bench.report.collection import ReportedComparison
+from bench.report.figures import chart, style
+from bench.report.formatting import TIMES, ratio_and_interval
 
 STEP = 0.5
 """Inches from one bar to the next."""
@@ -33,7 +34,7 @@ class Bar:
     whole: bool = False
 
 
-def attribution(one: Comparison) -> Figure:
+def draw_attribution(one: ReportedComparison) -> Figure:
     """From the reference to the backend that changes most: what each choice contributes.
 
     Raises:
@@ -51,14 +52,14 @@ def attribution(one: Comparison) -> Figure:
         f"From {divided.start} to {divided.end}: what made the difference",
         f"{one.model}: {one.workload}; {one.panel}",
         bars,
-        label=f"throughput relative to {divided.start} ({text.TIMES}, logarithmic)",
+        label=f"throughput relative to {divided.start} ({TIMES}, logarithmic)",
         caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
         "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % "
         "interval.",
     )
 
 
-def fairness(label: str, divided: Fairness) -> Figure:
+def draw_fairness(label: str, divided: Fairness) -> Figure:
     """From what an uncontrolled harness prints down to the backend's own part."""
     level = divided.naive.ratio
     bars = [Bar(name="nothing held", start=1, end=level, effect=divided.naive, whole=True)]
@@ -70,7 +71,7 @@ def fairness(label: str, divided: Fairness) -> Figure:
                 start=level,
                 end=after,
                 effect=part.effect,
-                beside=f"{text.ratio(part.effect.ratio)} {text.interval(part.effect)}",
+                beside=ratio_and_interval(part.effect),
             )
         )
         level = after
@@ -81,7 +82,7 @@ def fairness(label: str, divided: Fairness) -> Figure:
         f"{divided.backend} over {divided.reference}: what an uncontrolled harness would print",
         label,
         bars,
-        label=f"apparent speed-up over {divided.reference} ({text.TIMES}, logarithmic)",
+        label=f"apparent speed-up over {divided.reference} ({TIMES}, logarithmic)",
         caption="Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it. "
         "Allocator left alone: glibc's defaults. Each part is its mean over both orders; whiskers: 95 % "
         "interval.",
@@ -95,8 +96,7 @@ def _part(part: Part, level: float) -> Bar:
         start=level,
         end=level * part.effect.ratio,
         effect=part.effect,
-        beside=f"{text.ratio(part.effect.ratio)} {text.interval(part.effect)}\n"
-        f"in single orders {part.lowest:.3f} to {part.highest:.3f}",
+        beside=f"{ratio_and_interval(part.effect)}\nin single orders {part.lowest:.3f} to {part.highest:.3f}",
     )
 
 
@@ -157,7 +157,7 @@ def _bar(axes: Axes, place: float, one: Bar, *, last: bool) -> None:
     if ends:
         axes.plot(ends, [place, place], color=style.INK, linewidth=1.2, zorder=6)
         axes.plot(ends, [place, place], "|", color=style.INK, markersize=6, zorder=6)
-    words = one.beside or f"{text.ratio(one.effect.ratio)} {text.interval(one.effect)}"
+    words = one.beside or ratio_and_interval(one.effect)
     axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8)
 
 

@@ -16,7 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.report import style, text
+from bench.report.figures import style
+from bench.report.formatting import one_line
 
 ROW = 0.27
 """Inches from one row to the next."""
@@ -304,14 +305,14 @@ def _words(axes: Axes, along: float, down: float, words: str, **look: Any) -> No
 
 def shortened(words: str, most: int = LONGEST_NAME) -> str:
     """One line of at most so many characters."""
-    words = text.one_line(words)
+    words = one_line(words)
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def wrapped(words: str, width: int) -> str:
     """Broken at spaces, and behind the signs that names are made of; anywhere if need be."""
     lines = [""]
-    for piece in re.findall(rf"[^\s_/-]{{0,{width}}}[\s_/-]*", text.one_line(words)):
+    for piece in re.findall(rf"[^\s_/-]{{0,{width}}}[\s_/-]*", one_line(words)):
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece

@@ -1,0 +1,316 @@
+"""How each published claim is tested on comparisons: a function for each claim's id."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import permutations
+
+from bench.analysis import intervals
+from bench.analysis.claim_evidence import (
+    Answer,
+    Checkpointing,
+    ChoiceSwapped,
+    ColumnChanged,
+    LargestBatches,
+    OverReference,
+    PeakMemory,
+    StateBytes,
+    StateShared,
+)
+from bench.analysis.comparability import CHOICES
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.intervals import Speedup
+from bench.analysis.reference import BLOG_BAND
+from bench.analysis.summary import BackendSummary
+from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
+from bench.results import arithmetic
+from bench.results.table_values import distinct_text
+
+STATE_TOLERANCE = 0.02
+"""By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
+
+CHECKPOINTED = (0.7, 0.9)
+"""Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
+
+SAME = (
+    *("model", "size", "task", "data", "lengths", "global_batch", "seq_len", "precision"),
+    *("attention", "grad_accum", "checkpointing", "device", "memory_limit_gib"),
+)
+"""What two comparisons must have in common, but for the one thing that a claim is about."""
+
+Comparisons = Sequence[ComparisonResults]
+
+Test = Callable[[Comparisons], list[Answer] | str]
+"""The answers of comparisons, or why there can be none."""
+
+
+def _at_equal_batch(comparisons: Comparisons) -> list[ComparisonResults]:
+    return [one for one in comparisons if not one.uncontrolled and not one.at_largest]
+
+
+# Speed-ups within a comparison
+
+
+def _at_least(speedup: Speedup, least: float) -> bool | None:
+    """Whether the whole interval is at least this; None if a part of it is, or if it is not known."""
+    if speedup.low is None or speedup.high is None:
+        return None
+    if speedup.low >= least:
+        return True
+    return False if speedup.high < least else None
+
+
+def _not(holds: bool | None) -> bool | None:
+    return None if holds is None else not holds
+
+
+def _over_pytorch(
+    comparisons: Comparisons, backend: str
+) -> Iterable[tuple[ComparisonResults, OverReference]]:
+    """The speed-up of a backend in each comparison at equal batch whose reference is pytorch."""
+    for comparison in _at_equal_batch(comparisons):
+        summary = comparison.of(backend)
+        if comparison.reference == "pytorch" and summary and summary.speedup:
+            yield comparison, OverReference(backend=summary, speedup=summary.speedup)
+
+
+def _speedup_at_least(backend: str, least: float) -> Test:
+    """Is `backend` at least so many times as fast as pytorch?"""
+
+    def test(comparisons: Comparisons) -> list[Answer]:
+        return [
+            Answer(holds=_at_least(evidence.speedup, least), comparison=comparison, evidence=evidence)
+            for comparison, evidence in _over_pytorch(comparisons, backend)
+        ]
+
+    return test
+
+
+def _faster(backend: str) -> Test:
+    return _speedup_at_least(backend, 1.0)
+
+
+def _pairs(
+    comparison: ComparisonResults, choice: str, before: str, after: str
+) -> Iterable[tuple[BackendSummary, BackendSummary]]:
+    """The backends of a comparison that differ in one choice alone."""
+    choices = {*CHOICES} - {choice}
+    for first in comparison.summaries:
+        for second in comparison.summaries:
+            same = all(getattr(first, other) == getattr(second, other) for other in choices)
+            if same and (getattr(first, choice), getattr(second, choice)) == (before, after):
+                yield first, second
+
+
+def _faster_with(choice: str, before: str, after: str) -> Test:
+    """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
+
+    def test(comparisons: Comparisons) -> list[Answer]:
+        answers = []
+        for comparison in _at_equal_batch(comparisons):
+            for old, new in _pairs(comparison, choice, before, after):
+                if not all(side.is_reference or side.speedup for side in (old, new)):
+                    continue  # what must not be compared with the reference must not with anything
+                logs = log_ratios(comparison.rows, new.backend, old.backend)
+                speedup = intervals.speedup_of_rounds(logs, stopped=stopped_by_width(comparison.rows))
+                if speedup is None:
+                    continue
+                evidence = ChoiceSwapped(before=old.backend, after=new.backend, speedup=speedup)
+                answers.append(
+                    Answer(holds=_at_least(speedup, 1.0), comparison=comparison, evidence=evidence)
+                )
+        return answers
+
+    return test
+
+
+def _zero1_slower_on_one_rank(comparisons: Comparisons) -> list[Answer]:
+    """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
+    return [
+        Answer(holds=_not(_at_least(evidence.speedup, 1.0)), comparison=comparison, evidence=evidence)
+        for comparison, evidence in _over_pytorch(comparisons, "pytorch_zero1")
+        if set(comparison.rows["world_size"].dropna()) == {1}
+    ]
+
+
+# Across files
+
+
+def _files_that_differ(
+    comparisons: Comparisons, column: str, values: tuple[str, str] | None = None
+) -> Iterable[tuple[ComparisonResults, ComparisonResults]]:
+    """Two files that differ in `column` alone, in both orders; with `values` in these, in this order."""
+    groups: dict[tuple[object, ...], list[tuple[str, ComparisonResults]]] = {}
+    for comparison in comparisons:
+        if comparison.uncontrolled:
+            continue
+        key = {name: distinct_text(comparison.rows, name) for name in SAME}
+        value = key.pop(column)
+        group = (*key.values(), comparison.hardware_key, comparison.reference)
+        groups.setdefault(group, []).append((value, comparison))
+    for members in groups.values():
+        for (value, comparison), (other_value, other) in permutations(members, 2):
+            if value != other_value and (values is None or (value, other_value) == values):
+                yield comparison, other
+
+
+def _across(base: ComparisonResults, new: ComparisonResults) -> Speedup | None:
+    """The reference backend's throughput in one file over that in another."""
+    sides = [log_throughput(side.rows, side.reference) for side in (base, new)]
+    return intervals.speedup_across_runs(*sides, stopped=stopped_by_width(base.rows, new.rows))
+
+
+def _slower_across_files(
+    comparisons: Comparisons, column: str, is_slower: Callable[[str, str], bool]
+) -> list[Answer]:
+    """Is the reference backend slower, in two files that differ in `column` alone?
+
+    Args:
+        comparisons: all results.
+        column: the one of `SAME` that differs.
+        is_slower: whether the claim is that the first value is the slower of two.
+    """
+    answers = []
+    for comparison, other in _files_that_differ(comparisons, column):
+        value, other_value = (distinct_text(side.rows, column) for side in (comparison, other))
+        ratio = _across(other, comparison) if is_slower(value, other_value) else None
+        if ratio is None:
+            continue
+        evidence = ColumnChanged(
+            other=other, column=column, value=value, other_value=other_value, ratio=ratio
+        )
+        answers.append(Answer(holds=_not(_at_least(ratio, 1.0)), comparison=comparison, evidence=evidence))
+    return answers
+
+
+def _accumulation_slower(comparisons: Comparisons) -> list[Answer]:
+    """At the same global batch, more accumulation with smaller micro-batches is slower."""
+    return _slower_across_files(comparisons, "grad_accum", lambda one, other: int(one) > int(other))
+
+
+def _torch_attention_faster(comparisons: Comparisons) -> list[Answer]:
+    """Torch's own attention is faster than eager attention, within a comparison or between two."""
+    within = _faster_with("attention", "eager", "sdpa")(comparisons)
+    assert not isinstance(within, str)
+    return within + _slower_across_files(
+        comparisons, "attention", lambda one, other: (one, other) == ("eager", "sdpa")
+    )
+
+
+def _checkpointing(comparisons: Comparisons) -> list[Answer]:
+    """Recomputing activations makes training slower by a tenth to three tenths, and saves memory."""
+    answers = []
+    for without, with_it in _files_that_differ(comparisons, "checkpointing", ("0", "1")):
+        ratio = _across(without, with_it)
+        before, after = (side.of(side.reference) for side in (without, with_it))
+        if ratio is None or before is None or after is None:
+            continue
+        evidence = Checkpointing(without=without, ratio=ratio)
+        answers.append(Answer(holds=_within(ratio, *CHECKPOINTED), comparison=with_it, evidence=evidence))
+        answers += _less_memory(with_it, without.peak_mib(before), with_it.peak_mib(after))
+    return answers
+
+
+def _within(ratio: Speedup, low: float, high: float) -> bool | None:
+    """Whether the interval lies within these bounds; None if it lies partly outside, or is not known."""
+    if ratio.low is None or ratio.high is None:
+        return None
+    if low <= ratio.low and ratio.high <= high:
+        return True
+    return False if ratio.high < low or high < ratio.low else None
+
+
+# Memory
+
+
+def _less_memory(comparison: ComparisonResults, before: float | None, after: float | None) -> list[Answer]:
+    """Whether the peak, in MiB, became smaller; no answer where one is not known."""
+    if before is None or after is None:
+        return []
+    evidence = PeakMemory(before_mib=before, after_mib=after)
+    return [Answer(holds=after < before, comparison=comparison, evidence=evidence)]
+
+
+def _larger_batch(comparisons: Comparisons) -> list[Answer]:
+    """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
+    answers = []
+    for comparison in comparisons:
+        if comparison.uncontrolled or not comparison.at_largest:
+            continue
+        pytorch, ortmodule = (
+            side and side.micro_batch for side in (comparison.of("pytorch"), comparison.of("ortmodule"))
+        )
+        if not pytorch or not ortmodule:
+            continue
+        close = 0 < ortmodule - pytorch <= arithmetic.search_resolution(pytorch)
+        evidence = LargestBatches(pytorch=pytorch, ortmodule=ortmodule, distinguishable=not close)
+        answers.append(
+            Answer(holds=None if close else ortmodule > pytorch, comparison=comparison, evidence=evidence)
+        )
+    return answers
+
+
+def _state_bytes(backend: str, bytes_per_parameter: float) -> Test:
+    """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
+
+    def test(comparisons: Comparisons) -> list[Answer]:
+        answers = []
+        for comparison in comparisons:
+            summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
+            size = summary.optimizer_state_bytes if summary else None
+            if comparison.uncontrolled or size is None or parameters.empty:
+                continue
+            measured_bytes = arithmetic.ratio(size, int(parameters.max()))
+            close = abs(arithmetic.ratio(measured_bytes, bytes_per_parameter) - 1) <= STATE_TOLERANCE
+            evidence = StateBytes(backend=backend, bytes_per_parameter=measured_bytes)
+            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
+        return answers
+
+    return test
+
+
+def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
+    """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone.
+
+    Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
+    """
+    answers = []
+    for comparison in comparisons:
+        ranks = int(comparison.rows["world_size"].dropna().max())
+        for whole, shared in _pairs(comparison, "sharding", "ddp", "zero1"):
+            whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
+            if ranks < 2 or whole_bytes is None or shared_bytes is None:
+                continue
+            share = arithmetic.ratio(float(shared_bytes), float(whole_bytes or 1))
+            evidence = StateShared(whole=whole.backend, shared=shared.backend, share=share, ranks=ranks)
+            close = abs(share * ranks - 1) <= STATE_TOLERANCE
+            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
+            if not comparison.at_largest:  # there each fills what it may
+                peaks = (comparison.peak_mib(side) for side in (whole, shared))
+                answers += _less_memory(comparison, *peaks)
+    return answers
+
+
+def _untestable(reason: str) -> Test:
+    return lambda _: reason
+
+
+TESTS: dict[str, Test] = {
+    "ort-standalone": _faster("ortmodule"),
+    "ort-zero1": _speedup_at_least("ortmodule_zero1", BLOG_BAND[0]),
+    "ort-1.5x": _speedup_at_least("ortmodule", 1.5),
+    "ort-max-batch": _larger_batch,
+    "fused-adam": _faster("pytorch_fused"),
+    "zero1-memory": _state_is_shared,
+    "zero1-not-for-small": _zero1_slower_on_one_rank,
+    "accumulation-slows": _accumulation_slower,
+    "checkpointing-20": _checkpointing,
+    "fp16-memory": _untestable("weights are kept once, in fp32 (autocast); the claim is of two copies"),
+    "tf32-3x": _untestable("needs a GPU of the Ampere generation or later"),
+    "adamw-8-bytes": _state_bytes("pytorch", 8),
+    "adafactor-4-bytes": _untestable("Adafactor is no optimizer of the harness yet"),
+    "adam8bit-2-bytes": _untestable("8-bit Adam is no optimizer of the harness yet"),
+    "dataloader": _untestable("needs a dataset whose loader limits the run; data.workers sets them"),
+    "torch-compile": _faster_with("engine", "eager", "compile"),
+    "sdpa": _torch_attention_faster,
+    "batch-multiple-8": _untestable("needs a GPU"),
+}
+"""By the claim's id."""

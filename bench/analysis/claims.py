@@ -1,0 +1,76 @@
+"""The published claims of bench/analysis/reference/claims.csv, judged by what this project has measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.analysis import reference
+from bench.analysis.claim_evidence import Answer
+from bench.analysis.claim_tests import TESTS
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.reference import Claim
+
+REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
+
+ON_CPU = "on a CPU"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What our results say about a claim.
+
+    Attributes:
+        verdict: of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`.
+        where: on what kind of device; empty for an untested claim.
+        reason: why it is untested; empty for any other verdict.
+        answers: those of the comparisons that test it.
+    """
+
+    claim: Claim
+    verdict: str
+    where: str = ""
+    reason: str = ""
+    answers: Sequence[Answer] = ()
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that measured the comparisons, each once."""
+        return list(dict.fromkeys(filter(None, (answer.comparison.command for answer in self.answers))))
+
+
+def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[Finding]:
+    """A finding for every claim, in the order of the file."""
+    return [_judge(claim, TESTS[claim.id](comparisons)) for claim in reference.claims()]
+
+
+def _judge(claim: Claim, answers: list[Answer] | str) -> Finding:
+    """The finding from a test's answers, or from the reason why there is no test."""
+    if isinstance(answers, str):
+        return Finding(claim=claim, verdict=UNTESTED, reason=answers)
+    where = _device_kinds(answers)
+    verdict = _verdict(answers)
+    if not answers:
+        return Finding(
+            claim=claim, verdict=UNTESTED, reason=f"no committed comparison tests it: {claim.how_to_test}"
+        )
+    if verdict == UNTESTED:
+        return Finding(claim=claim, verdict=UNTESTED, reason="the intervals allow either", answers=answers)
+    if where == ON_CPU and "proxy" in claim.testable_on:
+        reason = f"only {ON_CPU}, which is a proxy; there"
+        return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
+    return Finding(claim=claim, verdict=verdict, where=where, answers=answers)
+
+
+def _device_kinds(answers: Sequence[Answer]) -> str:
+    """On what kind of device: a claim that was made of GPUs is tested on a CPU for what that is worth."""
+    on_cpu = {answer.comparison.on_cpu for answer in answers}
+    return " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
+
+
+def _verdict(answers: Sequence[Answer]) -> str:
+    """Of some comparisons that cannot tell and others: partly, if any of those shows the claim."""
+    kinds = {answer.holds for answer in answers}
+    if kinds <= {None}:
+        return UNTESTED
+    if kinds == {True}:
+        return REPRODUCED
+    return PARTLY if True in kinds else CONTRADICTED

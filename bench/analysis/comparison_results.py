@@ -1,0 +1,107 @@
+"""The results of one comparison: its rows, and what follows from them, computed when first asked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from bench.analysis import attribution, steadiness
+from bench.analysis.attribution import Attribution
+from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.throughput import stopped_by_width
+from bench.results.environment_cell import environment_entry, gpu_names, latest_environment
+from bench.results.table_values import at_largest_batch, distinct_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonResults:
+    """One results file, read once.
+
+    Attributes:
+        stem: the file's name without its ending.
+        rows: its table, as `csv_files.read` returns it.
+    """
+
+    stem: str
+    rows: pd.DataFrame
+
+    @cached_property
+    def summaries(self) -> list[BackendSummary]:
+        """One summary per backend, the reference first."""
+        return summarise(self.rows)
+
+    @cached_property
+    def others(self) -> list[BackendSummary]:
+        """The summaries of all backends but the reference."""
+        return [summary for summary in self.summaries if not summary.is_reference]
+
+    def of(self, backend: str) -> BackendSummary | None:
+        """The summary of one backend."""
+        return next((summary for summary in self.summaries if summary.backend == backend), None)
+
+    @cached_property
+    def reference(self) -> str:
+        """The backend that speed-ups are measured against."""
+        return distinct_text(self.rows, "reference")
+
+    @cached_property
+    def at_largest(self) -> bool:
+        """Whether each backend was measured at its own largest batch: a result of another kind."""
+        return at_largest_batch(self.rows)
+
+    @cached_property
+    def uncontrolled(self) -> bool:
+        """Whether threads or allocator were left alone on purpose, so that its speed-ups are no results."""
+        threads_held = (self.rows["cores_per_rank"] <= self.rows["threads_per_rank"]).all()
+        allocator_held = (self.rows["allocator"] != "system").all()
+        return not (threads_held and allocator_held)
+
+    @cached_property
+    def on_cpu(self) -> bool:
+        """Whether it ran on a CPU."""
+        return distinct_text(self.rows, "device") == "cpu"
+
+    @cached_property
+    def hardware_key(self) -> tuple[str, ...]:
+        """Equal for controlled comparisons on equal devices, with as many ranks and threads."""
+        environment = latest_environment(self.rows)
+        devices = [] if self.on_cpu else gpu_names(environment)
+        if not devices:
+            devices = [environment_entry(environment, "cpu", name) for name in ("model", "cores")]
+        columns = ("device", "world_size", "threads_per_rank", "allocator")
+        return (*(distinct_text(self.rows, column) for column in columns), str(devices))
+
+    @cached_property
+    def seq_len(self) -> int | None:
+        """Positions of a sample; None where it has none."""
+        known = self.rows["seq_len"].dropna()
+        return None if known.empty else int(known.iloc[0])
+
+    @cached_property
+    def command(self) -> str:
+        """The command that measures it again; empty if the file does not say."""
+        return distinct_text(self.rows, "command")
+
+    @cached_property
+    def warnings(self) -> list[steadiness.SteadinessWarning]:
+        """What makes it less trustworthy than its intervals say."""
+        return steadiness.find_warnings(self.rows)
+
+    @cached_property
+    def attribution(self) -> Attribution | None:
+        """The speed-up of the backend that changes most choices, divided among them."""
+        start = self.of(self.reference)
+        if start is None:
+            return None
+        stopped = stopped_by_width(self.rows)
+        by_changes = sorted(self.others, key=lambda other: -len(attribution.changed(start, other)))
+        for other in by_changes:
+            if len(attribution.changed(start, other)) < 2:
+                return None
+            if divided := attribution.attribute(self.summaries, other.backend, stopped=stopped):
+                return divided
+        return None
+
+    def peak_mib(self, summary: BackendSummary) -> float | None:
+        """The peak memory that counts, in MiB: the device's where there is one, else the host's."""
+        return summary.host_peak_mib if self.on_cpu else summary.device_peak_mib

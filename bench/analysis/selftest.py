@@ -1,0 +1,150 @@
+"""The self-test, judged: what it found in comparisons whose outcome is known, and whether it passes."""
+
+import io
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from bench.analysis.summary import summarise
+from bench.analysis.throughput import log_ratios
+from bench.errors import UserError
+from bench.results import arithmetic
+from bench.results.environment_cell import environment_entry, latest_environment
+
+MOST_FALSE_ALARMS = 4
+"""Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
+
+COLUMNS = {
+    "verdicts": (
+        *("case", "number", "preset", "started_at", "git_commit", "model", "device", "world_size"),
+        *("threads_per_rank", "micro_batch", "seq_len", "margin", "config_hash", "environment_hash", "cpu"),
+        *(
+            "block_seconds",
+            "invalid_blocks",
+            "backend",
+            "slowed_by",
+            "truth",
+            "ratio",
+            "low",
+            "high",
+            "verdict",
+        ),
+    ),
+    "rounds": ("case", "number", "backend", "launch", "round", "noise"),
+    "coverage": (
+        *("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
+    ),
+    "estimators": ("noise", "preset", "middle", "coverage", "half_width"),
+}
+"""Of each table, the columns that are read."""
+
+
+def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.DataFrame:
+    """What one comparison said about each backend, beside the truth: a line per backend.
+
+    Without a speed-up the figures are blank and the status stands in place of a verdict.
+    """
+    first = rows.iloc[0]
+    blocks = rows[rows["round"].notna()]
+    names = (
+        *("started_at", "git_commit", "model", "device", "world_size", "threads_per_rank", "micro_batch"),
+        *("seq_len", "margin", "config_hash", "environment_hash"),
+    )
+    shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
+    shared |= {
+        "cpu": environment_entry(latest_environment(rows), "cpu", "model"),
+        "block_seconds": float(blocks["seconds"].median()),
+        "invalid_blocks": int((blocks["status"] == "invalid").sum()),
+    }
+    return pd.DataFrame(
+        shared
+        | {
+            "backend": one.backend,
+            "slowed_by": _slowed_by(rows, one.backend),
+            "truth": _truth(rows, one.backend),
+            "ratio": one.speedup.ratio if one.speedup else None,
+            "low": one.speedup.low if one.speedup else None,
+            "high": one.speedup.high if one.speedup else None,
+            "launches": one.speedup.launches if one.speedup else None,
+            "rounds": one.speedup.rounds if one.speedup else None,
+            "verdict": one.verdict or one.status,
+        }
+        for one in summarise(rows)
+        if not one.is_reference
+    )
+
+
+def noise_table(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
+    """The log ratio of samples/s of every round, less the truth: what is left is noise."""
+    reference = str(rows["reference"].iloc[0])
+    tables = []
+    for backend in rows["backend"].unique():
+        if backend != reference:
+            logs = log_ratios(rows, backend, reference) - math.log(_truth(rows, backend))
+            table = logs.rename("noise").reset_index()
+            tables.append(table.assign(case=case, number=number, backend=backend))
+    return pd.concat(tables)[["case", "number", "backend", "launch", "round", "noise"]]
+
+
+def passed(table: pd.DataFrame) -> bool:
+    """Whether the self-test is complete, and found no more errors than it may."""
+    same = table[table["slowed_by"] == 0]
+    return (
+        int(same["ratio"].notna().sum()) >= 40
+        and len(false_alarms(same)) <= MOST_FALSE_ALARMS
+        and beyond_the_margin(same).empty
+        and _slower(table, 0.05) >= 8
+        and _slower(table, 0.02) >= 4
+    )
+
+
+def false_alarms(same: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons of equal backends that are said to be faster or slower."""
+    return same[same["verdict"].isin(["faster", "slower"])]
+
+
+def beyond_the_margin(same: pd.DataFrame) -> pd.DataFrame:
+    """Intervals that lie wholly outside the margin around 1."""
+    return same[(same["low"] > 1 + same["margin"]) | (same["high"] < 1 - same["margin"])]
+
+
+def count_covered(table: pd.DataFrame) -> int:
+    """How many intervals contain the truth."""
+    return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
+
+
+def _slower(table: pd.DataFrame, share: float) -> int:
+    return int(((table["slowed_by"] == share) & (table["verdict"] == "slower")).sum())
+
+
+def _slowed_by(rows: pd.DataFrame, backend: str) -> float:
+    return float(rows[rows["backend"] == backend]["slowed_by"].iloc[0])
+
+
+def _truth(rows: pd.DataFrame, backend: str) -> float:
+    """The true speed-up of a backend that differs from the reference in `slowed_by` alone."""
+    return arithmetic.slowed_speedup(_slowed_by(rows, backend))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """One of the tables in results/selftest/.
+
+    Raises:
+        UserError: it is missing, breaks off, or lacks columns.
+    """
+    try:
+        content = path.read_text(encoding="utf-8")
+        table = pd.read_csv(io.StringIO(content))
+    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors, too
+        raise _damaged(path, " ".join(str(error).split())) from None
+    missing = [column for column in COLUMNS[path.stem] if column not in table]
+    if missing:
+        raise _damaged(path, f"it lacks {', '.join(missing)}")
+    if not content.endswith("\n"):
+        raise _damaged(path, "its last line breaks off")
+    return table
+
+
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(f"{path} is damaged: {what}; restore it with `git checkout`, or `make selftest`")

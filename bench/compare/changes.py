@@ -1,0 +1,131 @@
+"""What has changed between two results files of the same workload on the same hardware, and what is worse."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.intervals import Speedup, speedup_across_runs, verdict
+from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
+from bench.compare.differences import refuse_unequal
+from bench.compare.tolerances import METRICS
+from bench.report.formatting import number
+from bench.results.table_values import distinct_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One backend in two files. A ratio is None where a side has no number for it.
+
+    Attributes:
+        base, new: throughput in samples/s, or the status.
+        ratio: of throughputs, new over base.
+        speedup_change: ratio of the speed-ups over each file's own reference backend, new over base.
+        memory_change: ratio of the peaks of memory, new over base.
+        verdict: of `ratio`.
+        regressions: the metrics that became worse beyond their tolerance, or `status`.
+    """
+
+    backend: str
+    base: str
+    new: str
+    ratio: Speedup | None = None
+    speedup_change: Speedup | None = None
+    memory_change: Speedup | None = None
+    verdict: str = ""
+    regressions: tuple[str, ...] = ()
+
+
+def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[Change]:
+    """The change of every backend of either file.
+
+    Args:
+        base, new: the tables of the two files.
+        tolerances: a share such as 0.02 for each of `METRICS`.
+
+    Raises:
+        UserError: if they differ in workload or hardware, so that no ratio would mean anything.
+    """
+    refuse_unequal(base, new)
+    sides = [{one.backend: one for one in summarise(rows)} for rows in (base, new)]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return [_change(name, base, new, sides, tolerances) for name in names]
+
+
+def _change(
+    name: str,
+    base: pd.DataFrame,
+    new: pd.DataFrame,
+    sides: list[dict[str, BackendSummary]],
+    tolerances: Mapping[str, float],
+) -> Change:
+    before, after = (side.get(name) for side in sides)
+    if not (before and after and before.status == after.status == "ok"):
+        broke = before is not None and before.status == "ok"  # it failed now, or was not measured
+        return Change(
+            backend=name,
+            base=_throughput(before),
+            new=_throughput(after),
+            regressions=("status",) if broke else (),
+        )
+    ratio = _ratio_across_runs(base, new, partial(log_throughput, backend=name))
+    speedup_change = _speedup_change(base, new, before, after)
+    memory_change = _ratio_across_runs(base, new, partial(_log_peaks, backend=name))
+    worse = {
+        "throughput": _has_fallen(ratio, tolerances["throughput"]),
+        "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
+        "memory": _has_risen(memory_change, tolerances["memory"]),
+    }
+    return Change(
+        backend=name,
+        base=_throughput(before),
+        new=_throughput(after),
+        ratio=ratio,
+        speedup_change=speedup_change,
+        memory_change=memory_change,
+        verdict=verdict(ratio, tolerances["throughput"]) if ratio else "",
+        regressions=tuple(metric for metric in METRICS if worse[metric]),
+    )
+
+
+def _ratio_across_runs(
+    base: pd.DataFrame, new: pd.DataFrame, logs: Callable[[pd.DataFrame], pd.Series]
+) -> Speedup | None:
+    return speedup_across_runs(logs(base), logs(new), stopped=stopped_by_width(base, new))
+
+
+def _log_peaks(rows: pd.DataFrame, backend: str) -> pd.Series:
+    """Log of each valid block's peak: the device's where there is one, else the host's."""
+    column = "host_peak_mib" if distinct_text(rows, "device") == "cpu" else "device_peak_mib"
+    blocks = rows[(rows["backend"] == backend) & (rows["status"] == "ok")].set_index(["launch", "round"])
+    return np.log(blocks[column].dropna().astype(float))
+
+
+def _speedup_change(
+    base: pd.DataFrame, new: pd.DataFrame, before: BackendSummary, after: BackendSummary
+) -> Speedup | None:
+    """Ratio of the two speed-ups, which the machine's drift cannot move.
+
+    None for the reference, and where the files have different references.
+    """
+    references = [str(rows["reference"].iloc[0]) for rows in (base, new)]
+    if not (before.speedup and after.speedup) or references[0] != references[1]:
+        return None
+    return _ratio_across_runs(base, new, partial(log_ratios, backend=after.backend, reference=references[0]))
+
+
+def _has_fallen(ratio: Speedup | None, tolerance: float) -> bool:
+    return ratio is not None and ratio.ratio < 1 - tolerance and ratio.high is not None and ratio.high < 1
+
+
+def _has_risen(ratio: Speedup | None, tolerance: float) -> bool:
+    return ratio is not None and ratio.ratio > 1 + tolerance and ratio.low is not None and ratio.low > 1
+
+
+def _throughput(side: BackendSummary | None) -> str:
+    if side is None:
+        return "not measured"
+    return number(side.samples_per_s) if side.status == "ok" else side.status

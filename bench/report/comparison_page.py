@@ -1,0 +1,48 @@
+"""The page of one comparison: its table, what went wrong, and how it was measured."""
+
+import pandas as pd
+
+from bench.analysis.summary import BackendSummary
+from bench.report import definitions, describe
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_columns import TEXT_COLUMNS, columns_of, limits, noted
+from bench.report.markdown import escaped, table
+from bench.results.table_values import distinct_text
+
+
+def render_comparison(comparison: ReportedComparison) -> str:
+    """The page in Markdown."""
+    rows, summaries = comparison.rows, comparison.summaries
+    columns = columns_of(rows, summaries)
+    notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in noted(summaries)]
+    notes += [f"- warning: {escaped(str(warning))}" for warning in comparison.warnings]
+    if comparison.uncontrolled:
+        notes.append(f"- {definitions.LEFT_ALONE}")
+    lines = [
+        f"# {escaped(distinct_text(rows, 'comparison'))}",
+        "",
+        *table(
+            list(columns),
+            [[cell(summary) for cell in columns.values()] for summary in summaries],
+            numeric=columns.keys() - TEXT_COLUMNS,
+        ),
+        *([*notes, ""] if notes else []),
+        *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
+        "- figures, and every other comparison: [index.md](index.md)",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
+    """Everything that a reader needs to judge or repeat the figures."""
+    command = distinct_text(rows, "command")
+    return [
+        describe.workload(rows),
+        describe.hardware(rows),
+        describe.versions(rows),
+        *([f"made by: {command}"] if command else []),
+        f"{describe.extent(rows)}. {definitions.METHOD}{describe.stopping_rule(rows)} "
+        "Peak memory is that of the timed blocks.",
+        *limits(summaries),
+    ]

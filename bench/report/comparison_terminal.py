@@ -1,0 +1,69 @@
+"""One comparison as a table in the terminal."""
+
+from textwrap import fill
+from typing import Literal
+
+import pandas as pd
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from bench.analysis.steadiness import find_warnings
+from bench.analysis.summary import BackendSummary, summarise
+from bench.report import describe, summary_cells
+from bench.report.comparison_columns import (
+    TEXT_COLUMNS,
+    VERDICT,
+    WHAT_RUNS,
+    columns_of,
+    limits,
+    noted,
+    with_matmul_rate,
+)
+from bench.report.formatting import interval, one_line, ratio, share
+from bench.results.table_values import distinct_text
+
+TERMINAL_WIDTH = 100
+
+_ONLY_ON_THE_PAGE = (
+    *(WHAT_RUNS, VERDICT),
+    *(summary_cells.MATMUL_RATE, summary_cells.OPTIMIZER_STATE, summary_cells.ENERGY),
+)
+
+
+def render_terminal(rows: pd.DataFrame) -> Table:
+    """The table, at most `TERMINAL_WIDTH` columns wide: the verdict stands with its speed-up."""
+    summaries = summarise(rows)
+    columns = columns_of(rows, summaries) | {summary_cells.SPEEDUP: _speedup_and_verdict}
+    for name in _ONLY_ON_THE_PAGE:
+        columns.pop(name, None)
+    table = Table(
+        title=Text(one_line(distinct_text(rows, "comparison"))),
+        caption=Text("\n".join(map(one_line, _caption(rows, summaries))), justify="left"),
+        box=box.HORIZONTALS,
+        padding=0,
+        width=TERMINAL_WIDTH,
+    )
+    for name in columns:
+        header = fill(name.replace("difference", "diff."), 8, break_long_words=False)
+        justify: Literal["left", "right"] = "left" if name in TEXT_COLUMNS else "right"
+        # only names give way where space is short: a broken number reads as another one
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=name != "backend")
+    for summary in summaries:
+        table.add_row(*(Text(cell(summary)) for cell in columns.values()))
+    return table
+
+
+def _caption(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
+    """The lines below the table."""
+    lines = [f"{backend}: {note}" for backend, note in noted(summaries)]
+    lines += [f"warning: {warning}" for warning in find_warnings(rows)]
+    lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limits(summaries)]
+    shares = [f"{share(one.roofline_share)} ({one.backend})" for one in with_matmul_rate(summaries)]
+    return lines + [f"of the matrix-product rate measured here: {', '.join(shares)}"] * bool(shares)
+
+
+def _speedup_and_verdict(one: BackendSummary) -> str:
+    if not one.speedup:
+        return summary_cells.speedup(one)
+    return f"{ratio(one.speedup.ratio)} {one.verdict}\n{interval(one.speedup)}"

@@ -1,0 +1,150 @@
+"""What a comparison measured, in words made from its rows: workload, hardware, versions, launches."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.intervals import STOPPED_CONFIDENCE
+from bench.report.formatting import TIMES, one_line, plural
+from bench.results.column_arrays import ColumnArrays
+from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
+from bench.results.table_values import at_largest_batch, distinct_text
+
+
+def memory_limit(rows: pd.DataFrame) -> str:
+    """`memory limit 4 GiB per backend`; empty without one."""
+    limits = rows["memory_limit_gib"].dropna().unique()
+    return f"memory limit {'/'.join(f'{limit:g}' for limit in limits)} GiB per backend" if len(limits) else ""
+
+
+def micro_batches(rows: pd.DataFrame) -> str:
+    """`pytorch 48, ortmodule 64`: the micro-batch of every backend that has a valid block."""
+    valid = rows[rows["status"] == "ok"]
+    sizes = valid.groupby("backend", sort=False)["micro_batch"].unique()
+    return ", ".join(f"{one_line(str(name))} {'/'.join(map(str, sizes[name]))}" for name in sizes.index)
+
+
+def largest_batch_rule(rows: pd.DataFrame) -> str:
+    """That each backend has its own largest batch, and under which memory limit."""
+    return ", ".join(filter(None, ["each backend at its largest batch", memory_limit(rows)]))
+
+
+def _batch(rows: pd.DataFrame) -> str:
+    """Samples of a step: of all backends, or of each at its own largest micro-batch."""
+    micro_batch, grad_accum = distinct_text(rows, "micro_batch"), distinct_text(rows, "grad_accum")
+    ranks = plural(distinct_text(rows, "world_size"), "rank")
+    spread = f"accumulation {grad_accum} {TIMES} {ranks}"
+    if at_largest_batch(rows):
+        sizes = micro_batches(rows)
+        return f"each backend at its largest micro-batch{sizes and f' ({sizes})'} {TIMES} {spread}"
+    return f"batch {micro_batch} {TIMES} {spread} = {distinct_text(rows, 'global_batch')}"
+
+
+def length(rows: pd.DataFrame) -> str:
+    """`length 128`; empty where samples have none."""
+    found = distinct_text(rows, "seq_len")
+    return f"length {found}" if found else ""
+
+
+def particulars(rows: pd.DataFrame) -> list[str]:
+    """What is not the usual: a shrunk model, adapters, recomputed activations, real data."""
+    known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
+    adapters = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
+    source, lengths = distinct_text(rows, "data"), distinct_text(rows, "lengths")
+    found = [
+        "" if distinct_text(rows, "size") == "published" else distinct_text(rows, "size"),
+        "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
+        "checkpointing" if distinct_text(rows, "checkpointing") == "1" else "",
+        source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
+    ]
+    return list(filter(None, found))
+
+
+def workload(rows: pd.DataFrame) -> str:
+    """Model, task and everything that fixes the work of a step."""
+    parameters = rows["parameters"].dropna()
+    padding = rows["padding_share"].dropna()
+    parts = [
+        f"{distinct_text(rows, 'model')} ({distinct_text(rows, 'task')})",
+        "" if parameters.empty else f"{int(parameters.max()):,} parameters",
+        _batch(rows),
+        memory_limit(rows),
+        length(rows),
+        "" if padding.empty else f"padding share {padding.max():.2f}",
+        distinct_text(rows, "precision"),
+        f"{distinct_text(rows, 'attention')} attention",
+        *particulars(rows),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def hardware(rows: pd.DataFrame) -> str:
+    """Device, ranks and threads."""
+    environment = latest_environment(rows)
+    gpus = gpu_names(environment)
+    names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
+    cores = environment_entry(environment, "cpu", "cores")
+    cpu = environment_entry(environment, "cpu", "model") or "CPU"
+    if distinct_text(rows, "device") == "cpu" or not names:
+        names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
+    ranks = plural(distinct_text(rows, "world_size"), "rank")
+    threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
+    if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
+        threads += f" not held to its core but free to use {distinct_text(rows, 'cores_per_rank')}"
+    return (
+        f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
+        f"{distinct_text(rows, 'allocator')} allocator"
+    )
+
+
+def extent(rows: pd.DataFrame) -> str:
+    """How many launches and rounds were measured."""
+    cells = ColumnArrays(rows)
+    blocks = cells.where(~np.isnan(cells["round"]))
+    rounds = Counter(launch for launch, _ in set(zip(blocks["launch"], blocks["round"], strict=True)))
+    if len(set(rounds.values())) == 1:
+        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(max(rounds.values()), 'round')}"
+    return f"{plural(len(rounds), 'launch', 'es')}, {plural(rounds.total(), 'round')} in all"
+
+
+def versions(rows: pd.DataFrame) -> str:
+    """The packages that decide the result, the stack, the commit and the date."""
+    decisive = re.compile(r"torch|transformers|onnxruntime-training.*|deepspeed")
+    parts = []
+    latest = dict(zip(rows["stack"], rows["environment"], strict=True))
+    for stack, cell in latest.items():
+        packages = environment_entry(parse_environment(cell), "packages") or {}
+        parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
+        parts.append(f"stack {stack}")
+    commits = re.sub(r"\b([0-9a-f]{12})[0-9a-f]+", r"\1", distinct_text(rows, "git_commit"))
+    dates = sorted({moment[:10] for moment in rows["started_at"]})
+    return ", ".join([*parts, f"commit {commits}", "/".join(dates)])
+
+
+def short_workload(rows: pd.DataFrame) -> str:
+    """Task, batch, length and number format: what tells the comparisons of one model apart."""
+    accumulation = distinct_text(rows, "grad_accum")
+    micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {distinct_text(rows, 'micro_batch')}"
+    layout = f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}"
+    if accumulation != "1":
+        layout += f" {TIMES} {accumulation} accumulated"
+    attention = distinct_text(rows, "attention")
+    parts = [distinct_text(rows, "task"), layout, length(rows)]
+    parts += [distinct_text(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
+    parts += particulars(rows)
+    if not at_largest_batch(rows):  # else it stands in the heading
+        parts.append(memory_limit(rows))
+    return ", ".join(filter(None, parts))
+
+
+def stopping_rule(rows: pd.DataFrame) -> str:
+    """How `measure.until` ended the launches, and what that means for the interval; empty without it."""
+    goals = rows["until"].dropna()
+    if goals.empty:
+        return ""
+    return (
+        f" Launches were added until every interval was within ± {goals.max():.2%}; such intervals use the "
+        f"{STOPPED_CONFIDENCE:.0%} quantile."
+    )

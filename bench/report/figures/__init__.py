@@ -1,0 +1,1 @@
+"""The figures: the only modules that import matplotlib, which takes a second."""

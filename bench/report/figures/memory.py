@@ -1,0 +1,58 @@
+"""The figure of peak memory, divided into what the number of parameters predicts and the rest."""
+
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.analysis.summary import BackendSummary
+from bench.report.collection import ReportedComparison
+from bench.report.figures import chart, style
+from bench.report.figures.chart import Row
+from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.formatting import number
+
+
+def draw_memory(page: Page) -> Figure:
+    """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
+    everything = comparisons_of(page)
+    peaks = [one.peak_mib(other) or 0.0 for one in everything for other in one.summaries]
+    kinds = {kind for one in everything for other in one.summaries for kind, _ in _stack(other)}
+    at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
+    return chart.draw(
+        "Peak memory at each backend's largest batch" if at_largest else "Peak memory",
+        panels_of(page, _memory_row, with_reference=True),
+        label="peak of the timed blocks per rank or GPU (MiB"
+        + ("; all may use the same)" if at_largest else ", lower is better)"),
+        caption="The whole bar is measured: on a CPU the rank that has most, on a GPU the device. "
+        "Weights, gradients and optimizer states are predicted from the number of parameters (under ZeRO-1 a "
+        "rank's share of the states, and a copy of its share of the weights); libraries are measured before "
+        "there is a model, and belong to the rest where they were not.",
+        decorate=partial(_from_zero, most=1.04 * max([1.0, *peaks])),
+        legend={kind: look for kind, look in style.PARTS.items() if kind in kinds},
+    )
+
+
+def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
+    peak = one.peak_mib(summary)
+    if peak is None:
+        return Row(name=summary.backend, absent=summary.status if summary.status != "ok" else "no figure")
+    stack = _stack(summary)
+    return Row(
+        name=summary.backend,
+        bar=None if stack else peak,
+        stack=stack,
+        beside=f"{number(peak)} MiB",
+    )
+
+
+def _stack(summary: BackendSummary) -> list[tuple[str, float]]:
+    parts = summary.memory_parts
+    if parts is None:
+        return []
+    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, parts.rest)
+    return [(kind, size) for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None]
+
+
+def _from_zero(axes: Axes, *, most: float) -> None:
+    axes.set_xlim(0, most)

@@ -1,0 +1,83 @@
+"""Which comparisons stand together on one figure, and under which headings."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from bench.analysis.summary import BackendSummary
+from bench.report import describe
+from bench.report.collection import ReportedComparison
+from bench.report.figures import chart
+from bench.report.figures.chart import Group, Panel, Row
+
+ROWS_PER_PAGE = 48
+"""A figure with more is continued on another."""
+
+Page: TypeAlias = list[tuple[str, list[ReportedComparison]]]
+"""Panels: a heading, and its comparisons; none at equal batch beside any at the largest."""
+
+
+def cut_into_pages(panels: dict[str, list[ReportedComparison]]) -> list[Page]:
+    """Cut the panels into pages of at most `ROWS_PER_PAGE` rows; a comparison is never cut."""
+    pages: list[Page] = []
+    used = ROWS_PER_PAGE
+    for heading, comparisons in panels.items():
+        for one in comparisons:
+            rows = len(one.summaries)
+            if used + rows > ROWS_PER_PAGE or comparisons_of(pages[-1])[-1].at_largest != one.at_largest:
+                pages.append([])
+                used = 0
+            used += rows
+            if not pages[-1] or pages[-1][-1][0] != heading:
+                pages[-1].append((heading, []))
+            pages[-1][-1][1].append(one)
+    return pages
+
+
+def panels_of(
+    page: Page,
+    row: Callable[[ReportedComparison, BackendSummary], Row],
+    *,
+    with_reference: bool,
+    relative: bool = False,
+    inches: float = chart.ROW,
+) -> list[Panel]:
+    """The panels of a page.
+
+    Args:
+        page: the comparisons.
+        row: makes the row of one backend.
+        with_reference: whether the reference has a row.
+        relative: whether the rows show ratios over the reference, whose name then stands in the headings
+            if there are several.
+        inches: from one row to the next.
+    """
+    several = relative and len({one.reference for one in comparisons_of(page)}) > 1
+    named = Counter(_heading(one, several) for one in comparisons_of(page))
+    return [
+        Panel(
+            title=title,
+            row=inches,
+            groups=[
+                Group(
+                    heading=_heading(one, several, alone=named[_heading(one, several)] == 1),
+                    rows=[row(one, mine) for mine in (one.summaries if with_reference else one.others)],
+                )
+                for one in comparisons
+            ],
+        )
+        for title, comparisons in page
+    ]
+
+
+def _heading(one: ReportedComparison, several: bool, *, alone: bool = True) -> str:
+    """Model and workload; the reference if there are several; the file if another has the same workload."""
+    heading = f"{one.model}: {one.workload}" + (f", over {one.reference}" if several else "")
+    if one.at_largest:
+        heading += f" ({describe.micro_batches(one.rows)})"
+    return heading if alone else f"{heading} ({one.stem})"
+
+
+def comparisons_of(page: Page) -> list[ReportedComparison]:
+    """All comparisons of a page."""
+    return [one for _, comparisons in page for one in comparisons]

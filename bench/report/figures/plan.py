@@ -1,0 +1,81 @@
+"""Which figures a report has, and how each is written."""
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from bench.report.collection import Collection
+from bench.report.figures import style, waterfall
+from bench.report.figures.break_even import draw_break_even
+from bench.report.figures.memory import draw_memory
+from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
+from bench.report.figures.rounds import draw_rounds
+from bench.report.figures.speedup import draw_speedup
+from bench.results.atomic import write_atomically
+
+MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
+"""With more, nobody looks, and it takes minutes to draw: the tables hold all of it, sortable."""
+
+MOST_WATERFALLS = 6
+
+Job = tuple[str, Callable[[], Figure]]
+"""A figure's name, and what draws it."""
+
+
+def planned_figures(collection: Collection) -> list[Job]:
+    """The figures of these results, in the order in which they are shown."""
+    pages = cut_into_pages(collection.panels)
+    jobs = _pages("speedup", draw_speedup, pages)
+    divided = [one for one in collection.controlled if one.attribution]
+    jobs += [
+        (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))
+        for one in divided[:MOST_WATERFALLS]
+    ]
+    jobs += [
+        (_numbered("fairness", number), partial(waterfall.draw_fairness, label, fairness))
+        for number, (label, fairness) in enumerate(collection.fairness.items(), 1)
+    ]
+    for name, draw in (("memory", draw_memory), ("break-even", draw_break_even), ("rounds", draw_rounds)):
+        jobs += _pages(name, draw, pages)
+    return jobs
+
+
+def not_drawn(collection: Collection) -> list[str]:
+    """What there was too much of, a sentence for each."""
+    pages = cut_into_pages(collection.panels)
+    sentences = []
+    for name, most in MOST_PAGES.items():
+        if len(pages) > most:
+            shown = sum(len(comparisons_of(page)) for page in pages[:most])
+            total = len(collection.controlled)
+            sentences.append(f"{name}: drawn for the first {shown} of {total} comparisons")
+    divided = sum(one.attribution is not None for one in collection.controlled)
+    if divided > MOST_WATERFALLS:
+        sentences.append(f"attribution: drawn for the first {MOST_WATERFALLS} of {divided} comparisons")
+    return sentences
+
+
+def save(job: Job, folder: Path) -> Path:
+    """Draw a figure and write it as SVG, atomically; the same input gives the same bytes."""
+    name, draw = job
+    with rc_context(style.RC), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
+        vector = io.StringIO()
+        draw().savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+    path = folder / f"{name}.svg"
+    write_atomically(path, vector.getvalue())
+    return path
+
+
+def _pages(name: str, draw: Callable[[Page], Figure], pages: Sequence[Page]) -> list[Job]:
+    shown = enumerate(pages[: MOST_PAGES[name]], 1)
+    return [(_numbered(name, number), partial(draw, page)) for number, page in shown]
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"

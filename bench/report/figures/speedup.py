@@ -1,0 +1,108 @@
+"""The figure of speed-ups over the reference, with intervals, and published ones as marks of another kind."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.analysis import reference
+from bench.analysis.summary import BackendSummary
+from bench.report.collection import ReportedComparison
+from bench.report.figures import chart, style
+from bench.report.figures.chart import Dots, Row
+from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.formatting import TIMES, interval, ratio
+
+ROWS_WITH_POINTS = 24
+"""On a page with more, single rounds would only be noise."""
+
+
+def draw_speedup(page: Page) -> Figure:
+    """Bars against the reference at 1.0, with intervals; published figures as marks of another kind."""
+    everything = comparisons_of(page)
+    references = ", ".join(dict.fromkeys(one.reference for one in everything))
+    with_points = sum(len(one.summaries) for one in everything) <= ROWS_WITH_POINTS
+    others = [(one, other) for one in everything for other in one.others]
+    at_largest = everything[0].at_largest
+    published = [mark for one, other in others if (mark := _published(one, other))]
+    notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
+    caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
+    caption += " Points: single rounds." if with_points else ""
+    if not at_largest:
+        caption += (
+            " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % "
+            "to 130 % more."
+        )
+    if published:
+        where = "; ".join(
+            dict.fromkeys(
+                f"{mark.hardware}, {mark.precision or 'precision not stated'}" for mark in published
+            )
+        )
+        caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
+    flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
+    caption += "".join(f" Flagged: {reference.FLAGS[flag]}." for flag in flags)
+    return chart.draw(
+        f"Throughput relative to {references}, "
+        + ("each backend at its largest batch" if at_largest else "all backends at the same batch"),
+        panels_of(page, partial(_speedup_row, with_points=with_points), with_reference=False, relative=True),
+        label=f"speed-up over {references} ({TIMES}, higher is better)",
+        caption=caption,
+        decorate=partial(_baseline, limit=_limit(everything), band=not at_largest),
+    )
+
+
+def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
+    """Of a figure at equal batch one at equal batch, of one at the largest one at the largest."""
+    return next((mark for mark in _of_model(one) if mark.backend == summary.backend), None)
+
+
+def _of_model(one: ReportedComparison) -> list[reference.Published]:
+    return [
+        mark
+        for mark in reference.of_model(one.model)
+        if (mark.flag == reference.AT_LARGEST) == one.at_largest
+    ]
+
+
+def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, with_points: bool) -> Row:
+    dots = []
+    if mark := _published(one, summary):
+        dots.append(Dots(kind="published", along=np.array([mark.ratio]), down=np.zeros(1)))
+    speedup = summary.speedup
+    if summary.status != "ok" or speedup is None:
+        reason = summary.status if summary.status != "ok" else summary.message
+        return Row(name=summary.backend, absent=reason, dots=dots)
+    if with_points:
+        points = np.exp(np.concatenate([np.array(logs) for logs in summary.log_ratios.values()]))
+        down = np.linspace(-0.3 * chart.BAR, 0.3 * chart.BAR, len(points)).astype(np.float64)
+        dots.append(Dots(kind="faint", along=points, down=down))
+    whisker = None
+    if speedup.low is not None and speedup.high is not None:
+        whisker = (speedup.low, min(speedup.high, 1e6))  # an infinite end would not be drawn at all
+    return Row(
+        name=summary.backend,
+        bar=speedup.ratio,
+        whisker=whisker,
+        dots=dots,
+        inside=ratio(speedup.ratio),
+        beside=f"{summary.verdict} {interval(speedup)}",
+    )
+
+
+def _limit(comparisons: Sequence[ReportedComparison]) -> float:
+    """Right end of the axis: the band and all bars, and intervals unless they dwarf them."""
+    found = [other.speedup for one in comparisons for other in one.others if other.speedup]
+    ratios = [reference.BLOG_BAND[1], *(one.ratio for one in found)]
+    ratios += [mark.ratio for one in comparisons for mark in _of_model(one)]
+    ends = [one.high for one in found if one.high]
+    return 1.04 * max(max(ratios), min(max(ends, default=0.0), 1.5 * max(ratios)))
+
+
+def _baseline(axes: Axes, *, limit: float, band: bool) -> None:
+    axes.axvline(1, color=style.INK, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
+    if band:
+        axes.axvspan(*reference.BLOG_BAND, color=style.BAND, zorder=0, linewidth=0)
+    axes.set_xlim(0, limit)

@@ -1,0 +1,61 @@
+"""How numbers and texts are written in every table, caption and message."""
+
+import re
+
+from bench.analysis.intervals import Speedup
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+MISSING = "\N{EN DASH}"
+"""Stands where there is no number."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number with about so many significant digits; the digits before the point are never rounded away."""
+    if value is None:
+        return MISSING
+    decimals = max(0, digits - len(str(int(abs(value))))) if abs(value) >= 1 else digits - 1
+    return f"{value:,.{decimals}f}"
+
+
+def count(value: int | None) -> str:
+    """A whole number, such as `1,024`."""
+    return MISSING if value is None else f"{value:,}"
+
+
+def share(value: float | None) -> str:
+    """A share with two significant digits, such as `38 %`."""
+    return MISSING if value is None else f"{number(100 * value, 2)} %"
+
+
+def small(value: float | None) -> str:
+    """A number that may be very small, such as a loss difference."""
+    return MISSING if value is None else f"{value:.2g}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio with its sign, such as 1.324 and the multiplication sign."""
+    return MISSING if value is None else f"{value:.3f}{TIMES}"
+
+
+def interval(speedup: Speedup) -> str:
+    """`[1.281, 1.369]`, or `no interval`."""
+    if speedup.low is None or speedup.high is None:
+        return "no interval"
+    return f"[{speedup.low:.3f}, {speedup.high:.3f}]"
+
+
+def ratio_and_interval(speedup: Speedup | None) -> str:
+    """A ratio, and its interval behind it."""
+    return MISSING if speedup is None else f"{ratio(speedup.ratio)} {interval(speedup)}"
+
+
+def plural(count: object, noun: str, ending: str = "s") -> str:
+    """`1 launch`, `3 launches`."""
+    return f"{count} {noun}{'' if str(count) == '1' else ending}"
+
+
+def one_line(text: str) -> str:
+    """Foreign text on one line, without control characters (a log may hold colour codes)."""
+    text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())

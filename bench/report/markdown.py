@@ -1,0 +1,38 @@
+"""Markdown: foreign text made harmless, and tables."""
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+from bench.report.formatting import one_line
+
+
+def escaped(text: str) -> str:
+    """Foreign text for Markdown, inside a table or out of it: shown as it is, never interpreted."""
+    text = html.escape(one_line(text), quote=False)
+    text = re.sub(r"[\\`*|~$]|\](?=[(\[:])", r"\\\g<0>", text)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it means nothing
+
+
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[str] = (), *, escape: bool = True
+) -> list[str]:
+    """The lines of a table, and an empty one behind it.
+
+    Args:
+        headers: the names of the columns.
+        rows: as many cells each.
+        numeric: the columns that are aligned to the right.
+        escape: whether cells are foreign text; without it they are Markdown already.
+    """
+    right = set(numeric)
+    return [
+        _row(headers),
+        _row(["---:" if name in right else "---" for name in headers]),
+        *(_row([escaped(cell) if escape else cell for cell in row]) for row in rows),
+        "",
+    ]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,84 @@
+"""A whole report, made from a folder of results: tables, figures and pages."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from bench.analysis.claims import judge_claims
+from bench.errors import UserError
+from bench.report import contents, parallel
+from bench.report.collection import Collection, ReportedComparison, collect
+from bench.report.comparison_page import render_comparison
+from bench.report.contents import Contents, OtherPage
+from bench.report.index_html import render_html
+from bench.report.index_markdown import render_markdown
+from bench.report.selftest_page import render_selftest
+from bench.report.support_matrix import read_matrix
+from bench.report.support_page import render_support
+from bench.results.atomic import write_atomically
+from bench.results.csv_files import list_files
+
+
+def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write everything about the comparisons in a folder.
+
+    `index.md` and `index.html` over all comparisons with their figures, and `<stem>.md` for each. The same
+    files give the same bytes.
+
+    Returns:
+        The paths written, and a sentence for each file that could not be read.
+
+    Raises:
+        UserError: there is no results file.
+    """
+    collection = collect(list_files(results_dir))
+    other_pages = [page for page in contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
+    written = _write_report(collection, out_dir, other_pages) if collection.comparisons else []
+    return written, collection.refused
+
+
+def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write the pages about the support matrix and the self-test, each if it has results.
+
+    Returns:
+        The paths written, and a sentence for each page whose results could not be read.
+    """
+    pages: tuple[tuple[OtherPage, Callable[[], str]], ...] = (
+        (contents.SELFTEST, lambda: render_selftest(results_dir / "selftest")),
+        (contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
+    )
+    written, refused = [], []
+    for page, render in pages:
+        if (results_dir / page.made_of).exists():
+            try:
+                write_atomically(out_dir / page.name, render())
+                written.append(out_dir / page.name)
+            except UserError as error:
+                refused.append(str(error))
+    return written, refused
+
+
+def _write_report(collection: Collection, out_dir: Path, other_pages: Sequence[OtherPage]) -> list[Path]:
+    from bench.report.figures import plan  # matplotlib: 1 s that tables and --help need not pay
+
+    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(collection)])
+    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in collection.comparisons])
+    shown = Contents(
+        collection=collection,
+        figures=figures,
+        not_drawn=plan.not_drawn(collection),
+        findings=judge_claims(collection.comparisons),
+        warned={path.stem: warnings for path, warnings in tables},
+        other_pages=other_pages,
+    )
+    index, page = out_dir / "index.md", out_dir / "index.html"
+    write_atomically(index, render_markdown(shown))
+    write_atomically(page, render_html(shown))
+    return [*(path for path, _ in tables), index, page, *figures]
+
+
+def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:
+    """The path, and the harness's warnings about it."""
+    path = out_dir / f"{comparison.stem}.md"
+    write_atomically(path, render_comparison(comparison))
+    return path, [str(warning) for warning in comparison.warnings]

@@ -1,0 +1,152 @@
+"""reports/selftest.md: what the self-test and the simulation of coverage found."""
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.analysis.selftest import (
+    MOST_FALSE_ALARMS,
+    beyond_the_margin,
+    count_covered,
+    false_alarms,
+    read_table,
+)
+from bench.report.formatting import MISSING
+from bench.report.markdown import escaped, table
+from bench.results.table_values import distinct_text
+
+
+def summary_lines(verdicts: pd.DataFrame) -> list[str]:
+    """What the self-test found, a line for every question."""
+    same = verdicts[verdicts["slowed_by"] == 0]
+    lines = [
+        f"A/A: {len(false_alarms(same))} of {len(same)} comparisons say faster or slower (allowed: "
+        f"{MOST_FALSE_ALARMS} of 40); "
+        f"{len(beyond_the_margin(same))} beyond the margin by more than the interval explains; "
+        f"the truth lies in {count_covered(same)} of {len(same)} intervals"
+    ]
+    for (share, preset), group in verdicts[verdicts["slowed_by"] > 0].groupby(["slowed_by", "preset"]):
+        hits = int((group["verdict"] == "slower").sum())
+        lines.append(
+            f"A/B: slowed by {share:.0%}, {preset}: {hits} of {len(group)} comparisons say slower; "
+            f"the truth lies in {count_covered(group)} of {len(group)} intervals"
+        )
+    return lines
+
+
+def render_selftest(folder: Path) -> str:
+    """The page about results/selftest/.
+
+    Raises:
+        UserError: one of its tables is damaged.
+    """
+    verdicts = read_table(folder / "verdicts.csv")
+    comparisons = verdicts.drop_duplicates(["case", "number"])
+    shown = partial(distinct_text, verdicts)
+    parts = [
+        "# Self-test",
+        "",
+        "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
+        "",
+        *(f"- {escaped(line)}" for line in summary_lines(verdicts)),
+        f"- measured {_days(verdicts)} on {shown('device')} ({shown('cpu')}, {shown('world_size')} ranks × "
+        f"{shown('threads_per_rank')} threads), commit {shown('git_commit')}",
+        f"- {shown('model')}, batch {shown('micro_batch')}, length {shown('seq_len')}, blocks of "
+        f"{_range_of_seconds(comparisons['block_seconds'])} s; "
+        f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
+        "",
+        *table(
+            ["case", "preset", "backend", "truth", "ratio [95 %]", "verdict"],
+            [
+                [
+                    f"{row.case} {row.number}",
+                    str(row.preset),
+                    str(row.backend),
+                    f"{row.truth:.3f}",
+                    f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]",
+                    str(row.verdict),
+                ]
+                for row in verdicts.itertuples()
+            ],
+            numeric=["truth", "ratio [95 %]"],
+            escape=False,
+        ),
+    ]
+    for name, section in (("coverage", _coverage), ("estimators", _estimators)):
+        if (folder / f"{name}.csv").exists():
+            parts += section(read_table(folder / f"{name}.csv"))
+    return "\n".join(parts)
+
+
+def _coverage(simulated: pd.DataFrame) -> list[str]:
+    return [
+        "## Coverage of the 95 % interval",
+        "",
+        "Simulated comparisons (`make coverage`): how often does the interval contain the truth?",
+        "",
+        *table(
+            [
+                *("noise", "preset", "launches × rounds", "until", "coverage", "median half-width"),
+                "launches, mean",
+            ],
+            [
+                [
+                    str(row.noise),
+                    str(row.preset),
+                    f"{row.launches} × {row.rounds}",
+                    _half_width(row.until),
+                    f"{row.coverage:.1%}",
+                    _half_width(row.half_width),
+                    f"{row.mean_launches:.1f}",
+                ]
+                for row in simulated.itertuples()
+            ],
+            numeric=["coverage", "median half-width", "launches, mean"],
+            escape=False,
+        ),
+    ]
+
+
+def _estimators(simulated: pd.DataFrame) -> list[str]:
+    """Coverage and median half-width of the interval over launches, for several middles of a launch."""
+    middles = list(dict.fromkeys(simulated["middle"]))
+    cells = {
+        (row.noise, row.preset, row.middle): f"{row.coverage:.1%}, ± {row.half_width:.2%}"
+        for row in simulated.itertuples()
+    }
+    keys = dict.fromkeys((noise, preset) for noise, preset, _ in cells)
+    return [
+        "## Estimators",
+        "",
+        "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage and "
+        "median half-width under each; the harness uses the midmean.",
+        "",
+        *table(
+            ["noise", "preset", *middles],
+            [
+                [str(noise), str(preset), *(cells[noise, preset, middle] for middle in middles)]
+                for noise, preset in keys
+            ],
+            numeric=middles,
+            escape=False,
+        ),
+    ]
+
+
+def _half_width(share: Any) -> str:
+    return MISSING if math.isnan(share) else f"± {share:.2%}"
+
+
+def _days(verdicts: pd.DataFrame) -> str:
+    """The day, or the first and the last, on which it was measured."""
+    days = sorted({moment[:10] for moment in verdicts["started_at"]})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+
+
+def _range_of_seconds(values: pd.Series) -> str:
+    """`0.15`, or `0.15 to 0.86` where the cases differ."""
+    ends = dict.fromkeys((f"{values.min():.2f}", f"{values.max():.2f}"))
+    return " to ".join(ends)

@@ -1,0 +1,32 @@
+"""A backend's numbers as the cells of tables: the same words in every table."""
+
+from bench.analysis.summary import BackendSummary
+from bench.report import formatting
+from bench.results.arithmetic import mib
+
+SPEEDUP = "speed-up [95 %]"
+MATMUL_RATE = "of matmul rate"
+OPTIMIZER_STATE = "optimizer state MiB/rank"
+ENERGY = "energy J/sample"
+
+
+def speedup(summary: BackendSummary) -> str:
+    """The speed-up over the reference with its interval, or the status of what failed."""
+    if summary.status != "ok":
+        return summary.status
+    if summary.speedup is None and summary.is_reference:
+        return formatting.ratio(1)
+    return formatting.ratio_and_interval(summary.speedup)
+
+
+def verdict(summary: BackendSummary) -> str:
+    """The verdict on the speed-up; that the reference is one."""
+    if summary.is_reference and summary.status == "ok":
+        return "reference"
+    return summary.verdict or formatting.MISSING
+
+
+def optimizer_state_mib(summary: BackendSummary) -> float | None:
+    """Optimizer state of a rank in MiB."""
+    size = summary.optimizer_state_bytes
+    return None if size is None else mib(size)

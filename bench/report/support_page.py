@@ -1,0 +1,128 @@
+"""reports/support.md: which backend trains which model, and why the others do not."""
+
+from collections.abc import Sequence
+
+from bench.analysis.summary import BackendSummary
+from bench.errors import PASSED
+from bench.report import describe
+from bench.report.collection import ReportedComparison
+from bench.report.formatting import MISSING, TIMES, small
+from bench.report.markdown import escaped, table
+from bench.report.support_matrix import is_of_choices
+from bench.results.table_values import distinct_text
+from bench.setup.bootstrap import STACKS
+
+
+def render_support(found: Sequence[ReportedComparison]) -> str:
+    """The matrix at a glance, then every reason."""
+    reasons: dict[str, int] = {}
+    timed = [one for one in found if not is_of_choices(one)]
+    others = [one for one in found if is_of_choices(one)]
+    lines = ["# What trains under which backend", "", *_at_a_glance(found), ""]
+    lines += [*_by_model(timed, reasons), *_by_backend(others, reasons)]
+    if reasons:
+        lines += ["## Why not", ""]
+        lines += [f"{number}. {escaped(reason)}" for reason, number in reasons.items()]
+        lines.append("")
+    lines += ["## How it was measured", ""]
+    sizes = sorted({distinct_text(one.rows, "size") for one in found})
+    lines += [
+        f"- models: {', '.join(sizes)} (bench/workload/mini.py shrinks layers, width and vocabulary by one "
+        "rule and keeps the architecture); nothing here says what the published size would gain",
+        *(f"- {escaped(words)}" for words in dict.fromkeys(one.hardware for one in found)),
+        *(f"- {escaped(words)}" for words in dict.fromkeys(describe.versions(one.rows) for one in found)),
+        f"- made by `make matrix`; a single model again: `make matrix MODEL={escaped(found[0].model)}`; "
+        "results/matrix/ holds all comparisons, and support.csv these tables",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _by_model(found: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
+    """A line for each model, a column for each backend."""
+    if not found:
+        return []
+    every = [mine for one in found for mine in one.summaries]
+    order = sorted(every, key=lambda mine: (not mine.is_reference, mine.engine, mine.sharding, mine.backend))
+    backends = list(dict.fromkeys(mine.backend for mine in order))
+    cells = [
+        [
+            _name(one, found),
+            escaped(distinct_text(one.rows, "task")),
+            *(_cell(one.of(backend), reasons) for backend in backends),
+        ]
+        for one in found
+    ]
+    return [
+        *table(["model", "task", *map(escaped, backends)], cells, escape=False),
+        "A cell: speed-up over the reference (one short launch, so no more than a first look), and the "
+        "largest relative difference of a step's loss from the reference's, with dropout off.",
+        "",
+    ]
+
+
+def _by_backend(found: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
+    """A line for each backend, a column for each model: there are more of the former."""
+    if not found:
+        return []
+    backends = {mine.backend: mine for one in found for mine in one.others}
+    order = sorted(
+        backends.values(),
+        key=lambda mine: (list(STACKS).index(mine.stack), mine.engine, mine.sharding, mine.backend),
+    )
+    cells = [
+        [
+            escaped(mine.backend),
+            _what_runs(mine),
+            *(_cell(one.of(mine.backend), reasons) for one in found),
+        ]
+        for mine in order
+    ]
+    return [
+        "## Other engines, optimizers, shardings and stacks",
+        "",
+        *table(["backend", "what runs", *(_name(one, found) for one in found)], cells, escape=False),
+        "One model of each kind; nothing was timed, so that a cell holds the loss difference alone. On a CPU "
+        "what is offloaded to the host stays where it is.",
+        "",
+    ]
+
+
+def _what_runs(mine: BackendSummary) -> str:
+    attention = f", {mine.attention} attention" if mine.attention != "eager" else ""
+    return f"{mine.engine} + {mine.optimizer} + {mine.sharding}{attention}; {mine.stack} stack"
+
+
+def _name(one: ReportedComparison, found: Sequence[ReportedComparison]) -> str:
+    """The model's, or the file's where the model has several."""
+    alone = sum(other.model == one.model for other in found) == 1
+    return escaped(one.model if alone else one.stem)
+
+
+def _at_a_glance(found: Sequence[ReportedComparison]) -> list[str]:
+    """For each engine of each stack how many models it trains, and which it does not."""
+    tried: dict[tuple[str, str], dict[str, bool]] = {}
+    for one in found:
+        for mine in one.summaries:
+            trained = tried.setdefault((mine.engine, mine.stack), {})
+            trained[one.model] = trained.get(one.model, False) or mine.status in PASSED
+    lines = []
+    several = len({stack for _, stack in tried}) > 1
+    for (engine, stack), trained in tried.items():
+        words = f"**{engine}**" + (f" of the {stack} stack" if several else "")
+        words += f" trains {sum(trained.values())} of {len(trained)} models"
+        words += " from the reference's weights" if several else ""
+        others = ", ".join(escaped(model) for model, passed in trained.items() if not passed)
+        lines.append(f"- {words}" + (f"; not, for the reasons below: {others}" if others else ""))
+    return lines
+
+
+def _cell(one: BackendSummary | None, reasons: dict[str, int]) -> str:
+    if one is None:
+        return MISSING
+    if one.status not in PASSED:
+        number = reasons.setdefault(one.message, len(reasons) + 1)
+        return f"**{one.status}** ({number})"
+    if one.is_reference:
+        return "ok"
+    speedup = "ok" if one.speedup is None else f"ok {one.speedup.ratio:.2f}{TIMES}"
+    return f"{speedup}, {small(one.loss_difference)}"
