@@ -1,4 +1,11 @@
-"""Which columns must be equal before a speed-up may be printed, and which may differ."""
+"""Whether two backends may be compared: what must be equal, what may differ, what forbids a speed-up."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from bench.machine.environment import OF_A_STACK
+from bench.results.column_arrays import ColumnArrays
+from bench.results.environment_cell import environment_differences
 
 MUST_EQUAL = (
     "model",
@@ -34,3 +41,54 @@ MAY_DIFFER = ("attention", "stack")
 
 MOST_DIFFERENCES = 4
 """Entries of the environment that are named where a speed-up is refused because of them."""
+
+
+def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
+    """Why the valid blocks of a backend and of the reference give no speed-up; empty if they do.
+
+    A backend at its own largest micro-batch may have another global batch than the reference.
+    """
+    own_batch = ours.distinct("batch_rule") == ["max"]
+    unequal = []
+    for column in MUST_EQUAL:
+        values = ours.distinct(column), theirs.distinct(column)
+        if len({*values[0], *values[1]}) > 1 and not (own_batch and column == "global_batch"):
+            unequal.append(f"{column} {_join(values[0])} (reference {_join(values[1])})")
+    for column in MAY_DIFFER:
+        for blocks in (ours, theirs):
+            if (blocks[column] != blocks[column][0]).any():
+                unequal.append(f"{column} {_join(blocks.distinct(column))} of one backend")
+    return [*unequal, *_compare_environments(theirs, ours)]
+
+
+def describe_permitted_differences(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
+    """In which columns of `MAY_DIFFER` a backend differs from the reference."""
+    pairs = {column: (ours[column][0], theirs[column][0]) for column in MAY_DIFFER}
+    return [f"{column} {mine} (reference {base})" for column, (mine, base) in pairs.items() if mine != base]
+
+
+def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]:
+    """What differs between the environments of these blocks, if they have several; the first few entries.
+
+    Between blocks of two stacks, what another stack brings does not count.
+    """
+    texts: dict[str, str] = {}
+    for blocks in (theirs, ours):
+        for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
+            texts.setdefault(key, text)
+    first, *others = texts.values()
+    if not others:
+        return []
+    lines = dict.fromkeys(line for other in others for line in environment_differences(first, other))
+    if ours["stack"][0] != theirs["stack"][0] and lines:
+        lines = {line: None for line in lines if not line.startswith(OF_A_STACK)}
+        if not lines:
+            return []
+    shown = list(lines)[:MOST_DIFFERENCES] or ["environment_hash"]
+    more = len(lines) - len(shown)
+    return [f"measured in different environments: {', '.join(shown)}" + (f", and {more} more" * (more > 0))]
+
+
+def _join(values: Iterable[Any]) -> str:
+    """The columns of `MUST_EQUAL` hold text and whole numbers, which `ColumnArrays` has as floats."""
+    return "/".join(f"{value:.0f}" if isinstance(value, float) else str(value) for value in values)

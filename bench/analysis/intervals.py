@@ -38,7 +38,10 @@ class Speedup:
 
 
 def speedup_of_rounds(log_ratios: pd.Series, *, stopped: bool = False) -> Speedup | None:
-    """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any."""
+    """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any.
+
+    As `speedup_of_launches`, which describes the interval.
+    """
     return speedup_of_launches(_launches(log_ratios), stopped=stopped) if len(log_ratios) else None
 
 
@@ -48,7 +51,7 @@ def speedup_of_launches(
     stopped: bool = False,
     middle: Callable[[Floats], float] | None = None,
 ) -> Speedup:
-    """Summarise the log ratios of each launch, an array for each; at least one, none of them empty.
+    """The speed-up with its interval from the log ratios of one or more launches.
 
     The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
     independent sample, blocks within one are not, so the 95 % interval is Student's t over the
@@ -56,20 +59,20 @@ def speedup_of_launches(
     its rounds, and says so; one round gets none.
 
     Args:
-        launches: log ratios of samples/s, an array of shape (rounds,) per launch.
+        launches: log ratios of samples/s, an array of shape (rounds,) per launch, none of them empty.
         stopped: whether `measure.until` chose the number of launches. To look until the interval is
             narrow favours samples that scatter too little, so it gets a larger quantile.
-        middle: of a launch, instead of `midmean`; for the simulation that chose it.
+        middle: averages a launch instead of `midmean`; for the simulation that compares estimators.
     """
     middles = np.array([(middle or midmean)(launch) for launch in launches])
     rounds = sum(map(len, launches))
     several = len(middles) > 1
     sample = middles if several else launches[0]
-    half = None
+    half_log = None
     if len(sample) > 1:
-        half = _t(len(sample) - 1, stopped) * math.sqrt(_squared_error(sample))
-    note = "" if several else SINGLE_ROUND if half is None else SINGLE_LAUNCH
-    return _speedup(float(middles.mean()), half, len(middles), rounds, note)
+        half_log = _t_quantile(len(sample) - 1, stopped) * math.sqrt(_squared_error(sample))
+    note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
+    return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
 
 def midmean(values: Floats) -> float:
@@ -88,24 +91,27 @@ def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = Fals
     """Ratio of `new` over `base`, two series of logs from files that were not measured together.
 
     Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
-    launch has no variance to offer, so there is no interval. None if either side is empty. `stopped`: whether
-    `measure.until` chose the number of launches of either side, as in `speedup_of_launches`.
+    launch has no variance, so there is no interval. None if either side is empty.
     Source: B. L. Welch, Biometrika 34 (1947), 28-35.
+
+    Args:
+        base: logs of samples/s, or of speed-ups, indexed by (launch, round).
+        new: likewise, of the other file.
+        stopped: as in `speedup_of_launches`, for either side.
     """
     if base.empty or new.empty:
         return None
     sides = [launch_midmeans(base), launch_midmeans(new)]
-    found = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped)
-    note = "" if found.low is not None else "single launch on one side: no interval across runs"
-    return replace(found, rounds=min(len(base), len(new)), note=note)
+    speedup = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped)
+    note = "" if speedup.low is not None else "single launch on one side: no interval across runs"
+    return replace(speedup, rounds=min(len(base), len(new)), note=note)
 
 
 def combine_samples(samples: Sequence[tuple[float, Floats]], stopped: bool = False) -> Speedup:
     """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
 
     Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
-    variance
-    to offer, so there is no interval.
+    variance, so there is no interval.
     Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
 
     Args:
@@ -122,11 +128,15 @@ def combine_samples(samples: Sequence[tuple[float, Floats]], stopped: bool = Fal
     if total == 0:
         return _speedup(centre, 0.0, fewest, total_rounds)
     freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
-    return _speedup(centre, _t(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
+    return _speedup(centre, _t_quantile(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
-    """`same`, `faster`, `slower` or `inconclusive`; `margin` is a share, such as 0.02."""
+    """`same`, `faster`, `slower` or `inconclusive`.
+
+    `same` if the interval lies within 1 ± `margin` (a share, such as 0.02), else by the side of 1 that it
+    lies on; `inconclusive` if it contains 1 or there is none.
+    """
     if speedup.low is None or speedup.high is None:
         return "inconclusive"
     if 1 - margin <= speedup.low and speedup.high <= 1 + margin:
@@ -138,15 +148,16 @@ def verdict(speedup: Speedup, margin: float) -> str:
     return "inconclusive"
 
 
-def _speedup(centre: float, half: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
+def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
+    """From a mean of logs and half of its interval's width, in logs; None: no interval."""
     low = high = None
-    if half is not None:
+    if half_log is not None:
         with np.errstate(over="ignore"):  # two far launches: an infinite end is the truth
-            low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
+            low, high = float(np.exp(centre - half_log)), float(np.exp(centre + half_log))
     return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
-def _t(freedom: float, stopped: bool) -> float:
+def _t_quantile(freedom: float, stopped: bool) -> float:
     confidence = STOPPED_CONFIDENCE if stopped else CONFIDENCE
     return float(stdtrit(freedom, (1 + confidence) / 2))
 

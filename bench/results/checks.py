@@ -6,11 +6,16 @@ import pandas as pd
 from bench.errors import STATUSES, UserError
 from bench.results import arithmetic
 from bench.results.column_arrays import ColumnArrays
+from bench.results.columns import COLUMNS
 from bench.results.records import SCHEMA_VERSION
 
 
 def check_rows(table: pd.DataFrame, name: str) -> None:
-    """Refuse rows that would make a wrong figure without anybody noticing."""
+    """Refuse rows that contradict themselves or each other.
+
+    Raises:
+        UserError: naming the file and what is wrong.
+    """
     if table.empty:
         raise damaged(name, "it has no rows")
     cells = ColumnArrays(table)
@@ -32,9 +37,9 @@ def check_rows(table: pd.DataFrame, name: str) -> None:
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
         raise damaged(name, "samples_per_s is not steps x global_batch / seconds")
-    did, can = blocks["model_flops_per_s"], blocks["matmul_flops_per_s"]
     work = arithmetic.rate(blocks["model_flops_per_step"] * blocks["steps"], blocks["seconds"])
-    for column, derived in (("model_flops_per_s", work), ("roofline_share", arithmetic.ratio(did, can))):
+    share = arithmetic.ratio(blocks["model_flops_per_s"], blocks["matmul_flops_per_s"])
+    for column, derived in (("model_flops_per_s", work), ("roofline_share", share)):
         if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
             raise damaged(name, f"{column} is not what it is derived from")
 
@@ -45,15 +50,25 @@ def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
 
 
 def damaged(name: str, what: str) -> UserError:
-    """The refusal of a file of which `what` says why it cannot be trusted."""
-    return UserError(f"{name} is damaged: {what}; restore it with `git checkout`, or measure it again")
+    """The refusal of the file `name`; `what` says why it cannot be trusted."""
+    return UserError(f"{name} is damaged: {what}", "restore it with `git checkout`, or measure it again")
 
 
 def check_schema(table: pd.DataFrame, name: str) -> None:
-    """Another version also has other columns, so this is asked first."""
+    """Refuse rows of another version; another version also has other columns, so this comes before them."""
     versions = set(table["schema_version"]) if "schema_version" in table else set()
     if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
         raise UserError(
-            f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}; "
-            "measure it again, or check out the harness that wrote it"
+            f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}",
+            "measure it again, or check out the harness that wrote it",
+        )
+
+
+def check_columns(header: tuple[str, ...], name: str) -> None:
+    """Refuse a file with other columns, or with ours in another order."""
+    if header != COLUMNS:
+        strange = sorted(set(header) ^ set(COLUMNS)) or ["their order"]
+        raise UserError(
+            f"{name} is not a results file of this harness (its columns differ: {', '.join(strange[:5])})",
+            "give a file that `make bench` wrote",
         )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.checks import check_rows, check_schema, damaged
+from bench.results.checks import check_columns, check_rows, check_schema, damaged
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
 from bench.results.records import Record
 from bench.results.rows import rows_of_record
@@ -25,7 +25,7 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
     """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
-    write_atomically(path, _text(rows))
+    write_atomically(path, _format_rows(rows))
 
 
 def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
@@ -35,15 +35,15 @@ def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """What `read` would return after `write_rows`, without a file."""
-    return _typed(_cells(_text(rows), ""), "")
+    return _convert_columns(_parse_cells(_format_rows(rows), ""), "")
 
 
-def _text(rows: Iterable[Mapping[Any, Any]]) -> str:
-    lines = [COLUMNS, *([_cell(row[column]) for column in COLUMNS] for row in rows)]
-    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+def _format_rows(rows: Iterable[Mapping[Any, Any]]) -> str:
+    lines = [COLUMNS, *([_format_cell(row[column]) for column in COLUMNS] for row in rows)]
+    return "".join(",".join(map(_quote, line)) + "\n" for line in lines)
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     """One value as text: floats with all their digits; what is missing or not finite is blank."""
     if isinstance(value, str):
         # a log may hold lone surrogates, which are no UTF-8, and NUL, which Python 3.10 cannot read
@@ -53,12 +53,9 @@ def _cell(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float) else str(int(value))
 
 
-def _quoted(cell: str) -> str:
-    """RFC 4180 quoting. Python 3.11's csv.writer leaves a bare carriage return unquoted."""
+def _quote(cell: str) -> str:
+    """RFC 4180 quoting, by hand: Python 3.11's csv.writer, which pandas uses, does not quote a carriage return."""
     return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\r\n') else cell
-
-
-# The file to a DataFrame
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -72,7 +69,7 @@ def read(path: Path) -> pd.DataFrame:
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise UserError(
-            f"{path} cannot be read ({reason}); check the path, or measure with `make bench`"
+            f"{path} cannot be read ({reason})", "check the path, or measure with `make bench`"
         ) from None
     return parse(content, str(path))
 
@@ -83,9 +80,9 @@ def list_files(folder: Path) -> list[Path]:
     Raises:
         UserError: if there is none.
     """
-    if found := sorted(folder.glob("*.csv")):
-        return found
-    raise UserError(f"{folder} holds no results file; measure with `make bench` first")
+    if paths := sorted(folder.glob("*.csv")):
+        return paths
+    raise UserError(f"{folder} holds no results file", "measure with `make bench` first")
 
 
 def parse(content: bytes, name: str) -> pd.DataFrame:
@@ -94,13 +91,16 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise damaged(name, "it is not UTF-8 text") from None
-    table = _typed(_cells(text, name), name)
+    table = _convert_columns(_parse_cells(text, name), name)
     check_rows(table, name)
     return table
 
 
-def _cells(text: str, name: str) -> pd.DataFrame:
-    """Every cell as text, once header and shape are right."""
+def _parse_cells(text: str, name: str) -> pd.DataFrame:
+    """Every cell as text, once header and shape are right.
+
+    Python's csv and not pandas: it refuses broken quotes, and takes no text such as `NA` for a blank.
+    """
     try:
         header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     except (csv.Error, ValueError):  # ValueError: not even a header
@@ -111,27 +111,23 @@ def _cells(text: str, name: str) -> pd.DataFrame:
         raise damaged(name, "it breaks off, or a row has too few or too many cells")
     table = pd.DataFrame(lines, columns=header, dtype=object)
     check_schema(table, name)
-    if tuple(header) != COLUMNS:
-        strange = sorted(set(header) ^ set(COLUMNS)) or ["their order"]
-        raise UserError(
-            f"{name} is not a results file of this harness (its columns differ: "
-            f"{', '.join(strange[:5])}); give a file that `make bench` wrote"
-        )
+    check_columns(tuple(header), name)
     return table
 
 
-def _typed(table: pd.DataFrame, name: str) -> pd.DataFrame:
+def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Text cells as the types of `DTYPES`."""
     columns: dict[str, Any] = {}
     for column, dtype in DTYPES.items():
         cells = table[column].tolist()
         try:
-            columns[column] = _array(cells, dtype)
+            columns[column] = _convert(cells, dtype)
         except (TypeError, ValueError, OverflowError):
             raise damaged(name, f"{column} holds something that is not a number") from None
     return pd.DataFrame(columns, copy=False)
 
 
-def _array(cells: list[str], dtype: str) -> Any:
+def _convert(cells: list[str], dtype: str) -> Any:
     """A column's cells as what pandas calls `dtype`; blank is missing."""
     if dtype == TEXT:
         return pd.Series(cells, dtype=object)  # of a bare array pandas 3 makes a type of text of its own

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.summary import MemoryParts, summarise
+from bench.analysis.memory_parts import MemoryParts
+from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.prediction import Predicted, predict
 from tests.support.factories import MIB, block, record

@@ -1,0 +1,87 @@
+"""The blocks of one backend: which of them count, and what they say without any other backend."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.analysis.intervals import Floats, midmean
+from bench.results.column_arrays import ColumnArrays
+
+_MOST_ROUNDS = 2.0**26
+"""More than a launch has rounds, and few enough that launch and round fit into one float."""
+
+
+class BackendBlocks:
+    """One backend's rows in a comparison.
+
+    Args:
+        rows: all of them, failed launches and invalid blocks too.
+
+    Attributes:
+        rows: as given.
+        valid: the blocks that count.
+    """
+
+    def __init__(self, rows: ColumnArrays) -> None:
+        self.rows = rows
+        self.valid = rows.where(rows["status"] == "ok")
+        self._log_throughput = np.log(self.valid["samples_per_s"])
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `measure.until` chose the number of launches."""
+        return not np.isnan(self.valid["until"]).all()
+
+    def samples_per_s(self) -> float:
+        """Throughput of the valid blocks; at least one."""
+        return _mean_over_launches(self.valid["launch"], self._log_throughput)
+
+    def log_ratios(self, base: "BackendBlocks") -> dict[int, Floats]:
+        """Log of the speed-up over `base` in each round in which both are valid, an array for each launch."""
+        ours, theirs = (side.valid["launch"] * _MOST_ROUNDS + side.valid["round"] for side in (self, base))
+        _, our_places, their_places = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+        launches = self.valid["launch"][our_places]
+        logs = self._log_throughput[our_places] - base._log_throughput[their_places]
+        numbers = np.unique(launches).astype(int).tolist()
+        return dict(zip(numbers, _split_by_launch(launches, logs), strict=True))
+
+    def roofline_share(self) -> float | None:
+        """Share of the devices' matrix-product rate, averaged as throughput is; None if a block lacks it."""
+        shares = self.valid["roofline_share"]
+        return None if np.isnan(shares).any() else _mean_over_launches(self.valid["launch"], np.log(shares))
+
+    def energy_per_sample_j(self) -> float | None:
+        """Joules of all devices over all blocks, for each sample; None if a block lacks them."""
+        energy = self.valid["energy_j"]
+        if np.isnan(energy).any():
+            return None
+        return float(energy.sum() / (self.valid["steps"] * self.valid["global_batch"]).sum())
+
+    def median_over_launches(self, column: str) -> float | None:
+        """The median of a figure that stands in every row of a launch: one row of each is taken."""
+        _, first = np.unique(self.valid["launch"], return_index=True)
+        values = self.valid[column][first]
+        values = values[~np.isnan(values)]
+        return None if values.size == 0 else float(np.median(values))
+
+
+def highest(values: Floats) -> float | None:
+    """The highest of the values that are there; None without any."""
+    return None if np.isnan(values).all() else float(np.nanmax(values))
+
+
+def loader_share(blocks: ColumnArrays) -> float | None:
+    """Share of a block's seconds that ranks waited for batches, median over the blocks; None: none waited."""
+    shares = blocks["loader_s"] / blocks["seconds"]
+    shares = shares[~np.isnan(shares)]
+    return None if shares.size == 0 else float(np.median(shares))
+
+
+def _mean_over_launches(launches: Floats, logs: Floats) -> float:
+    """The geometric mean over launches of each launch's midmean, from logarithms."""
+    return math.exp(np.mean([midmean(launch) for launch in _split_by_launch(launches, logs)]))
+
+
+def _split_by_launch(launches: Floats, values: Floats) -> Sequence[Floats]:
+    return [values[launches == number] for number in np.unique(launches)]
