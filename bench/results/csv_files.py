@@ -54,7 +54,7 @@ def _format_cell(value: Any) -> str:
 
 
 def _quote(cell: str) -> str:
-    """RFC 4180 quoting, by hand: Python 3.11's csv.writer, which pandas uses, does not quote a carriage return."""
+    """RFC 4180 quoting, by hand: csv.writer of Python 3.11, pandas' too, leaves a carriage return unquoted."""
     return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\r\n') else cell
 
 
