@@ -54,7 +54,7 @@ def _format_cell(value: Any) -> str:
 
 
 def _quote(cell: str) -> str:
-    """RFC 4180 quoting, by hand: csv.writer of Python 3.11, pandas' too, leaves a carriage return unquoted."""
+    """RFC 4180 quoting, by hand: csv.writer of Python 3.11, pandas' too, leaves a carriage return bare."""
     return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\r\n') else cell
 
 
