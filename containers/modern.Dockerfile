@@ -10,8 +10,9 @@ FROM python:3.12-bookworm
 WORKDIR /bench
 COPY Makefile pyproject.toml ./
 COPY requirements requirements
-COPY bench/setup/bootstrap.py bench/setup/packages.py bench/setup/
-ENV UV_NO_CACHE=1
+COPY bench/__init__.py bench/
+COPY bench/setup bench/setup
+ENV PIP_NO_CACHE_DIR=1
 RUN make setup STACK=modern PYTHON=python3.12 SETUP_ARGS="--device cuda"
 
 COPY . .

@@ -20,14 +20,15 @@ RUN apt-get update \
 WORKDIR /bench
 COPY Makefile pyproject.toml ./
 COPY requirements requirements
-COPY bench/setup/bootstrap.py bench/setup/packages.py bench/setup/
+COPY bench/__init__.py bench/
+COPY bench/setup bench/setup
 
 # torch's own index has its builds for CUDA 11.8, which are newer to pip than those without a local version.
 ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cu118
 # No GPU is there while an image is built: which ones the extensions' kernels are for must be said. From Volta
 # to Hopper; anything newer compiles the last at its first use.
 ENV ONNXRUNTIME_FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST="7.0 7.5 8.0 8.6 9.0+PTX"
-ENV UV_NO_CACHE=1
+ENV PIP_NO_CACHE_DIR=1
 RUN make setup PYTHON=python3.10 SETUP_ARGS="--device cuda"
 
 COPY . .

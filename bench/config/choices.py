@@ -4,9 +4,10 @@ Constants alone, so that any module may import them.
 """
 
 import re
-from pathlib import Path
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+from bench.setup.checkout import ROOT
+
+CONF = ROOT / "conf"
 """The shipped configuration files."""
 
 ENGINES = ("eager", "ortmodule", "compile")

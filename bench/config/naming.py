@@ -16,7 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.config.choices import MEETING
 from bench.config.schema import Config
-from bench.setup.bootstrap import STACKS
+from bench.setup.recipes import STACKS
 
 LONGEST = 100
 """Characters; a longer name is cut, and a hash of the whole takes the place of the rest."""

@@ -31,20 +31,20 @@ def as_user_errors(overrides: Sequence[str] = ()) -> Iterator[None]:
         try:
             yield
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            raise UserError(explain(error, overrides)) from error
-        except (
-            ValueError,
-            OSError,
-            UserWarning,
-        ) as error:  # what Hydra checks without a class of its own
-            raise UserError(explain(error, overrides)) from error
+            raise _user_error(error, overrides) from error
+        except (ValueError, OSError, UserWarning) as error:  # what Hydra checks without a class of its own
+            raise _user_error(error, overrides) from error
+
+
+def _user_error(error: BaseException, overrides: Sequence[str]) -> UserError:
+    for cause in _causes(error):
+        if isinstance(cause, UserError):  # raised by a resolver or a dataclass
+            return UserError(cause.reason, cause.remedy)
+    return UserError(explain(error, overrides))
 
 
 def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
-    """What is wrong with the configuration, and the remedy."""
-    for cause in _causes(error):
-        if isinstance(cause, UserError):  # raised in a resolver, below what OmegaConf says of that
-            return str(cause)
+    """Return what is wrong with the configuration, and the remedy."""
     for cause in _causes(error):
         if isinstance(cause, OverrideParseException):
             return (

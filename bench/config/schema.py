@@ -27,7 +27,7 @@ from bench.config.measure import Measure
 from bench.config.model import Model
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
-from bench.setup.bootstrap import STACKS
+from bench.setup.recipes import STACKS
 
 
 @dataclass(kw_only=True)

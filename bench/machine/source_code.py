@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.setup.stacks import ROOT
+from bench.setup.checkout import ROOT
 
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
 """What decides how a comparison is measured; results/, reports/, tests and the README do not."""

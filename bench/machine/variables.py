@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.setup.stacks import ROOT
+from bench.setup.checkout import ROOT
 
 SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""

@@ -155,15 +155,15 @@ def check_packages(config: Config) -> None:
         here = stacks.installed(stack)
         if here is None:
             raise UserError(
-                f"backends.{name} needs the {stack} stack, which is not set up in this checkout; "
-                f"run `make setup STACK={stack}`."
+                f"backends.{name} needs the {stack} stack, which is not set up in this checkout",
+                f"run `make setup STACK={stack}`",
             )
         remedy = f"run {_make(stack)}, or {_install(config, stack)}"
         for package in ("torch", "transformers"):
             if package not in here.packages:
-                raise UserError(f"{package} is not installed; {remedy}.")
+                raise UserError(f"{package} is not installed", remedy)
         if config.model.lora is not None and "peft" not in here.packages:
-            raise UserError(f"model.lora needs peft, which is not installed; {remedy}.")
+            raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
         if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
             _check_onnxruntime(name, config, stack, here.packages)
@@ -171,7 +171,7 @@ def check_packages(config: Config) -> None:
             for key, value in (("sharding", backend.sharding), ("optimizer", optimizer)):
                 if value in (*DEEPSPEED, "deepspeed_cpu_adam"):
                     raise UserError(
-                        f"backends.{name}.{key}={value} needs deepspeed, which is not installed; {remedy}."
+                        f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
 
 
@@ -180,21 +180,21 @@ def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mappi
     if stack != "ort":
         raise UserError(
             f"backends.{backend} needs ONNX Runtime Training, which the {stack} stack does not have, "
-            "since it ended with 1.19.2; run `make bench` without STACK, or measure without it: "
-            "backend=[pytorch,pytorch_zero1]."
+            "since it ended with 1.19.2",
+            "run `make bench` without STACK, or measure without it: backend=[pytorch,pytorch_zero1]",
         )
     fitting = [name for name in stacks.ORT_TRAINING if config.device.type == "cpu" or "cpu" not in name]
     if packages.keys().isdisjoint(fitting):
         raise UserError(
-            f"backends.{backend} needs {' or '.join(fitting)}, which is not installed; "
+            f"backends.{backend} needs {' or '.join(fitting)}, which is not installed",
             f"run {_make(stack)}, or {_install(config, stack)}, "
-            "or measure without it: backend=[pytorch,pytorch_zero1]."
+            "or measure without it: backend=[pytorch,pytorch_zero1]",
         )
     for plain in ("onnxruntime", "onnxruntime-gpu"):
         if plain in packages:
             raise UserError(
-                f"{plain} is installed beside ONNX Runtime Training and overwrites its module; "
-                f"run `pip uninstall {plain}`, then {_install(config, stack)} with --force-reinstall."
+                f"{plain} is installed beside ONNX Runtime Training and overwrites its module",
+                f"run `pip uninstall {plain}`, then {_install(config, stack)} with --force-reinstall",
             )
 
 

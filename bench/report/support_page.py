@@ -10,7 +10,7 @@ from bench.report.formatting import MISSING, TIMES, small
 from bench.report.markdown import escaped, table
 from bench.report.support_matrix import is_of_choices
 from bench.results.table_values import distinct_text
-from bench.setup.bootstrap import STACKS
+from bench.setup.recipes import STACKS
 
 
 def render_support(found: Sequence[ReportedComparison]) -> str:

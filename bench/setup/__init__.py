@@ -1,1 +1,1 @@
-"""Making the environments of a checkout: what is installed and compiled. Needs the standard library alone."""
+"""Make the environments of this checkout, one for each stack, and know what is installed in them."""

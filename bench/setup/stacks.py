@@ -1,4 +1,4 @@
-"""The stacks: sets of versions that belong together, each an environment of this checkout.
+"""What is installed: the environment of each stack (a set of versions that belong together), by its packages.
 
 One comparison may hold backends of several: each backend's ranks run on the interpreter of its own stack, and
 the coordinator on the one that it was started with.
@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.setup.bootstrap import CHECKOUT, STACKS
-
-ROOT = CHECKOUT
+from bench.setup.checkout import ROOT
+from bench.setup.recipes import STACKS
 
 NAMES = tuple(STACKS)
-"""The default first."""
+"""Of the stacks, the default first."""
 
 ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 """ONNX Runtime Training's distributions, for GPUs and without."""
@@ -27,13 +26,13 @@ ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 NEWEST_TORCH_FOR_ORT = (2, 6)
 
 SECONDS = 60
-"""An interpreter that lists its packages takes a tenth of one; a cold disk may take a while."""
+"""That an interpreter may take to list its packages: a tenth of one, or far longer from a cold disk."""
 
 # Of a package that is there twice, the first on the path is the one that is imported. What has no name is
 # what a removal has left.
 LIST = """
 import importlib.metadata, json, platform, sys
-packages = {one.metadata["Name"]: one.version for one in reversed([*importlib.metadata.distributions()])}
+packages = {each.metadata["Name"]: each.version for each in reversed([*importlib.metadata.distributions()])}
 packages.pop(None, None)
 print(json.dumps({"python": platform.python_version(), "packages": packages, "prefix": sys.prefix}))
 """
@@ -57,7 +56,7 @@ class Installed:
 
 
 def own() -> str:
-    """The stack that this process runs on: `ort`, unless its torch is too new for ONNX Runtime Training."""
+    """Return this process's stack: `ort`, unless its torch is too new for ONNX Runtime Training."""
     packages = installed_here().packages
     if any(name in packages for name in ORT_TRAINING):
         return "ort"
@@ -66,7 +65,7 @@ def own() -> str:
 
 
 def installed(stack: str | None = None) -> Installed | None:
-    """A stack's environment; this process's if None, and None if it was never set up."""
+    """Return a stack's environment (this process's if None), or None if it was never set up."""
     if stack is None or stack == own():
         return installed_here()
     return _installed_at(ROOT / STACKS[stack].folder / "bin" / "python")
@@ -74,9 +73,9 @@ def installed(stack: str | None = None) -> Installed | None:
 
 @functools.cache
 def installed_here() -> Installed:
-    """This process's environment."""
-    found = [(one.metadata["Name"], one.version) for one in importlib.metadata.distributions()]
-    packages = {name: version for name, version in reversed(found) if name}  # as in LIST
+    """Return this process's environment."""
+    listed = [(each.metadata["Name"], each.version) for each in importlib.metadata.distributions()]
+    packages = {name: version for name, version in reversed(listed) if name}  # as in LIST
     return Installed(sys.executable, Path(sys.prefix), platform.python_version(), packages)
 
 
@@ -87,7 +86,7 @@ def _installed_at(interpreter: Path) -> Installed | None:
         answer = subprocess.run(
             [interpreter, "-c", LIST], capture_output=True, timeout=SECONDS, check=True, text=True
         )
-        found = json.loads(answer.stdout)
+        listed = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return Installed(str(interpreter), Path(found["prefix"]), found["python"], found["packages"])
+    return Installed(str(interpreter), Path(listed["prefix"]), listed["python"], listed["packages"])

@@ -10,30 +10,32 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor import __main__ as doctor
-from bench.doctor.__main__ import Card, Finding, Seen, StackSeen, findings
-from bench.setup import bootstrap, stacks
+from bench.doctor.judge import ORT_LIBRARIES, Finding, judge
+from bench.doctor.probe import ask_torch
+from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.setup import recipes, stacks
+from bench.setup.choice import choice_file
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu118", "cuda_build": "11.8", "cuda": True}
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
-CARD = Card(name="NVIDIA H200", driver="560.1", free_gib=139, total_gib=140, processes=0)
-WELL = Seen(
+GPU = GpuSeen(name="NVIDIA H200", driver="560.1", free_gib=139, total_gib=140, processes=0)
+WELL = MachineSeen(
     cores=16,
     busy_cores=0.01,
     memory_free_gib=100,
     disk_free_gib=60,
     tools={"g++": True, "git": True},
-    cards=[CARD],
-    libraries=dict.fromkeys(doctor.ORT_LIBRARIES, True),
+    gpus=[GPU],
+    libraries=dict.fromkeys(ORT_LIBRARIES, True),
     stacks=[StackSeen(name="ort", torch=TORCH), StackSeen(name="modern", torch=TORCH)],
-    backends={"pytorch": "", "ortmodule": ""},
+    backends={"pytorch": None, "ortmodule": None},
     default_backends=["pytorch", "ortmodule"],
 )
 
 
 def test_of_a_machine_that_is_well_nothing_is_said_but_what_there_is() -> None:
-    found = findings(WELL)
+    found = judge(WELL)
     assert {one.state for one in found} == {"ok"}
     assert {one.remedy for one in found} == {""}
     details = {one.what: one.detail for one in found}
@@ -48,10 +50,14 @@ BROKEN = [
     ({"disk_free_gib": 3}, "disk", "poor", "3 GiB free", "make room"),
     ({"tools": {"g++": False}}, "g++", "broken", "not on PATH", "apt install g++"),
     (
-        {"driver_trouble": "The NVIDIA driver does not answer (NVML: x); mend it, or choose device=cpu."},
-        *("NVIDIA driver", "broken", "does not answer", "mend it, or choose device=cpu"),
+        {
+            "driver_problem": Refusal(
+                "The NVIDIA driver does not answer (NVML: x)", "mend it, or choose device=cpu"
+            )
+        },
+        *("NVIDIA driver", "broken", "does not answer", "mend it, or choose device=cpu."),
     ),
-    ({"cards": [replace(CARD, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
+    ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
     (
         {"libraries": {"libcublas.so.11": True, "libcudnn.so.8": False}},
         *("libcudnn.so.8", "broken", "GPU package needs it", "install cuDNN 8"),
@@ -65,7 +71,7 @@ BROKEN = [
         *("stack modern", "poor", "not set up", "run `make setup STACK=modern`"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", trouble="ImportError: libfoo.so.7")]},
+        {"stacks": [StackSeen(name="ort", import_error="ImportError: libfoo.so.7")]},
         *("stack ort", "broken", "ImportError: libfoo.so.7", "make clean"),
     ),
     (
@@ -89,19 +95,26 @@ BROKEN = [
         *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
     ),
     (
-        {"backends": {"pytorch": "", "ortmodule": "torch is not installed; run `make setup`."}},
+        {"backends": {"pytorch": None, "ortmodule": Refusal("torch is not installed", "run `make setup`")}},
         *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
     ),
     (
         {
             "backends": {
-                name: f"backends.{name} needs modern; set it up." for name in ("x@modern", "y@modern")
+                name: Refusal(f"backends.{name} needs modern", "set it up")
+                for name in ("x@modern", "y@modern")
             }
         },
         *("backends", "poor", "x@modern, y@modern: needs modern", "set it up."),
     ),
     (
-        {"stacks": [StackSeen(name="ort", pending=["everything"], trouble="No Python 3.11: install one.")]},
+        {
+            "stacks": [
+                StackSeen(
+                    name="ort", pending=["everything"], unsuitable=Refusal("No Python 3.11", "install one")
+                )
+            ]
+        },
         *("stack ort", "broken", "No Python 3.11", "install one."),
     ),
 ]
@@ -111,14 +124,14 @@ BROKEN = [
 def test_what_is_not_well_is_named_with_its_remedy(
     change: dict[str, object], what: str, state: str, detail: str, remedy: str
 ) -> None:
-    [one] = [one for one in findings(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
+    [one] = [one for one in judge(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
     assert (one.what, one.state) == (what, state)
     assert detail in one.detail
     assert remedy in one.remedy
 
 
 def test_without_gpus_that_is_all_that_is_said_of_them() -> None:
-    found = {one.what: one for one in findings(replace(WELL, cards=[]))}
+    found = {one.what: one for one in judge(replace(WELL, gpus=[]))}
     assert found["GPUs"] == Finding(
         what="GPUs", state="ok", detail="none visible: comparisons run on the CPU"
     )
@@ -184,11 +197,11 @@ def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up
         return " ".join(done.stdout.split())
 
     assert f"stack {stacks.own()} broken not set up: everything to be done → run `make setup" in examined()
-    known = bootstrap.STACKS[stacks.own()]
+    known = recipes.STACKS[stacks.own()]
     env = tmp_path / known.folder
     env.mkdir()
     choice = {"python": str(python), "version": f"{version}.0", "device": "cpu"}
-    bootstrap.choice_file(env).write_text(json.dumps(choice))
+    choice_file(env).write_text(json.dumps(choice))
     assert f"stack {stacks.own()} broken not set up: venv, packages, " in examined()
     assert not (env / "bin").exists()
 
@@ -197,6 +210,6 @@ def test_a_torch_that_cannot_be_imported_is_told_by_its_last_words(tmp_path: Pat
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'OSError: libcudart.so.11.0' >&2\nexit 1\n")
     python.chmod(0o755)
-    assert doctor._ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
+    assert ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
     python.write_text(f"#!/bin/sh\necho noise\necho '{json.dumps(TORCH)}'\n")
-    assert doctor._ask_torch(str(python)) == (TORCH, "")
+    assert ask_torch(str(python)) == (TORCH, "")

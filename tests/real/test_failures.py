@@ -22,7 +22,7 @@ from bench.errors import CannotKeep
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.launches import PARITY
-from bench.setup.stacks import ROOT
+from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import starter

@@ -16,7 +16,7 @@ from bench.errors import UserError
 from bench.machine import facts
 from bench.measure.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
-from bench.setup.bootstrap import STACKS
+from bench.setup.recipes import STACKS
 
 
 def shipped(group: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from bench.config import identity
 from bench.config.training import Precision
 from bench.machine import environment, fingerprint, source_code
-from bench.setup.stacks import ROOT
+from bench.setup.checkout import ROOT
 from tests.support.configs import a_config
 
 

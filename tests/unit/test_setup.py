@@ -1,7 +1,9 @@
 """Setting up with stages that touch files instead of installing packages."""
 
+import ast
 import dataclasses
 import fcntl
+import importlib.util
 import json
 import os
 import re
@@ -16,10 +18,14 @@ from typing import Any
 
 import pytest
 
-from bench.setup import bootstrap
-from bench.setup.bootstrap import Choice, SetupFailed, Stack, Stage, set_up
+from bench.setup import choice as choosing
+from bench.setup.checkout import ROOT
+from bench.setup.choice import Choice
+from bench.setup.failure import SetupFailed
+from bench.setup.install import set_up
+from bench.setup.recipes import STACKS, Stack
+from bench.setup.stage import Stage
 
-ROOT = Path(bootstrap.__file__).resolve().parents[2]
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -156,7 +162,7 @@ def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
 
-def test_a_missing_compiler_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> None:
     stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++-of-nobody",)))
     with pytest.raises(SetupFailed, match=r"g\+\+-of-nobody was not found: install it"):
         set_up(stack, tmp_path, "cpu")
@@ -197,12 +203,14 @@ SLOW = "[ ! -e .venv/half ]; touch .venv/half; until [ -e go ]; do sleep 0.02; d
 DRIVER = f"""
 import sys
 from pathlib import Path
-from bench.setup import bootstrap as b
-command = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
-slow = b.Stage("slow", (command,), discards=("half",), proof=("it",))
-b.STACKS = dict(ort=b.Stack("ort", ".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,)))
-b.CHECKOUT = Path.cwd()
-sys.exit(b.main(["--device", "cpu"]))
+from bench.setup import __main__ as command
+from bench.setup.recipes import Stack
+from bench.setup.stage import Stage
+line = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
+slow = Stage("slow", (line,), discards=("half",), proof=("it",))
+command.STACKS = dict(ort=Stack("ort", ".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,)))
+command.ROOT = Path.cwd()
+sys.exit(command.main(["--device", "cpu"]))
 """
 
 
@@ -342,16 +350,16 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(
 ) -> None:
     fake(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert bootstrap.device_here() == device
+    assert choosing.device_here() == device
 
 
 def test_without_a_driver_the_device_is_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert bootstrap.device_here() == "cpu"
+    assert choosing.device_here() == "cpu"
 
 
 def test_the_running_python_is_taken_if_it_is_supported() -> None:
-    path, version = bootstrap.find_python(("3.99", VERSION))
+    path, version = choosing.find_python(("3.99", VERSION))
     assert version == ".".join(map(str, sys.version_info[:3]))
     assert path == os.path.realpath(sys.executable)
 
@@ -361,7 +369,7 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
     fake(shims, "python3.99", "echo 'command not found'; exit 127")
     fake(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
     monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
-    assert bootstrap.find_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
+    assert choosing.find_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
 
 
 def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
@@ -370,7 +378,7 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
     fake(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupFailed) as raised:
-        bootstrap.find_python(("3.99", "3.98"))
+        choosing.find_python(("3.99", "3.98"))
     sentence = str(raised.value)
     assert f"{os.path.realpath(sys.executable)} is {VERSION}." in sentence
     assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in sentence
@@ -382,10 +390,10 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
     [("ort", "cpu", "ort-cpu.txt"), ("ort", "cuda", "ort-gpu.txt"), ("modern", "cpu", "modern.txt")],
 )
 def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
-    known = bootstrap.STACKS[stack]
+    known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    [requirements, script] = [path for stage in stages for path in stage.inputs]
-    assert (requirements.name, script.name) == (name, "packages.py")
+    [requirements] = [path for stage in stages for path in stage.inputs]
+    assert requirements.name == name
     lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
     assert len(lines) > 50
     assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
@@ -395,10 +403,58 @@ def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str,
 @pytest.mark.parametrize(("stack", "device"), [("ort", "cuda"), ("modern", "cpu"), ("modern", "cuda")])
 def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, device: str) -> None:
     """The file of requirements leaves CUDA's libraries out, which differ from build to build."""
-    known = bootstrap.STACKS[stack]
+    known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    torch, rest = [command for command in stages[1].commands if "packages.py" in command[1]]
+    torch, rest = [command for command in stages[1].commands if "install" in command]
     assert torch[-1].startswith("torch==")
     assert "--no-deps" not in torch
     assert "--no-deps" in rest
     assert not re.search(r"^(nvidia-(?!ml-py)|cuda-|triton)", Path(rest[-1]).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_package_whose_library_is_missing_is_noticed_after_the_last_install(stack: str) -> None:
+    """Of soundfile there is a wheel for any platform, too, and its version satisfies `pip check`."""
+    known = STACKS[stack]
+    stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", "cpu"))
+    last = stages[1].commands[-1]
+    assert last[1] == "-c"
+    assert "soundfile" in last[2]
+    assert "install" in stages[1].commands[-3]
+
+
+# Any Python from 3.8 on starts it, with nothing installed.
+
+LOADED = "import sys, bench.setup.__main__; print(*(m for m in sys.modules if m.split('.')[0] == 'bench'))"
+
+
+def loaded_modules() -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_what_sets_up_is_written_for_python_3_8_and_needs_the_standard_library_alone() -> None:
+    files = [importlib.util.find_spec(name).origin for name in loaded_modules()]  # type: ignore[union-attr]
+    assert len(files) > 5
+    for file in files:
+        tree = ast.parse(Path(str(file)).read_text(encoding="utf-8"), feature_version=(3, 8))
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names | {"bench"}, file
+
+
+def test_a_python_3_8_that_is_at_hand_starts_it() -> None:
+    asked = shutil.which("python3.8")
+    old = subprocess.run([asked, "-V"], capture_output=True, check=False) if asked else None
+    if old is None or old.returncode:
+        pytest.skip("no Python 3.8 on PATH")
+    for arguments, status, text in (
+        (["-m", "bench.setup", "--help"], 0, "--device"),
+        (["-m", "bench.doctor"], 1, "Python 3.8 is too old for the harness, which needs 3.10"),
+    ):
+        done = subprocess.run([str(asked), *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert text in done.stdout + done.stderr

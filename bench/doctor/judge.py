@@ -1,0 +1,217 @@
+"""What of a machine is well, what is not, and what to do about it.
+
+A pure function of what was seen, so that machines which are not at hand can be judged, too.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.doctor.seen import MachineSeen, Refusal, StackSeen
+from bench.setup import stacks
+
+LEAST_DISK_GIB = 8
+"""That one stack needs while it is set up."""
+
+LEAST_FREE_GIB = 2
+"""Of memory, for two ranks of the smallest model under three backends."""
+
+BUSY = 0.1
+"""Cores that other work may take before it disturbs blocks: their gate is 5 % of a rank's core."""
+
+ORT_LIBRARIES = {"libcublas.so.11": "CUDA 11.8", "libcudnn.so.8": "cuDNN 8"}
+"""What onnxruntime-training 1.19.2 for GPUs links against, and what brings it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the answer; `state` is `ok`, `poor` (it runs, but) or `broken`."""
+
+    what: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+def judge(machine: MachineSeen) -> list[Finding]:
+    """Return what of all that was seen is well, and what is not, with its remedy."""
+    return [
+        *_judge_machine(machine),
+        *_judge_gpus(machine),
+        *(finding for stack in machine.stacks for finding in _judge_stack(stack, machine)),
+        *_judge_backends(machine),
+    ]
+
+
+def _judge_backends(machine: MachineSeen) -> list[Finding]:
+    """Those that would run in one line, and one for every reason why some would not."""
+    by_refusal: dict[Refusal | None, list[str]] = {}
+    for name, refusal in machine.backends.items():
+        if refusal:  # the same for several, apart from their names
+            refusal = replace(refusal, reason=refusal.reason.removeprefix(f"backends.{name} "))
+        by_refusal.setdefault(refusal, []).append(name)
+    findings = []
+    if runs := by_refusal.pop(None, []):
+        findings.append(Finding(what="backends", state="ok", detail=f"would run: {', '.join(runs)}"))
+    for refusal, names in by_refusal.items():
+        assert refusal is not None
+        wanted = not set(names).isdisjoint(machine.default_backends)
+        findings.append(
+            Finding(
+                what="backends",
+                state="broken" if wanted else "poor",
+                detail=f"{', '.join(names)}: {refusal.reason}",
+                remedy=_sentence(refusal.remedy),
+            )
+        )
+    return findings
+
+
+def _sentence(remedy: str) -> str:
+    return f"{remedy}." if remedy else ""
+
+
+def _judge_machine(machine: MachineSeen) -> list[Finding]:
+    few, busy = machine.cores < 2, machine.busy_cores > BUSY
+    low, full = machine.memory_free_gib < LEAST_FREE_GIB, machine.disk_free_gib < LEAST_DISK_GIB
+    return [
+        Finding(
+            what="cores",
+            state="poor" if few else "ok",
+            detail=f"{machine.cores}" + (", one rank only: no sharding" * few),
+            remedy="allow this process more, in its container or with taskset" if few else "",
+        ),
+        Finding(
+            what="other work",
+            state="poor" if busy else "ok",
+            detail=f"takes {machine.busy_cores:.1f} cores",
+            remedy="end it, or blocks will be measured again and found invalid" if busy else "",
+        ),
+        Finding(
+            what="memory",
+            state="poor" if low else "ok",
+            detail=f"{machine.memory_free_gib:.1f} GiB free",
+            remedy="end other processes, or set measure.resident=one" if low else "",
+        ),
+        Finding(
+            what="disk",
+            state="poor" if full else "ok",
+            detail=f"{machine.disk_free_gib:.0f} GiB free",
+            remedy=f"make room: setting up a stack needs {LEAST_DISK_GIB} GiB" if full else "",
+        ),
+        *(
+            Finding(
+                what=tool,
+                state="ok" if there else "broken",
+                detail="found" if there else "not on PATH",
+                remedy="" if there else f"install it (on Debian or Ubuntu: apt install {tool})",
+            )
+            for tool, there in machine.tools.items()
+        ),
+    ]
+
+
+def _judge_gpus(machine: MachineSeen) -> list[Finding]:
+    if problem := machine.driver_problem:
+        remedy = _sentence(problem.remedy)
+        return [Finding(what="NVIDIA driver", state="broken", detail=problem.reason, remedy=remedy)]
+    if not machine.gpus:
+        return [Finding(what="GPUs", state="ok", detail="none visible: comparisons run on the CPU")]
+    findings = [Finding(what="NVIDIA driver", state="ok", detail=machine.gpus[0].driver)]
+    for number, gpu in enumerate(machine.gpus):
+        used = gpu.processes > 0
+        findings.append(
+            Finding(
+                what=f"GPU {number}",
+                state="poor" if used else "ok",
+                detail=f"{gpu.name}, {gpu.free_gib:.0f} of {gpu.total_gib:.0f} GiB free"
+                + (f", {gpu.processes} processes" if used else ""),
+                remedy="end them, or leave this GPU out with CUDA_VISIBLE_DEVICES" if used else "",
+            )
+        )
+    for library, there in machine.libraries.items():
+        brought = ORT_LIBRARIES[library]
+        findings.append(
+            Finding(
+                what=library,
+                state="ok" if there else "broken",
+                detail="found" if there else "not found; ONNX Runtime Training's GPU package needs it",
+                remedy="" if there else f"install {brought}, or use the image of containers/ort.Dockerfile",
+            )
+        )
+    return findings
+
+
+def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Finding]:
+    make = "make setup" if stack.name == stacks.NAMES[0] else f"make setup STACK={stack.name}"
+    what = f"stack {stack.name}"
+    grave = "broken" if stack.name == machine.chosen else "poor"
+    if stack.pending:
+        detail, remedy = f"not set up: {', '.join(stack.pending)} to be done", f"run `{make}`"
+        if stack.unsuitable:
+            detail, remedy = stack.unsuitable.reason, _sentence(stack.unsuitable.remedy)
+        return [Finding(what=what, state=grave, detail=detail, remedy=remedy)]
+    if stack.torch is None:
+        return [
+            Finding(
+                what=what,
+                state=grave,
+                detail=f"torch: {stack.import_error}",
+                remedy=f"run `{make}` anew after `make clean`",
+            )
+        ]
+    versions = f"Python {stack.torch['python']}, torch {stack.torch['torch']}"
+    findings = [Finding(what=what, state="ok", detail=versions)]
+    if stack.wrong:
+        findings.append(
+            Finding(
+                what=f"{what}: versions",
+                state="poor",
+                detail="not the pinned ones: " + ", ".join(stack.wrong),
+                remedy=f"run `make clean` and `{make}`, or say so when you publish",
+            )
+        )
+    if stack.plain_onnxruntime:
+        findings.append(
+            Finding(
+                what=f"{what}: {stack.plain_onnxruntime}",
+                state="broken",
+                detail="overwrites ONNX Runtime Training's module",
+                remedy=f"run `make clean` and `{make}`",
+            )
+        )
+    return findings + _judge_cuda(what, stack.torch, machine)
+
+
+def _judge_cuda(what: str, torch: Mapping[str, Any], machine: MachineSeen) -> list[Finding]:
+    """What a stack's torch can do with the GPUs that NVML shows."""
+    if not machine.gpus:
+        return []
+    if not torch["cuda"]:
+        build = torch["cuda_build"]
+        return [
+            Finding(
+                what=f"{what}: CUDA",
+                state="broken",
+                detail="this torch is a build for CPUs"
+                if build is None
+                else f"its CUDA {build} finds no GPU",
+                remedy="install a torch that is built for CUDA"
+                if build is None
+                else f"install a driver for CUDA {build}, or look at LD_LIBRARY_PATH",
+            )
+        ]
+    major, minor = torch["capability"]
+    kernels = torch["kernels"]
+    newest = max((int(number) for name in kernels for number in re.findall(r"sm_(\d+)", name)), default=0)
+    old = newest < major * 10 + minor and not any(name.startswith("compute_") for name in kernels)
+    return [
+        Finding(
+            what=f"{what}: CUDA",
+            state="broken" if old else "ok",
+            detail=f"CUDA {torch['cuda_build']}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, "
+            f"sm_{major}{minor}" + (", for which it has no kernels" * old),
+            remedy="install a torch that is built for this GPU" if old else "",
+        )
+    ]

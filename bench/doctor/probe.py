@@ -1,0 +1,220 @@
+"""Look at this machine: cores, memory, GPUs, stacks, and which backends would be refused.
+
+Reads /proc itself, where psutil would do it: nothing may be installed yet. Imports no torch, but asks each
+stack's own interpreter what its torch sees.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.config.backend import Backend
+from bench.config.choices import CONF
+from bench.doctor.judge import ORT_LIBRARIES
+from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.errors import UserError
+from bench.machine import facts
+from bench.machine.telemetry.gpus import visible_gpus
+from bench.measure import preflight
+from bench.setup import recipes, stacks
+from bench.setup.checkout import ROOT
+from bench.setup.choice import find_python, recorded_choice
+from bench.setup.failure import SetupFailed
+from bench.setup.stage import pending
+
+SECONDS = 120
+"""That an interpreter may take to import torch; a cold disk may need half of it."""
+
+ASK_TORCH = """
+import json, sys
+answer = {"python": sys.version.split()[0]}
+import torch
+answer["torch"] = torch.__version__
+answer["cuda_build"] = torch.version.cuda
+answer["cuda"] = torch.cuda.is_available()
+if answer["cuda"]:
+    answer["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    answer["cudnn"] = torch.backends.cudnn.version()
+    answer["capability"] = list(torch.cuda.get_device_capability())
+    answer["kernels"] = torch.cuda.get_arch_list()
+print(json.dumps(answer))
+"""
+
+
+def examine(stack: str) -> MachineSeen:
+    """Look at this machine for a stack; takes some seconds, most of them to import torch in each one."""
+    gpus, driver_problem = _gpus()
+    backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
+    return MachineSeen(
+        chosen=stack,
+        cores=facts.available_cores(),
+        busy_cores=_busy_cores(),
+        memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
+        disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
+        tools={tool: shutil.which(tool) is not None for tool in ("g++", "make", "git")},
+        gpus=gpus,
+        driver_problem=driver_problem,
+        libraries={name: _loads(name) for name in ORT_LIBRARIES} if gpus else {},
+        stacks=[_stack(name) for name in stacks.NAMES],
+        backends=backends,
+        default_backends=default,
+    )
+
+
+def _available_gib(meminfo: str) -> float:
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
+    return int(available[1]) / 2**20 if available else 0.0
+
+
+def _busy_cores() -> float:
+    """Cores' worth of work that all processes do, over half a second."""
+    before, start = _busy_ticks(), time.monotonic()
+    time.sleep(0.5)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
+
+
+def _busy_ticks() -> int:
+    """Of all cores since the machine was started, but for idling and waiting for a disk (proc(5))."""
+    user, nice, system, _, _, irq, soft_irq, *_ = map(
+        int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    )
+    return user + nice + system + irq + soft_irq
+
+
+def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
+    try:
+        visible = visible_gpus()
+    except UserError as error:
+        return [], _refusal(error)
+    if not visible:
+        return [], None
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        gpus = []
+        for gpu in visible:
+            handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
+            memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+            try:
+                processes = len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+            except pynvml.NVMLError:
+                processes = 0
+            gpus.append(
+                GpuSeen(
+                    name=gpu.name,
+                    driver=gpu.driver,
+                    free_gib=memory.free / 2**30,
+                    total_gib=memory.total / 2**30,
+                    processes=processes,
+                )
+            )
+        return gpus, None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _refusal(error: UserError | SetupFailed) -> Refusal:
+    return Refusal(error.reason, error.remedy)
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _stack(name: str) -> StackSeen:
+    known = recipes.STACKS[name]
+    env = ROOT / known.folder
+    here = stacks.installed(name)
+    choice = recorded_choice(env, known.pythons, None)
+    if choice is not None:
+        stages = known.stages(ROOT, env, choice)
+        if undone := [stage.name for stage, _ in pending(stages, env)]:
+            return StackSeen(name=name, pending=undone)
+    elif here is None or "torch" not in here.packages:  # an image may bring an environment of its own
+        try:
+            find_python(known.pythons)
+        except SetupFailed as error:
+            return StackSeen(name=name, pending=["everything"], unsuitable=_refusal(error))
+        return StackSeen(name=name, pending=["everything"])
+    if here is None:
+        return StackSeen(name=name, pending=["everything"])
+    torch, import_error = ask_torch(here.interpreter)
+    plain = next((one for one in ("onnxruntime", "onnxruntime-gpu") if one in here.packages), "")
+    return StackSeen(
+        name=name,
+        wrong=_wrong_versions(name, here.packages),
+        torch=torch,
+        import_error=import_error,
+        plain_onnxruntime=plain if name == "ort" else "",
+    )
+
+
+def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
+    """Return what an interpreter's torch says of itself, or None and the last line of its import's errors."""
+    done = subprocess.run(
+        [interpreter, "-c", ASK_TORCH], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if done.returncode:
+        return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return json.loads(done.stdout.splitlines()[-1]), ""
+
+
+def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
+    """Of the packages that decide a result."""
+    wanted: dict[str, str] = {}
+    files = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)}[stack]
+    for file in files:
+        text = (ROOT / "requirements" / file).read_text(encoding="utf-8")
+        wanted |= dict(
+            re.findall(r"^(torch|transformers|deepspeed|onnxruntime-training(?:-cpu)?)==(\S+)", text, re.M)
+        )
+    return [
+        f"{name} {packages[name]} instead of {version}"
+        for name, version in sorted(wanted.items())
+        if name in packages and packages[name].partition("+")[0] != version
+    ]
+
+
+def _backends(*, driver: bool) -> tuple[dict[str, Refusal | None], list[str]]:
+    """Why a comparison of each backend alone would be refused (None: it would not), and the default ones."""
+    try:
+        from bench.config.compose import compose
+    except ImportError:  # without Hydra there is no stack, which is said elsewhere
+        return {}, []
+    device = [] if driver else ["device=cpu"]  # all that is left with a driver that does not answer
+    refused: dict[str, Refusal | None] = {}
+    for path in sorted((CONF / "backend").glob("*.yaml")):
+        if "engine:" not in path.read_text("utf-8"):  # a list of backends
+            continue
+        try:
+            config = compose([*device, f"backend=[{path.stem}]", f"reference={path.stem}"])
+            preflight.check_packages(config)
+            refused[path.stem] = _known_failure(config.backends[path.stem], config.device.type)
+        except UserError as error:
+            refused[path.stem] = _refusal(error)
+    return refused, list(compose(device).backends)
+
+
+def _known_failure(backend: Backend, device: str) -> Refusal | None:
+    """Return what is known to become of a backend that nothing refuses; None if it runs."""
+    if device != "cpu" or (backend.stack or stacks.own()) != "ort":
+        return None
+    if backend.sharding == "fsdp2":
+        return Refusal(
+            "of the pinned torch needs CUDA and ends as unsupported", "choose pytorch_fsdp2@modern"
+        )
+    if backend.engine == "compile":
+        return Refusal("of the pinned torch ends as diverged with some models", "choose compile@modern")
+    return None

@@ -1,0 +1,67 @@
+"""What can be seen of a machine, as data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something would not run, and what to do about it, without the full stop at its end."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSeen:
+    """One stack, as it was seen.
+
+    Args:
+        pending: the stages of its set-up that are not done; all of them if it was never set up.
+        wrong: packages whose version is not the pinned one, `name: there, wanted`.
+        torch: what its torch says of itself; None if it cannot be imported.
+        import_error: the last line of what importing torch printed then.
+        unsuitable: why it cannot be set up here.
+        plain_onnxruntime: a package that overwrites ONNX Runtime Training's module.
+    """
+
+    name: str
+    pending: Sequence[str] = ()
+    wrong: Sequence[str] = ()
+    torch: Mapping[str, Any] | None = None
+    import_error: str = ""
+    unsuitable: Refusal | None = None
+    plain_onnxruntime: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSeen:
+    """One GPU that this process may use."""
+
+    name: str
+    driver: str
+    free_gib: float
+    total_gib: float
+    processes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSeen:
+    """A machine, as it was seen."""
+
+    cores: int
+    busy_cores: float
+    memory_free_gib: float
+    disk_free_gib: float
+    tools: Mapping[str, bool]
+    gpus: Sequence[GpuSeen] = ()
+    driver_problem: Refusal | None = None
+    libraries: Mapping[str, bool] = field(default_factory=dict)
+    stacks: Sequence[StackSeen] = ()
+    backends: Mapping[str, Refusal | None] = field(default_factory=dict)
+    """Why each would be refused; None: it would run."""
+
+    default_backends: Sequence[str] = ()
+    chosen: str = "ort"
+    """The stack that is asked about: without it nothing runs."""

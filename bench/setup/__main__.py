@@ -1,0 +1,50 @@
+"""Make or repair the environment of a checkout: `python3 -m bench.setup`, which `make setup` runs.
+
+It runs before anything is installed. So this module and those that it imports use the standard library alone
+and no syntax newer than Python 3.8: any Python can start them, and they find the one that the stack needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+from bench.setup.checkout import ROOT
+from bench.setup.choice import DEVICES
+from bench.setup.commands import INTERRUPTS
+from bench.setup.failure import SetupFailed
+from bench.setup.install import set_up
+from bench.setup.recipes import STACKS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make or repair the environment of this checkout and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m bench.setup", description="Make or repair the environment of this checkout."
+    )
+    parser.add_argument(
+        "--stack", choices=STACKS, default="ort", help="the versions to install (default: ort)"
+    )
+    parser.add_argument(
+        "--device",
+        choices=DEVICES,
+        help="the packages to install (default: as before, else cuda if there is an NVIDIA GPU)",
+    )
+    options = parser.parse_args(arguments)
+    for number in INTERRUPTS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
+            signal.signal(number, signal.default_int_handler)
+    try:
+        set_up(STACKS[options.stack], ROOT, options.device)
+    except SetupFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("The set-up was interrupted; `make setup` goes on from there.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Run a command of a set-up; an interrupt ends it with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+SECONDS_TO_STOP = 10
+"""How long an interrupted command may clean up before it is killed."""
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int) -> int:
+    """Run a command and return its exit status; an interrupt ends it with all that it started.
+
+    It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
+    """
+    process = None
+    try:
+        with interrupts_held_back():  # else one that comes now leaves a process that nobody knows of
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+        return process.wait()
+    except KeyboardInterrupt:
+        if process:
+            end(process)
+        raise
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Raise a KeyboardInterrupt that comes meanwhile at the end.
+
+    A handler does it, not the signals' mask, which what is started here would inherit.
+    """
+    came: list[int] = []
+    numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]
+    for number in numbers:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a session's leader and all that it started; it may tidy up first."""
+    ended = contextlib.suppress(ProcessLookupError)
+    try:
+        with ended, contextlib.suppress(subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(SECONDS_TO_STOP)
+    finally:
+        with ended:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

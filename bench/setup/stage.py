@@ -1,0 +1,70 @@
+"""One part of a set-up, and how a finished one is recognised."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of a set-up. A change of anything but the prose makes it be done again.
+
+    Args:
+        name: names its stamp and its log.
+        commands: run one after the other in the checkout, the environment's `bin` first in PATH.
+        variables: added to the commands' environment.
+        discards: patterns below the environment, removed before the first command.
+        proof: patterns below the environment; without a match for each, the stage is not done.
+        inputs: the files whose content the result depends on.
+        tools: the programs that must be on PATH.
+        does: prose: what runs, and roughly how long.
+        remedy: prose: what to try when it fails.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    discards: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+    inputs: tuple[Path, ...] = ()
+    tools: tuple[str, ...] = ()
+    does: str = field(default="", repr=False)
+    remedy: str = field(default="see the log", repr=False)
+
+    def stamp(self, env: Path) -> Path:
+        """Return the file that holds the hash of this stage once it is done."""
+        return env / f"setup-{self.name}.stamp"
+
+    def log(self, env: Path) -> Path:
+        """Return the file that takes what the commands print."""
+        return env / f"setup-{self.name}.log"
+
+    def is_done(self, env: Path, fingerprint: str) -> bool:
+        """Tell whether this stage was finished with this hash and its result is still there."""
+        stamp = self.stamp(env)
+        if not stamp.exists() or stamp.read_text() != fingerprint:
+            return False
+        return not self.unproven(env)
+
+    def unproven(self, env: Path) -> list[str]:
+        """Return what this stage should have left behind and did not."""
+        return [pattern for pattern in self.proof if not any(path.exists() for path in env.glob(pattern))]
+
+
+def pending(stages: tuple[Stage, ...], env: Path) -> list[tuple[Stage, str]]:
+    """Return the first stage that is not done and all after it, each with the hash for its stamp.
+
+    A stage's hash covers its definition, its inputs, the environment's own path (environments do
+    not move) and all stages before it.
+    """
+    digest = hashlib.sha256(str(env).encode())
+    todo: list[tuple[Stage, str]] = []
+    for stage in stages:
+        digest.update(repr(stage).encode())
+        for path in stage.inputs:
+            digest.update(path.read_bytes())
+        if todo or not stage.is_done(env, digest.hexdigest()):
+            todo.append((stage, digest.hexdigest()))
+    return todo
