@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.machine.telemetry.gpus import visible_gpus
+from bench.machine.gpus import visible_gpus
 from bench.setup import stacks
 from tests.support import quiet
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bench.analysis.backend_blocks import loader_share
-from bench.machine.telemetry.sampler import BUSY_BYTES, BUSY_PERCENT
+from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import Contamination
 

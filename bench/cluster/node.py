@@ -26,9 +26,9 @@ from bench.launch.part import LocalPart
 from bench.launch.scratch import Scratch
 from bench.launch.spec import WorkerSpec
 from bench.machine import fingerprint, source_code
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.gpus import visible_gpus
-from bench.machine.variables import SECRET_VARIABLE, worker_environment
+from bench.machine.gpus import visible_gpus
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.variables import SECRET_VARIABLE, worker_variables
 from bench.setup import stacks
 
 WAIT_SECONDS = 600
@@ -59,7 +59,7 @@ class Session:
         self.secret = secret
         self.folder = folder
         self.parts: dict[str, LocalPart] = {}
-        self.devices: dict[str, Device] = {}
+        self.devices: dict[str, GpuMeter] = {}
         self.coordinator = channel.socket.getpeername()[0]
         self.own_address = channel.socket.getsockname()[0]
         self.cores = os.sched_getaffinity(0)
@@ -119,7 +119,7 @@ class Session:
             folder=self.folder / part,
             variables={
                 **gloo_interface(self.own_address),
-                **worker_environment(os.environ, **settings, prefix=installed.prefix),
+                **worker_variables(os.environ, **settings, prefix=installed.prefix),
                 **met.variables(host=self.coordinator, secret=self.secret),
             },
             interpreter=installed.interpreter,
@@ -137,7 +137,7 @@ class Session:
 
     def do_sample(self, uuid: str) -> Message:
         """Look at one GPU; the sample's fields, and why some of them are None."""
-        device = self.devices.setdefault(uuid, Device(uuid))
+        device = self.devices.setdefault(uuid, GpuMeter(uuid))
         return {"sample": vars(device.sample()), "absent": device.absent}
 
 

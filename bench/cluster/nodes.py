@@ -16,7 +16,7 @@ from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Listener
 from bench.machine import environment, fingerprint, source_code
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
 
@@ -203,7 +203,7 @@ class Nodes:
             if theirs[name] is None:
                 return f"the {name} stack is not set up there; run `make setup STACK={name}`"
             lines |= dict.fromkeys(
-                environment.differences(*_comparable(ours, theirs[name]), other_is="there")
+                environment.find_differences(*_comparable(ours, theirs[name]), other_is="there")
             )
         if not lines:
             return ""
@@ -241,14 +241,14 @@ class RemoteDevice:
         self.local_rank = local_rank
         self.absent: dict[str, str] = {}
 
-    def sample(self) -> Sample:
+    def sample(self) -> GpuSample:
         """Everything about it at this moment; nothing once its node is lost."""
         node = self.nodes.members[self.place]
         try:
             answer = node.request("sample", uuid=node.gpus[self.local_rank])
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
-            return Sample(**dict.fromkeys(field.name for field in dataclasses.fields(Sample)))
+            return GpuSample(**dict.fromkeys(field.name for field in dataclasses.fields(GpuSample)))
         self.absent |= answer["absent"]
         reasons = answer["sample"].pop("throttled_by")
-        return Sample(**answer["sample"], throttled_by=None if reasons is None else tuple(reasons))
+        return GpuSample(**answer["sample"], throttled_by=None if reasons is None else tuple(reasons))

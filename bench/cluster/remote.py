@@ -91,7 +91,7 @@ class Assignment:
     Args:
         node: it.
         spec: as the workers there are told.
-        settings: of `bench.machine.variables.worker_environment`.
+        settings: of `bench.machine.variables.worker_variables`.
         stack: whose interpreter runs the ranks.
     """
 

@@ -47,7 +47,7 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         for column in NAMED
         if set(base[column]) != set(new[column])
     ]
-    entries = environment.differences(latest_environment(base), latest_environment(new))
+    entries = environment.find_differences(latest_environment(base), latest_environment(new))
     return [one_line(line) for line in _largest_batches(base, new) + columns + entries]
 
 

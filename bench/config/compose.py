@@ -14,7 +14,7 @@ from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import facts
+from bench.machine import hardware
 from bench.setup import stacks
 
 
@@ -22,16 +22,16 @@ def register() -> None:
     """Tell Hydra the schema and the resolvers that `conf/` uses; twice is as good as once."""
     ConfigStore.instance().store(name="schema", node=Config)
     resolvers: dict[str, Callable[..., object]] = {
-        "default_device": facts.default_device,
+        "default_device": hardware.default_device,
         "default_model": lambda device: (
-            "bert-large" if (device or facts.default_device()) == "cuda" else "bert-tiny"
+            "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-tiny"
         ),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
-        "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, facts.available_cores()),
+        "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, hardware.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
-        "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, facts.available_gpus()),
+        "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, hardware.available_gpus()),
         "threads": lambda ranks, nodes: max(
-            1, min(8, facts.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
+            1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
         "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
         "resident": lambda device: "one" if device == "cuda" else "all",

@@ -46,7 +46,7 @@ def _file_hash(path: Path) -> str:
 
 
 def environment_settings(config: Config) -> dict[str, Any]:
-    """What `worker_environment` needs to know of a comparison, as plain JSON."""
+    """What `worker_variables` needs to know of a comparison, as plain JSON."""
     device = config.device
     return {
         "device": device.type,

@@ -20,8 +20,8 @@ from bench.config.choices import CONF
 from bench.doctor.judge import ORT_LIBRARIES
 from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.errors import UserError
-from bench.machine import facts
-from bench.machine.telemetry.gpus import visible_gpus
+from bench.machine import hardware
+from bench.machine.gpus import visible_gpus
 from bench.measure import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
@@ -54,7 +54,7 @@ def examine(stack: str) -> MachineSeen:
     backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
     return MachineSeen(
         chosen=stack,
-        cores=facts.available_cores(),
+        cores=hardware.available_cores(),
         busy_cores=_busy_cores(),
         memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,

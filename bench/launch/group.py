@@ -25,7 +25,7 @@ SECONDS_FOR_THE_CAUSE = 1.0
 
 
 class Watch(Protocol):
-    """Something to do now and then while a group works; `bench.machine.telemetry.sampler.Sampler` is one."""
+    """Something to do now and then while a group works, as `GpuSampler` looks at its devices."""
 
     def seconds_until_due(self) -> float:
         """How long to wait before `sample`."""

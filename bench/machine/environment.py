@@ -11,7 +11,7 @@ WITHOUT_EFFECT = ("removed_variables",)
 """Entries of the environment that are recorded but change nothing."""
 
 
-def differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
+def find_differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
     """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
     old, now = _flat(_with_effect(one)), _flat(_with_effect(other))
     return [

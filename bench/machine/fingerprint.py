@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine.environment import digest
-from bench.machine.facts import memory_bytes
+from bench.machine.gpus import visible_gpus
+from bench.machine.hardware import memory_bytes
 from bench.machine.source_code import code_hash
-from bench.machine.telemetry.gpus import visible_gpus
-from bench.machine.variables import scrubbed, worker_environment
+from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
 
 PACKAGES = (
@@ -63,16 +63,16 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()),
         "code": code_hash(),
         "variables": recorded_variables(os.environ, settings),
-        "removed_variables": scrubbed(os.environ),
+        "removed_variables": removed_variables(os.environ),
     }
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
     """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
-    ours = worker_environment({}, **settings)
+    ours = worker_variables({}, **settings)
     return {
         name: f"sha256:{digest(value)}" if "/" in value else value
-        for name, value in sorted(worker_environment(base, **settings).items())
+        for name, value in sorted(worker_variables(base, **settings).items())
         if (name in ours or name.startswith(PASSED_ON)) and name not in OWN_PATHS and not SECRET.search(name)
     }
 

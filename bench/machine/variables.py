@@ -9,7 +9,7 @@ from bench.setup.checkout import ROOT
 SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""
 
-SCRUBBED = (
+REMOVED = (
     "ORTMODULE_",
     "OMP_",
     "KMP_",
@@ -42,7 +42,7 @@ TUNED_MALLOC = {
 }
 
 
-def worker_environment(
+def worker_variables(
     base: Mapping[str, str],
     *,
     device: str,
@@ -52,14 +52,14 @@ def worker_environment(
     checkpointing: bool,
     prefix: Path = Path(sys.prefix),
 ) -> dict[str, str]:
-    """The coordinator's environment without what is scrubbed, and with the comparison's settings.
+    """The coordinator's environment without what is removed_variables, and with the comparison's settings.
 
     `prefix` is the folder of the workers' environment.
     """
     variables = {
         name: value
         for name, value in base.items()
-        if not name.startswith(SCRUBBED) and name != SECRET_VARIABLE
+        if not name.startswith(REMOVED) and name != SECRET_VARIABLE
     }
     binaries = str(prefix / "bin")
     variables |= {
@@ -89,6 +89,6 @@ def worker_environment(
     return variables
 
 
-def scrubbed(base: Mapping[str, str]) -> list[str]:
+def removed_variables(base: Mapping[str, str]) -> list[str]:
     """The variables that the user has set and the workers will not see."""
-    return sorted(name for name in base if name.startswith(SCRUBBED))
+    return sorted(name for name in base if name.startswith(REMOVED))

@@ -8,7 +8,7 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.channel import Message
 from bench.launch.group import Group
-from bench.machine.telemetry.sampler import Sampler
+from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.measure.answers import model_figures, per_rank, phase_figures
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
@@ -33,7 +33,7 @@ class BlockTimer:
         bar: prints lines.
     """
 
-    def __init__(self, plan: BlockPlan, sampler: Sampler, ledger: Ledger, bar: Bar) -> None:
+    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, bar: Bar) -> None:
         self._plan = plan
         self._sampler = sampler
         self._ledger = ledger

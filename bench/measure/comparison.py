@@ -16,9 +16,9 @@ from bench.cluster.nodes import Nodes, RemoteDevice, gathered
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.gpus import Gpu, visible_gpus
-from bench.machine.telemetry.sampler import Sampled, Sampler
+from bench.machine.gpus import Gpu, visible_gpus
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.failures import Failures
@@ -110,7 +110,7 @@ class Comparison:
         self.names = [name for name in plan.names if name not in self.earlier.failed]
         self.ledger = Ledger(plan.output, plan.records, self.earlier)
         self.failures = Failures(self.ledger, plan.output, plan.schedule.launches, self.bar)
-        sampler = Sampler(_devices(gpus, device.ranks_per_node, nodes))
+        sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))
         self.starter = GroupStarter(plan.launching, plan.output, plan.parity.reference, start_group, nodes)
         self.timer = BlockTimer(plan.blocks, sampler, self.ledger, self.bar)
         self.parity = ParityLaunch(
@@ -204,9 +204,9 @@ class Comparison:
         self.bar.expect({kind: count * launches for kind, count in in_a_launch.items()})
 
 
-def _devices(gpus: Sequence[Gpu], ranks_per_node: int, nodes: Nodes | None) -> list[Sampled]:
+def _devices(gpus: Sequence[Gpu], ranks_per_node: int, nodes: Nodes | None) -> list[SampledDevice]:
     """The GPUs of every rank, on this node and on the others; none on a CPU."""
-    devices: list[Sampled] = [Device(gpu.uuid) for gpu in gpus[:ranks_per_node]]
+    devices: list[SampledDevice] = [GpuMeter(gpu.uuid) for gpu in gpus[:ranks_per_node]]
     if nodes is not None and gpus:
         devices += [
             RemoteDevice(nodes, place, local_rank)

@@ -83,7 +83,7 @@ class LaunchPlan:
         threads: per rank.
         holds_threads: each rank keeps to `threads` cores of its own.
         timeout_s: the longest that one group may take, everything together.
-        settings: what `worker_environment` needs to know on the other nodes.
+        settings: what `worker_variables` needs to know on the other nodes.
     """
 
     backends: Mapping[str, BackendPlan]

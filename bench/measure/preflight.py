@@ -8,8 +8,8 @@ from bench.config import mini
 from bench.config.choices import DEEPSPEED
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine.facts import available_cores, memory_bytes
-from bench.machine.telemetry.gpus import short_name, visible_gpus
+from bench.machine.gpus import short_name, visible_gpus
+from bench.machine.hardware import available_cores, memory_bytes
 from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
 

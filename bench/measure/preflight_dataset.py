@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
-from bench.machine.variables import worker_environment
+from bench.machine.variables import worker_variables
 
 PACKAGES = {"image-classification": ("pillow", "PIL"), "speech-recognition": ("soundfile", "soundfile")}
 """What a task's dataset needs beside `datasets`: the distribution, and its module."""
@@ -39,7 +39,7 @@ def check_dataset(config: Config) -> None:
         spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "-m", "bench.worker.workload.check", str(os.getpid()), str(spec)],
-            env=worker_environment(
+            env=worker_variables(
                 os.environ,
                 device="cpu",
                 threads=config.device.threads,

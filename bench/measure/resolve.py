@@ -9,8 +9,8 @@ from bench.config import identity
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
-from bench.machine.telemetry.gpus import Gpu, short_name
-from bench.machine.variables import worker_environment
+from bench.machine.gpus import Gpu, short_name
+from bench.machine.variables import worker_variables
 from bench.measure.parity import GRADIENT_TOLERANCE
 from bench.measure.plans import (
     BackendPlan,
@@ -108,7 +108,7 @@ def _launching(
             spec=_spec(config, name, output, gpus, cores),
             stack=backend.stack or stacks.own(),
             interpreter=stack.interpreter,
-            variables=worker_environment(os.environ, **settings, prefix=stack.prefix),
+            variables=worker_variables(os.environ, **settings, prefix=stack.prefix),
         )
     return LaunchPlan(
         backends=backends,

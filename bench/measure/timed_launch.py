@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.machine.telemetry.sampler import Sampler
+from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.measure.blocks import BlockTimer
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -29,7 +29,7 @@ class TimedLaunch:
         steps: int,
         starter: GroupStarter,
         timer: BlockTimer,
-        sampler: Sampler,
+        sampler: GpuSampler,
         ledger: Ledger,
         failures: Failures,
         recover: Recovery,

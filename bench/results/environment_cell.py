@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.machine.environment import differences
+from bench.machine.environment import find_differences
 
 
 def format_environment(environment: Mapping[str, Any]) -> str:
@@ -43,6 +43,6 @@ def gpu_names(environment: dict[str, Any]) -> list[str]:
 def environment_differences(one: str, other: str) -> list[str]:
     """The entries in which two cells of the column `environment` differ; none if one is damaged."""
     try:
-        return differences(json.loads(one), json.loads(other))
+        return find_differences(json.loads(one), json.loads(other))
     except ValueError:
         return []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import STATUSES
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
@@ -67,7 +67,7 @@ class Phase:
     device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
     device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
     energy_joules: tuple[float | None, ...]  # a difference of the device's counter
-    samples: tuple[tuple[Sample, ...], ...] = ()  # per device, while the phase ran
+    samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
 
     def __post_init__(self) -> None:
         if not self.seconds or min(self.seconds) <= 0:
@@ -202,7 +202,7 @@ class Record:
     loss_difference: float | None = None  # the largest relative one of these from the reference's
     proof: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name
-    device_before: tuple[Sample, ...] = ()  # per device, just before the group started
+    device_before: tuple[GpuSample, ...] = ()  # per device, just before the group started
     config: dict[str, Any] = field(default_factory=dict)
     config_hash: str
     environment: dict[str, Any]

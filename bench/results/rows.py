@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.config.schema import global_batch
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results import arithmetic, validity
 from bench.results.columns import COLUMNS
 from bench.results.environment_cell import format_environment
@@ -112,7 +112,7 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
     """What the samples of the block say; blank without any."""
     every = [sample for device in block.samples for sample in device]
 
-    def known(name: str, samples: Sequence[Sample] = every) -> list[float]:
+    def known(name: str, samples: Sequence[GpuSample] = every) -> list[float]:
         return [value for sample in samples if (value := getattr(sample, name)) is not None]
 
     powers = [known("power_watts", device) for device in block.samples]

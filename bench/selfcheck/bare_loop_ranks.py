@@ -18,7 +18,7 @@ import numpy as np
 from bench.config import mini
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.machine.variables import worker_environment
+from bench.machine.variables import worker_variables
 from bench.worker.workload import tasks  # without a framework: names, and batches from numpy's generator
 from bench.worker.workload.synthetic import synthetic
 
@@ -54,7 +54,7 @@ class BareLoop:
         # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
         self.asks = [_open_pipe(folder / f"ask-{rank}") for rank in range(self.world_size)]
         self.answers = [_open_pipe(folder / f"answer-{rank}") for rank in range(self.world_size)]
-        variables = worker_environment(
+        variables = worker_variables(
             os.environ,
             device=config.device.type,
             threads=config.device.threads,

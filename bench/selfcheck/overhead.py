@@ -25,7 +25,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import Terminated
-from bench.machine.facts import available_cores, available_gpus
+from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
 from bench.measure.cores import leaving_the_ranks_cores
 from bench.measure.launches import timed

@@ -26,7 +26,7 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
-from bench.machine.facts import default_device
+from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
 from bench.measure.preflight import check_and_name_device
 from bench.report.selftest_page import summary_lines

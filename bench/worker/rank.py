@@ -14,8 +14,8 @@ from bench.launch.channel import Channel, Closed
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.importing import without_collections
 from bench.launch.spec import WorkerSpec
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.rank import RankMeter
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.rank_meter import RankMeter
 
 
 class Rank:
@@ -34,7 +34,7 @@ class Rank:
         self.rank = rank
         self.local_rank = local_rank
         uuids = spec.device_uuids
-        self.meter = RankMeter(Device(uuids[local_rank] if uuids else None))
+        self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
     def build(self) -> dict[str, Any]:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""

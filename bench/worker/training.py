@@ -13,7 +13,7 @@ from safetensors.torch import load_model, save_model
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
-from bench.machine.telemetry.memory import host_bytes
+from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker import engines, optimizers, sharding
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models

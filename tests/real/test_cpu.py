@@ -7,8 +7,8 @@ from multiprocessing import get_context
 import pytest
 
 from bench.machine.telemetry.cpu import cpu_seconds, process_seconds
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.rank import RankMeter
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.rank_meter import RankMeter
 
 pytestmark = [pytest.mark.alone, pytest.mark.quiet]  # others on its cores are what it looks for
 
@@ -35,7 +35,7 @@ def measured_beside(core: int, foreign_seconds: float) -> dict[str, float]:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
-        meter = RankMeter(Device(None))
+        meter = RankMeter(GpuMeter(None))
         meter.prepare()
         meter.start()
         stranger = 0
@@ -85,7 +85,7 @@ def test_a_helper_s_time_is_the_rank_s_own_while_it_lives_and_when_it_has_ended(
 
 def test_what_a_helper_does_on_the_rank_s_core_is_not_somebody_else_s(core: int) -> None:
     def once() -> float:
-        meter = RankMeter(Device(None))
+        meter = RankMeter(GpuMeter(None))
         meter.cores = [core]
         meter.prepare()
         helper = get_context("fork").Process(target=spin_then_sleep, args=(core, 0.3), daemon=True)
@@ -104,8 +104,8 @@ def test_what_a_helper_does_on_the_rank_s_core_is_not_somebody_else_s(core: int)
 def test_where_the_kernel_is_silent_the_figures_are_blank_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bench.machine.telemetry.rank.core_time", lambda cores: None)
-    meter = RankMeter(Device(None))
+    monkeypatch.setattr("bench.machine.telemetry.rank_meter.core_time", lambda cores: None)
+    meter = RankMeter(GpuMeter(None))
     meter.prepare()
     meter.start()
     figures = meter.stop()

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import pandas as pd
 import pytest
 
-from bench.machine.telemetry.gpus import visible_gpus
+from bench.machine.gpus import visible_gpus
 from bench.setup import stacks
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
@@ -77,9 +77,9 @@ def _memory(uuid: str) -> dict[str, Any]:
     """Before and after one GiB, as NVML and as torch see it."""
     import torch
 
-    from bench.machine.telemetry.device import Device
+    from bench.machine.telemetry.gpu_meter import GpuMeter
 
-    device = Device(uuid)
+    device = GpuMeter(uuid)
     torch.zeros(1, device="cuda")  # the context
 
     def seen() -> tuple[int | None, int | None, int]:
@@ -116,9 +116,9 @@ def _energy(uuid: str) -> tuple[float | None, float, float]:
     """Joules of two seconds of matrix products, the seconds, and the watts at their end."""
     import torch
 
-    from bench.machine.telemetry.device import Device
+    from bench.machine.telemetry.gpu_meter import GpuMeter
 
-    device = Device(uuid)
+    device = GpuMeter(uuid)
     one = torch.randn(8192, 8192, device="cuda", dtype=torch.float16)
     torch.cuda.synchronize()
     before, start = device.energy_joules(), time.perf_counter()

@@ -29,7 +29,7 @@ from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
-from bench.machine.variables import worker_environment
+from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.measure.preflight import check_machine
@@ -166,7 +166,7 @@ def test_the_secret_never_crosses_the_network_nor_reaches_a_worker(tmp_path: Pat
         meeting.variables(host="h", secret=SECRET)["BENCH_TOKEN"] == token(SECRET, "1") != token(SECRET, "2")
     )
     settings: dict[str, Any] = {"device": "cpu", "threads": 1, "allocator": "tuned", "precision": "fp32"}
-    assert "BENCH_SECRET" not in worker_environment({"BENCH_SECRET": SECRET}, checkpointing=False, **settings)
+    assert "BENCH_SECRET" not in worker_variables({"BENCH_SECRET": SECRET}, checkpointing=False, **settings)
 
 
 def test_a_line_between_machines_is_watched_by_the_kernel() -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.records import Block, Phase, Record, Stage, WarmUp, Workload
 
 MIB = 2**20
@@ -65,7 +65,7 @@ def warm_up(seconds: float = 2.0, **changes: Any) -> WarmUp:
     return WarmUp(**_figures((seconds, seconds)) | {"steps": 10} | changes)
 
 
-def sample(**changes: Any) -> Sample:
+def sample(**changes: Any) -> GpuSample:
     """A GPU at full work and full clock."""
     figures: dict[str, Any] = {
         "used_bytes": 4000 * MIB,
@@ -75,7 +75,7 @@ def sample(**changes: Any) -> Sample:
         "power_watts": 300.0,
         "throttled_by": (),
     }
-    return Sample(**figures | changes)
+    return GpuSample(**figures | changes)
 
 
 def _figures(seconds: tuple[float, ...]) -> dict[str, Any]:

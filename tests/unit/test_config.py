@@ -13,7 +13,7 @@ from bench.config.device import Device
 from bench.config.identity import measured_settings
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import facts
+from bench.machine import hardware
 from bench.measure.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
 from bench.setup.recipes import STACKS
@@ -37,15 +37,15 @@ def refusal(*overrides: str) -> str:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen cores and four GPUs."""
-    monkeypatch.setattr(facts, "available_cores", lambda: 16)
-    monkeypatch.setattr(facts, "available_gpus", lambda: 4)
+    monkeypatch.setattr(hardware, "available_cores", lambda: 16)
+    monkeypatch.setattr(hardware, "available_gpus", lambda: 4)
 
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen cores and no GPU."""
-    monkeypatch.setattr(facts, "available_cores", lambda: 16)
-    monkeypatch.setattr(facts, "available_gpus", lambda: 0)
+    monkeypatch.setattr(hardware, "available_cores", lambda: 16)
+    monkeypatch.setattr(hardware, "available_gpus", lambda: 0)
 
 
 # --- what is shipped ------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None)
 
 
 def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "available_cores", lambda: 1)
+    monkeypatch.setattr(hardware, "available_cores", lambda: 1)
     assert compose(["device=cpu"]).device.world_size == 1
 
 

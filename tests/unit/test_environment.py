@@ -111,7 +111,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     after = identity.collect_environment(config)
     assert after["removed_variables"] != before["removed_variables"]
     assert environment.hash_environment(after) == environment.hash_environment(before)
-    assert environment.differences(before, after) == []
+    assert environment.find_differences(before, after) == []
 
 
 def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -
     system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
     one, other = identity.collect_environment(tuned), identity.collect_environment(system)
     assert environment.digest(one) != environment.digest(other)
-    assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.differences(one, other)
+    assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.find_differences(one, other)
 
 
 @pytest.mark.parametrize(("precision", "held"), [("fp32", "0"), ("bf16", "0"), ("tf32", None)])
@@ -148,12 +148,12 @@ def test_checkpointing_makes_onnx_runtime_recompute(
 def test_differences_name_nested_entries_and_what_is_missing() -> None:
     one = {"packages": {"torch": "2.6.0"}, "gpus": [{"name": "a"}], "same": 1}
     other = {"packages": {"torch": "2.7.0", "onnx": "1"}, "gpus": [], "same": 1}
-    assert environment.differences(one, other) == [
+    assert environment.find_differences(one, other) == [
         "gpus.0.name: a, now missing",
         "packages.onnx: missing, now 1",
         "packages.torch: 2.6.0, now 2.7.0",
     ]
-    assert environment.differences(one, one) == []
+    assert environment.find_differences(one, one) == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.errors import UserError
-from bench.machine.telemetry.gpus import Gpu, selected, short_name, visible_gpus
+from bench.machine.gpus import Gpu, selected, short_name, visible_gpus
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
 Install = Callable[..., FakeNvml]

@@ -100,5 +100,5 @@ def test_each_backend_runs_on_its_own_stack_and_its_rows_say_so(tmp_path: Path) 
     found = {name: record.environment for name, record in comparison.plan.records.items()}
     assert found["todays"]["packages"] == TODAYS.packages
     assert found["todays"]["python"] == "3.13.1"
-    different = {line.split(":")[0].split(".")[0] for line in environment.differences(*found.values())}
+    different = {line.split(":")[0].split(".")[0] for line in environment.find_differences(*found.values())}
     assert different == {"stack", "python", "packages"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.analysis.steadiness import SteadinessWarning, cleft, find_warnings
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
@@ -111,7 +111,7 @@ def test_a_processor_whose_clock_falls_is_named() -> None:
     assert (warning.kind, "in 1 of 3 blocks" in warning.reason) == ("clock", True)
 
 
-def on_gpu(*samples: Sample, before: Sample) -> list[Record]:
+def on_gpu(*samples: GpuSample, before: GpuSample) -> list[Record]:
     blocks = tuple(
         block(place, 2.0, samples=((one,),), device_used_bytes=(one.used_bytes,))
         for place, one in enumerate(samples, start=1)
@@ -150,7 +150,7 @@ def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: d
 
 
 def test_a_device_that_tells_nothing_warns_of_nothing() -> None:
-    dumb = Sample(
+    dumb = GpuSample(
         used_bytes=None,
         utilisation_percent=None,
         sm_clock_mhz=None,

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from bench.machine.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.memory import host_peak_bytes, reset_host_peak
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 
 
 class RankMeter:
@@ -18,7 +18,7 @@ class RankMeter:
         absent: why a figure is None, by its name.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: GpuMeter) -> None:
         self.device = device
         self.absent = device.absent
         self.cores = sorted(os.sched_getaffinity(0))

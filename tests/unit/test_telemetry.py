@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from bench.machine.telemetry.device import Device
-from bench.machine.telemetry.gpus import visible_gpus
-from bench.machine.telemetry.sampler import LARGEST_SHARE, PERIOD_SECONDS, Sampler
+from bench.machine.gpus import visible_gpus
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.gpu_sampler import LARGEST_SHARE, PERIOD_SECONDS, GpuSampler
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml
 
 MIB = 1 << 20
@@ -23,7 +23,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 def test_a_device_tells_what_it_uses_and_how_it_is_doing(nvml: FakeNvml) -> None:
     nvml.reasons = 0x04 | 0x40 | 0x01  # idleness is no throttling
-    sample = Device(A).sample()
+    sample = GpuMeter(A).sample()
     assert sample.used_bytes == 300 * MIB
     assert sample.utilisation_percent == 97
     assert sample.sm_clock_mhz == 1755
@@ -33,7 +33,7 @@ def test_a_device_tells_what_it_uses_and_how_it_is_doing(nvml: FakeNvml) -> None
 
 
 def test_energy_is_the_counter_in_joules(nvml: FakeNvml) -> None:
-    device = Device(A)
+    device = GpuMeter(A)
     before = device.energy_joules()
     nvml.millijoules[A] += 1500
     after = device.energy_joules()
@@ -44,12 +44,12 @@ def test_energy_is_the_counter_in_joules(nvml: FakeNvml) -> None:
 
 def test_a_process_is_told_from_the_others(nvml: FakeNvml) -> None:
     nvml.processes[A] = [(1, 100 * MIB), (os.getpid(), 40 * MIB)]
-    assert Device(A).process_bytes() == 40 * MIB
+    assert GpuMeter(A).process_bytes() == 40 * MIB
 
 
 def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: FakeNvml) -> None:
     nvml.processes[A] = [(1, 100 * MIB)]  # as in a container, whose process numbers are its own
-    device = Device(A)
+    device = GpuMeter(A)
     assert device.process_bytes() is None
     assert device.absent == {"device_process_bytes": "NVML does not list this process"}
     nvml.processes[A] = [(os.getpid(), None)]  # as under MIG
@@ -58,19 +58,19 @@ def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: 
 
 
 def test_what_the_driver_keeps_for_itself_is_nobody_s_use(nvml: FakeNvml) -> None:
-    assert Device(A).used_bytes() == 300 * MIB
+    assert GpuMeter(A).used_bytes() == 300 * MIB
     nvml.unknown = {"nvmlDeviceGetMemoryInfo_v2"}
-    assert Device(A).used_bytes() == 900 * MIB, "an old driver counts it"
+    assert GpuMeter(A).used_bytes() == 900 * MIB, "an old driver counts it"
 
 
 def test_an_old_driver_s_throttle_reasons_have_another_name(nvml: FakeNvml) -> None:
     nvml.reasons = 0x20
     nvml.unknown = {"nvmlDeviceGetCurrentClocksEventReasons"}
-    assert Device(A).sample().throttled_by == ("temperature (driver)",)
+    assert GpuMeter(A).sample().throttled_by == ("temperature (driver)",)
 
 
 def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -> None:
-    device = Device(SLICE)
+    device = GpuMeter(SLICE)
     sample = device.sample()
     assert sample.used_bytes == 1 * MIB
     assert sample.utilisation_percent is None
@@ -83,7 +83,7 @@ def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -
 
 def test_missing_permissions_blank_only_what_they_forbid(nvml: FakeNvml) -> None:
     nvml.forbidden = {"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetClockInfo"}
-    device = Device(B)
+    device = GpuMeter(B)
     assert device.energy_joules() is None
     assert device.sample().sm_clock_mhz is None
     assert device.sample().utilisation_percent == 97
@@ -95,20 +95,20 @@ def test_missing_permissions_blank_only_what_they_forbid(nvml: FakeNvml) -> None
 
 def test_reordered_devices_are_read_by_uuid(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")
-    sampler = Sampler([Device(gpu.uuid) for gpu in visible_gpus()])
+    sampler = GpuSampler([GpuMeter(gpu.uuid) for gpu in visible_gpus()])
     assert [sample.used_bytes for sample in sampler.look()] == [7 * MIB, 300 * MIB]
     assert {uuid for name, uuid in nvml.asked if name == "nvmlDeviceGetClockInfo"} == {C, A}
 
 
 def test_an_unknown_device_is_silent_and_says_why(nvml: FakeNvml) -> None:
-    device = Device("GPU-gone")
+    device = GpuMeter("GPU-gone")
     assert device.used_bytes() is None
     assert device.sample().power_watts is None
     assert device.absent == {"nvml": "NVML: Not Found"}
 
 
 def test_a_cpu_asks_nobody() -> None:
-    device = Device(None)
+    device = GpuMeter(None)
     assert device.used_bytes() is None
     assert device.absent == {"device": "there is no GPU: device memory and energy are blank"}
 
@@ -132,9 +132,9 @@ class Clocks:
         return self.cpu
 
 
-def a_sampler(clocks: Clocks, *uuids: str) -> Sampler:
-    return Sampler(
-        [Device(uuid) for uuid in uuids], clock=clocks.wall, cpu_clock=clocks.thread, sleep=clocks.sleep
+def a_sampler(clocks: Clocks, *uuids: str) -> GpuSampler:
+    return GpuSampler(
+        [GpuMeter(uuid) for uuid in uuids], clock=clocks.wall, cpu_clock=clocks.thread, sleep=clocks.sleep
     )
 
 
@@ -202,7 +202,7 @@ def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> No
 
 
 def test_without_devices_nothing_is_ever_due() -> None:
-    sampler = Sampler([])
+    sampler = GpuSampler([])
     assert sampler.seconds_until_due() == float("inf")
     sampler.sample()
     assert sampler.take() == ()

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 
 PERIOD_SECONDS = 0.5
 
@@ -19,16 +19,16 @@ MOST_LOOKS = 4
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
-class Sampled(Protocol):
-    """`bench.machine.telemetry.device.Device`, or one of another node."""
+class SampledDevice(Protocol):
+    """`bench.machine.telemetry.gpu_meter.GpuMeter`, or one of another node."""
 
     absent: dict[str, str]
 
-    def sample(self) -> Sample:
+    def sample(self) -> GpuSample:
         """Everything about the device at this moment."""
 
 
-class Sampler:
+class GpuSampler:
     """Samples of every device since `start`; no thread, so that nothing runs but when it is asked to.
 
     Args:
@@ -40,7 +40,7 @@ class Sampler:
 
     def __init__(
         self,
-        devices: Sequence[Sampled],
+        devices: Sequence[SampledDevice],
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
         sleep: Callable[[float], None] = time.sleep,
@@ -50,13 +50,13 @@ class Sampler:
         self._cpu_clock = cpu_clock
         self._sleep = sleep
         self._due = clock()
-        self._samples: list[tuple[Sample, ...]] = []
+        self._samples: list[tuple[GpuSample, ...]] = []
 
-    def look(self) -> tuple[Sample, ...]:
+    def look(self) -> tuple[GpuSample, ...]:
         """Every device at this moment."""
         return tuple(device.sample() for device in self.devices)
 
-    def look_before_a_group(self) -> tuple[Sample, ...]:
+    def look_before_a_group(self) -> tuple[GpuSample, ...]:
         """Every device while nothing of ours runs: what others do there.
 
         A group that has just ended may still be seen, in NVML's utilisation for up to a second, so a busy
@@ -91,11 +91,11 @@ class Sampler:
         cost = self._cpu_clock() - start
         self._due = self._clock() + max(PERIOD_SECONDS, cost / LARGEST_SHARE)
 
-    def take(self) -> tuple[tuple[Sample, ...], ...]:
+    def take(self) -> tuple[tuple[GpuSample, ...], ...]:
         """For every device its samples since `start` or the last `take`."""
         taken, self._samples = self._samples, []
         return tuple(zip(*taken, strict=True)) if taken else ()
 
 
-def _busy(sample: Sample) -> bool:
+def _busy(sample: GpuSample) -> bool:
     return (sample.utilisation_percent or 0) > BUSY_PERCENT or (sample.used_bytes or 0) > BUSY_BYTES

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bench.machine.telemetry.sample import Sample
+from bench.machine.telemetry.gpu_sample import GpuSample
 
 THROTTLED = {
     "SwPowerCap": "power cap",
@@ -19,7 +19,7 @@ Idleness and clocks that somebody has set are not among them.
 """
 
 
-class Device:
+class GpuMeter:
     """Reads one GPU, found by its UUID since NVML ignores CUDA_VISIBLE_DEVICES.
 
     Args:
@@ -75,9 +75,9 @@ class Device:
             "energy_joules", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000
         )
 
-    def sample(self) -> Sample:
+    def sample(self) -> GpuSample:
         """Everything about the device at this moment that takes well below a millisecond to ask."""
-        return Sample(
+        return GpuSample(
             used_bytes=self.used_bytes(),
             utilisation_percent=self._ask(
                 "gpu_utilisation", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class GpuSample:
     """How one GPU was doing at one moment; None where NVML does not tell."""
 
     used_bytes: int | None  # of the whole device, whoever uses it

@@ -3,7 +3,7 @@
 import functools
 import os
 
-from bench.machine.telemetry.gpus import visible_gpus
+from bench.machine.gpus import visible_gpus
 
 
 def default_device() -> str:
