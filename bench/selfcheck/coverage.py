@@ -1,8 +1,8 @@
-"""How often does the 95 % interval contain the truth? Simulated comparisons on recorded and on made noise.
+"""`make coverage`: how often does the 95 % interval contain the truth? Simulated, so that the truth is known.
 
-`make coverage` writes coverage.csv and estimators.csv in results/selftest/. Recorded are log ratios of paired
-rounds whose truth is known, launch by launch: noise.csv, on which the estimator was chosen, and rounds.csv,
-which `make selftest` leaves behind and which had no say in it. Made is what is harder than that.
+Writes coverage.csv and estimators.csv in results/selftest/. The noise of the simulated comparisons is drawn
+from recorded ones: noise.csv, on which the estimator was chosen, and rounds.csv, which `make selftest` leaves
+behind and which had no say in the choice; and it is made, harder than what was recorded.
 
 `--record FILE` first takes noise.csv anew from the results file of an A/A comparison, such as that of
 `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bench.analysis import intervals, selftest
@@ -24,53 +23,41 @@ from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
-
-Floats = npt.NDArray[np.float64]
-Random = np.random.Generator
+from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recorded_noise
 
 FOLDER = Path("results/selftest")
-RECORDED = {"recorded, default workload": "noise.csv", "recorded by the self-test": "rounds.csv"}
+
+RECORDINGS = {"recorded, default workload": "noise.csv", "recorded by the self-test": "rounds.csv"}
+"""The file of each recording in `FOLDER`."""
+
+PRESETS = ("quick", "default", "thorough")
+COMPARISONS = 4000
 
 
 def pairwise_median(values: Floats) -> float:
-    """Hodges and Lehmann's estimator: the median of the means of all pairs, a value with itself included."""
+    """Hodges and Lehmann's estimator: the median of the means of all pairs, a value with itself included.
+
+    Written out, since scipy has it in none of its public functions.
+    """
     first, second = np.triu_indices(len(values))
     return float(np.median((values[first] + values[second]) / 2))
 
 
-MIDDLES: dict[str, Callable[[Floats], float]] = {
+ESTIMATORS: dict[str, Callable[[Floats], float]] = {
     "mean": lambda values: float(values.mean()),
     "median": lambda values: float(np.median(values)),
     "midmean": intervals.midmean,
     "Hodges-Lehmann": pairwise_median,
 }
-"""What a launch's rounds could be summarised by."""
-
-PRESETS = ("quick", "default", "thorough")
-COMPARISONS = 4000
-
-BLOCK = 0.04
-"""Standard deviation of a round's log ratio in the made noise; about that of a shared two-core machine."""
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Where the noise of a launch's rounds comes from.
-
-    `launch` draws the log ratios of one launch, of shape (rounds,); their expectation is `centre`.
-    """
-
-    name: str
-    launch: Callable[[Random, int], Floats]
-    centre: float = 0.0
+"""What the rounds of a launch could be summarised by; in the column `middle`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """What many simulated comparisons came to. A line of coverage.csv."""
+    """What many simulated comparisons came to: a line of coverage.csv."""
 
     noise: str
-    middle: str
+    middle: str  # of ESTIMATORS
     preset: str
     launches: int
     rounds: int
@@ -88,26 +75,26 @@ def simulate(
     until: float | None,
     comparisons: int,
     random: Random,
-    middle: str = "midmean",
+    estimator: str = "midmean",
 ) -> Coverage:
-    """Compare `comparisons` times under this noise, with the preset's launches and rounds."""
-    estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=MIDDLES[middle])
+    """Simulate so many comparisons under this noise, with the launches and rounds of the preset."""
+    estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=ESTIMATORS[estimator])
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
-        launches = [noise.launch(random, measure.rounds) for _ in range(measure.launches)]
-        found = estimate(launches)
-        while until is not None and intervals.half_width(found) > until and len(launches) < most:
-            launches.append(noise.launch(random, measure.rounds))
-            found = estimate(launches)
-        assert found.low is not None, "there are several launches"
-        assert found.high is not None, "there are several launches"
-        hits.append(found.low <= np.exp(noise.centre) <= found.high)
-        widths.append(intervals.half_width(found))
+        launches = [noise.draw_launch(random, measure.rounds) for _ in range(measure.launches)]
+        speedup = estimate(launches)
+        while until is not None and intervals.half_width(speedup) > until and len(launches) < most:
+            launches.append(noise.draw_launch(random, measure.rounds))
+            speedup = estimate(launches)
+        assert speedup.low is not None, "there are several launches"
+        assert speedup.high is not None, "there are several launches"
+        hits.append(speedup.low <= np.exp(noise.centre) <= speedup.high)
+        widths.append(intervals.half_width(speedup))
         counts.append(len(launches))
     return Coverage(
         noise=noise.name,
-        middle=middle,
+        middle=estimator,
         preset=preset,
         launches=measure.launches,
         rounds=measure.rounds,
@@ -119,116 +106,43 @@ def simulate(
     )
 
 
-# Recorded noise
+def read_recording(name: str, rounds: int, folder: Path = FOLDER) -> Noise:
+    """The noise of one of `RECORDINGS`, from launches of at least so many rounds."""
+    return recorded_noise(pd.read_csv(folder / RECORDINGS[name]), rounds, name)
 
 
-def recorded(name: str, rounds: int, folder: Path = FOLDER) -> Noise:
-    """One of `RECORDED`, as `drawn_from` draws it."""
-    return drawn_from(pd.read_csv(folder / RECORDED[name]), rounds, name)
-
-
-def drawn_from(table: pd.DataFrame, rounds: int, name: str = "recorded") -> Noise:
-    """Launches drawn with replacement from those that have so many rounds, a stretch of successive ones."""
-    groups = table.sort_values("round").groupby(["case", "number", "backend", "launch"])["noise"]
-    pool = [launch.to_numpy(float) for _, launch in groups if len(launch) >= rounds]
-    if not pool:
-        raise ValueError(f"no recorded launch has {rounds} rounds")
-
-    def launch(random: Random, rounds: int) -> Floats:
-        drawn = pool[random.integers(len(pool))]
-        start = random.integers(len(drawn) - rounds + 1)
-        return drawn[start : start + rounds]
-
-    return Noise(f"{name} ({len(pool)} launches)", launch)
-
-
-# Made noise
-
-
-def made() -> Iterator[Noise]:
-    """White noise, and what a machine can do that is worse."""
-    yield Noise("white", lambda random, rounds: random.normal(0, BLOCK, rounds))
-    for share in (0.4, 0.8, 2.0):
-        yield Noise(f"launches differ by {share} of a block's spread", _launch_effects(share))
-    for correlation in (0.3, 0.7):
-        yield Noise(f"rounds correlated, {correlation}", _correlated(correlation))
-    yield Noise("heavy tails (Student, 3 degrees)", _heavy)
-    yield Noise("one block in ten a quarter slower, either side", _spikes)
-    yield Noise("drift of 5 % within each launch, either way", _drift)
-    yield Noise("one launch in four 5 % slower", _two_kinds_of_launches, centre=-0.05 / 4)
-    yield Noise("launch effects, correlated rounds and heavy tails", _everything)
-
-
-def _launch_effects(share: float) -> Callable[[Random, int], Floats]:
-    return lambda random, rounds: random.normal(0, share * BLOCK) + random.normal(0, BLOCK, rounds)
-
-
-def _correlated(correlation: float, tails: bool = False) -> Callable[[Random, int], Floats]:
-    def launch(random: Random, rounds: int) -> Floats:
-        fresh = _heavy(random, rounds) if tails else random.normal(0, BLOCK, rounds)
-        values = np.empty(rounds)
-        values[0] = fresh[0]
-        for number in range(1, rounds):
-            values[number] = correlation * values[number - 1] + np.sqrt(1 - correlation**2) * fresh[number]
-        return values
-
-    return launch
-
-
-def _heavy(random: Random, rounds: int) -> Floats:
-    return np.asarray(random.standard_t(3, rounds) * BLOCK / np.sqrt(3))
-
-
-def _spikes(random: Random, rounds: int) -> Floats:
-    slow = (random.random((2, rounds)) < 0.1) * 0.25
-    return np.asarray(random.normal(0, BLOCK / 2, rounds) + slow[0] - slow[1])
-
-
-def _drift(random: Random, rounds: int) -> Floats:
-    way = random.choice([-1, 1])
-    return np.asarray(way * np.linspace(-0.025, 0.025, rounds) + random.normal(0, BLOCK, rounds))
-
-
-def _two_kinds_of_launches(random: Random, rounds: int) -> Floats:
-    return -0.05 * (random.random() < 0.25) + random.normal(0, BLOCK / 2, rounds)
-
-
-def _everything(random: Random, rounds: int) -> Floats:
-    return random.standard_t(3) * 0.8 * BLOCK / np.sqrt(3) + _correlated(0.3, tails=True)(random, rounds)
-
-
-# The table
-
-
-def table(comparisons: int, seed: int = 0) -> pd.DataFrame:
-    """Every kind of noise under every preset, as it is and stopped at a half-width."""
-    random = np.random.default_rng(seed)
-    lines = []
+def every_noise() -> Iterator[tuple[str, Measure, Noise]]:
+    """Every kind of noise under every preset: the preset's name, what it sets, the noise."""
     for preset in PRESETS:
         measure = compose([f"measure={preset}"]).measure
-        for noise in (*(recorded(name, measure.rounds) for name in RECORDED), *made()):
-            plain = simulate(noise, preset, measure, None, comparisons, random)
-            # A goal that is out of reach of about half of the comparisons without further launches.
-            goal = round(0.8 * plain.half_width, 4)
-            stopped = simulate(noise, preset, measure, goal, comparisons // 4, random)
-            lines += [plain, stopped]
+        for noise in (*(read_recording(name, measure.rounds) for name in RECORDINGS), *artificial_noise()):
+            yield preset, measure, noise
+
+
+def simulate_coverage(comparisons: int, seed: int = 0) -> pd.DataFrame:
+    """The table coverage.csv: with the preset's number of launches, and stopped at a half-width."""
+    random = np.random.default_rng(seed)
+    lines = []
+    for preset, measure, noise in every_noise():
+        plain = simulate(noise, preset, measure, None, comparisons, random)
+        # A goal that is out of reach of about half of the comparisons without further launches.
+        goal = round(0.8 * plain.half_width, 4)
+        lines += [plain, simulate(noise, preset, measure, goal, comparisons // 4, random)]
     return pd.DataFrame(lines)
 
 
-def estimators(comparisons: int, seed: int = 1) -> pd.DataFrame:
-    """Every middle of `MIDDLES` under every kind of noise, on the same draws."""
-    lines = []
-    for preset in PRESETS:
-        measure = compose([f"measure={preset}"]).measure
-        for noise in (*(recorded(name, measure.rounds) for name in RECORDED), *made()):
-            for middle in MIDDLES:
-                random = np.random.default_rng(seed)
-                lines.append(simulate(noise, preset, measure, None, comparisons, random, middle))
+def compare_estimators(comparisons: int, seed: int = 1) -> pd.DataFrame:
+    """The table estimators.csv: every one of `ESTIMATORS` on the same draws."""
+    lines = [
+        simulate(noise, preset, measure, None, comparisons, np.random.default_rng(seed), estimator)
+        for preset, measure, noise in every_noise()
+        for estimator in ESTIMATORS
+    ]
     return pd.DataFrame(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Simulate, write the table, print it."""
+    """Simulate, write the tables and print them."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.selfcheck.coverage",
         description=__doc__,
@@ -239,9 +153,12 @@ def main(arguments: list[str] | None = None) -> int:
     if options.record:
         noise = selftest.noise_table(csv_files.read(options.record), "recorded", 1)
         write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
-    for name, found in (("estimators", estimators(COMPARISONS // 4)), ("coverage", table(COMPARISONS))):
-        write_atomically(FOLDER / f"{name}.csv", found.to_csv(index=False, float_format="%.5g"))
-        print(found.to_string(index=False))
+    for name, table in (
+        ("estimators", compare_estimators(COMPARISONS // 4)),
+        ("coverage", simulate_coverage(COMPARISONS)),
+    ):
+        write_atomically(FOLDER / f"{name}.csv", table.to_csv(index=False, float_format="%.5g"))
+        print(table.to_string(index=False))
     return 0
 
 

@@ -10,13 +10,14 @@ from bench.analysis import intervals
 from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.selfcheck import coverage
-from bench.selfcheck.coverage import RECORDED, Noise, drawn_from, made, recorded, simulate
+from bench.selfcheck.coverage import RECORDINGS, read_recording, simulate
+from bench.selfcheck.noise import Noise, artificial_noise, recorded_noise
 
 pytestmark = pytest.mark.once
 
 FOLDER = Path(__file__).resolve().parents[2] / coverage.FOLDER
 
-MADE = {noise.name: noise for noise in made()}
+MADE = {noise.name: noise for noise in artificial_noise()}
 
 COMPARISONS = 2000  # the share of hits is then known to about half a per cent
 
@@ -30,19 +31,19 @@ def covered(noise: Noise, name: str, until: float | None = None, comparisons: in
     return simulate(noise, name, preset(name), until, comparisons, random).coverage
 
 
-@pytest.mark.parametrize("recording", RECORDED)
+@pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("name", coverage.PRESETS)
 def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
-    noise = recorded(recording, preset(name).rounds, FOLDER)
+    noise = read_recording(recording, preset(name).rounds, FOLDER)
     assert covered(noise, name) >= 0.93
 
 
-@pytest.mark.parametrize("recording", RECORDED)
+@pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("name", coverage.PRESETS)
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
-    noise = recorded(recording, preset(name).rounds, FOLDER)
+    noise = read_recording(recording, preset(name).rounds, FOLDER)
     random = np.random.default_rng(20261121)
     plain = simulate(noise, name, preset(name), None, 500, random)
     for share in (0.9, 0.7, 0.5):
@@ -62,7 +63,7 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
     noise = MADE["launches differ by 0.8 of a block's spread"]
     hits = []
     for _ in range(1000):
-        pooled = np.concatenate([noise.launch(random, 6) for _ in range(4)])
+        pooled = np.concatenate([noise.draw_launch(random, 6) for _ in range(4)])
         found = intervals.speedup_of_launches([pooled])
         assert found.low is not None
         assert found.high is not None
@@ -73,7 +74,7 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
 def test_the_made_noise_has_the_centre_that_it_claims() -> None:
     random = np.random.default_rng(1)
     for noise in MADE.values():
-        means = [noise.launch(random, 6).mean() for _ in range(20_000)]
+        means = [noise.draw_launch(random, 6).mean() for _ in range(20_000)]
         error = float(np.std(means)) / np.sqrt(len(means))
         assert abs(np.mean(means) - noise.centre) < 5 * error, noise.name
 
@@ -84,11 +85,11 @@ def test_recorded_noise_is_drawn_in_stretches_of_one_launch() -> None:
     ]
     table = pd.DataFrame(lines, columns=["case", "number", "backend", "launch", "round", "noise"])
     random = np.random.default_rng(2)
-    noise = drawn_from(table, 2)
-    drawn = {tuple(noise.launch(random, 2)) for _ in range(100)}
+    noise = recorded_noise(table, 2)
+    drawn = {tuple(noise.draw_launch(random, 2)) for _ in range(100)}
     assert drawn == {(101, 102), (102, 103), (201, 202), (202, 203)}
     with pytest.raises(ValueError, match="no recorded launch has 4 rounds"):
-        drawn_from(table, 4)
+        recorded_noise(table, 4)
 
 
 def test_a_stopped_comparison_needs_fewer_or_more_launches_as_its_goal_says() -> None:
@@ -107,7 +108,7 @@ def test_the_midmean_was_worth_choosing() -> None:
         (noise.name, middle): simulate(
             noise, "default", preset("default"), None, 1000, np.random.default_rng(4), middle
         ).half_width
-        for noise in (recorded("recorded, default workload", 5, FOLDER), MADE["white"])
+        for noise in (read_recording("recorded, default workload", 5, FOLDER), MADE["white"])
         for middle in ("mean", "midmean")
     }
     assert widths["white", "midmean"] < 1.15 * widths["white", "mean"]
