@@ -37,13 +37,13 @@ COLUMNS = {
     ),
     "estimators": ("noise", "preset", "middle", "coverage", "half_width"),
 }
-"""Of each table, the columns that are read."""
+"""The columns that are read, by the name of the table."""
 
 
 def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.DataFrame:
     """What one comparison said about each backend, beside the truth: a line per backend.
 
-    Without a speed-up the figures are blank and the status stands in place of a verdict.
+    Without a speed-up the numbers are blank and the status stands in place of a verdict.
     """
     first = rows.iloc[0]
     blocks = rows[rows["round"].notna()]
@@ -94,8 +94,8 @@ def passed(table: pd.DataFrame) -> bool:
         int(same["ratio"].notna().sum()) >= 40
         and len(false_alarms(same)) <= MOST_FALSE_ALARMS
         and beyond_the_margin(same).empty
-        and _slower(table, 0.05) >= 8
-        and _slower(table, 0.02) >= 4
+        and _count_slower(table, 0.05) >= 8
+        and _count_slower(table, 0.02) >= 4
     )
 
 
@@ -114,7 +114,7 @@ def count_covered(table: pd.DataFrame) -> int:
     return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
 
 
-def _slower(table: pd.DataFrame, share: float) -> int:
+def _count_slower(table: pd.DataFrame, share: float) -> int:
     return int(((table["slowed_by"] == share) & (table["verdict"] == "slower")).sum())
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench.compare.changes import compare
 from bench.compare.differences import named_differences
-from bench.compare.sources import RESULTS, Reader, last_commit, pair_files, read_folder, read_side
+from bench.compare.sources import RESULTS, Reader, find_source, folder_source, last_commit_source, pair_files
 from bench.compare.tables import WIDTH, render_markdown, render_terminal
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
@@ -31,26 +31,26 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         tolerances = read_tolerances(options.tolerances)
-        base = read_side(options.base) if options.base else last_commit()
-        new = read_side(options.new) if options.new else read_folder(Path(RESULTS), "the working tree")
-        paired = pair_files(base, new)
+        base = find_source(options.base) if options.base else last_commit_source()
+        new = find_source(options.new) if options.new else folder_source(Path(RESULTS), "the working tree")
+        pairing = pair_files(base, new)
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
     outcomes = []
-    for stem, read in paired.new.items():
+    for stem, read in pairing.new.items():
         try:
             read()
             print(f"{stem} is new: {base.name} has no version of it to compare with")
         except UserError as error:
             print(error, file=sys.stderr)
             outcomes.append(NOT_COMPARED)
-    for stem in paired.missing:
+    for stem in pairing.missing:
         print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
-    outcomes += [_compare_pair(*pair, tolerances, options.markdown) for pair in paired.pairs]
+    outcomes += [_compare_pair(*pair, tolerances, options.markdown) for pair in pairing.pairs]
     if REGRESSION in outcomes:
         return REGRESSION
-    if paired.missing or NOT_COMPARED in outcomes or not outcomes:
+    if pairing.missing or NOT_COMPARED in outcomes or not outcomes:
         return NOT_COMPARED
     return FINE
 

@@ -1,4 +1,4 @@
-"""In what two results files differ: what forbids to compare them, and what is named beside the comparison."""
+"""In what two results files differ: what forbids a comparison, and what is only named beside it."""
 
 import pandas as pd
 
@@ -14,14 +14,17 @@ WORKLOAD = (
     *("batch_rule", "micro_batch", "grad_accum", "global_batch", "seq_len"),
     *("precision", "attention", "checkpointing", "memory_limit_gib"),
 )
+"""Columns of the workload: a difference forbids a comparison."""
+
 HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
+"""Columns of the hardware: a difference forbids a comparison."""
 
 
 OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
-"""Of `WORKLOAD` what is a result where each backend is measured at its largest batch."""
+"""The columns of `WORKLOAD` that are a result, where each backend is measured at its largest batch."""
 
 
-NAMED = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")
+NAMED_COLUMNS = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
 
 
@@ -41,10 +44,10 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
 
 
 def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Everything else that differs, one line each."""
+    """What differs without forbidding a comparison, a line for each difference."""
     columns = [
         f"{column}: {distinct_text(base, column)}, now {distinct_text(new, column)}"
-        for column in NAMED
+        for column in NAMED_COLUMNS
         if set(base[column]) != set(new[column])
     ]
     entries = environment.find_differences(latest_environment(base), latest_environment(new))
@@ -52,7 +55,7 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 
 def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Whose largest micro-batch has changed; nothing if batches are equal by rule."""
+    """The backends whose largest micro-batch has changed; none if all had the same batch."""
     if not (at_largest_batch(base) and at_largest_batch(new)):
         return []
     before, after = (

@@ -19,17 +19,23 @@ Reader = Callable[[], pd.DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
-    """Results files by their stem, not read yet, so that a damaged one stops no other."""
+class Source:
+    """Results files that are not read yet, so that a damaged one stops no other.
+
+    Attributes:
+        name: under which messages speak of it.
+        files: what reads a file, by the file's stem.
+        single: it is one file that was named itself, so that its stem need not match.
+    """
 
     name: str
     files: Mapping[str, Reader]
-    single: bool = False  # one file that was named itself: its stem need not match
+    single: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """What is compared with what, and what is on one side only.
+class Pairing:
+    """What is compared with what, and what only one source has.
 
     Attributes:
         pairs: a title and the readers of base and new.
@@ -42,47 +48,47 @@ class Pairs:
     missing: Sequence[str] = field(default_factory=tuple)
 
 
-def pair_files(base: Side, new: Side) -> Pairs:
-    """Pair the files of two sides by their stems."""
+def pair_files(base: Source, new: Source) -> Pairing:
+    """Pair the files of two sources by their stems; two single files are a pair whatever their names."""
     if base.single and new.single:
         (old,), (now,) = base.files.values(), new.files.values()
-        return Pairs(pairs=[(f"{base.name}, then {new.name}", old, now)])
+        return Pairing(pairs=[(f"{base.name}, then {new.name}", old, now)])
     both = [stem for stem in new.files if stem in base.files]
-    return Pairs(
+    return Pairing(
         pairs=[(stem, base.files[stem], new.files[stem]) for stem in both],
         new={} if base.single else {k: read for k, read in new.files.items() if k not in base.files},
         missing=[] if new.single else [stem for stem in base.files if stem not in new.files],
     )
 
 
-def read_side(given: str) -> Side:
-    """A file, a folder or a git revision.
+def find_source(given: str) -> Source:
+    """The results files under a name: of a file, a folder or a git revision.
 
     Raises:
         UserError: it is none of them.
     """
     path = Path(given)
     if path.is_dir():
-        return read_folder(path, given)
+        return folder_source(path, given)
     if path.exists() or path.suffix == ".csv":
-        return Side(name=path.name, files={path.stem: partial(csv_files.read, path)}, single=True)
+        return Source(name=path.name, files={path.stem: partial(csv_files.read, path)}, single=True)
     if _is_revision(given):
-        return read_revision(given)
+        return revision_source(given)
     raise UserError(f"{given} is no file, no folder and no git revision; check the path, or `git log`")
 
 
-def read_folder(path: Path, name: str) -> Side:
-    """Every results file right inside a folder."""
-    return Side(
+def folder_source(path: Path, name: str) -> Source:
+    """Every results file of a folder; those of folders inside are left out."""
+    return Source(
         name=name, files={file.stem: partial(csv_files.read, file) for file in csv_files.list_files(path)}
     )
 
 
-def read_revision(name: str) -> Side:
+def revision_source(name: str) -> Source:
     """Every results file of a git revision, as the present folder has them under results/."""
     listed = _git("ls-tree", "-z", "--name-only", name, f"{RESULTS}/").decode().split("\0")
     paths = [Path(line) for line in listed if line.endswith(".csv")]
-    return Side(name=name, files={path.stem: partial(_read_committed, name, path) for path in paths})
+    return Source(name=name, files={path.stem: partial(_read_committed, name, path) for path in paths})
 
 
 def _read_committed(name: str, path: Path) -> pd.DataFrame:
@@ -97,10 +103,10 @@ def _is_revision(name: str) -> bool:
     return True
 
 
-def last_commit() -> Side:
+def last_commit_source() -> Source:
     """The results of HEAD; none before the first commit."""
     _git("rev-parse", "--git-dir")
-    return read_revision("HEAD") if _is_revision("HEAD") else Side(name="HEAD", files={})
+    return revision_source("HEAD") if _is_revision("HEAD") else Source(name="HEAD", files={})
 
 
 def _git(*arguments: str) -> bytes:

@@ -10,6 +10,7 @@ from bench.report.formatting import MISSING, one_line, ratio, ratio_and_interval
 from bench.report.markdown import escaped, table
 
 WIDTH = 100
+"""Of the terminal, in characters."""
 
 HEADERS = (
     "backend",

@@ -9,6 +9,7 @@ from bench.errors import UserError
 TOLERANCES = Path(__file__).resolve().parents[2] / "conf" / "tolerances.yaml"
 
 METRICS = ("throughput", "speedup", "memory")
+"""What may become worse; the file has a share for each."""
 
 
 def read_tolerances(path: Path) -> dict[str, float]:

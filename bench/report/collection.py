@@ -74,10 +74,10 @@ class Collection:
     @cached_property
     def panels(self) -> dict[str, list[ReportedComparison]]:
         """The controlled comparisons by hardware; those at the largest batches apart, and last."""
-        found: dict[str, list[ReportedComparison]] = {}
+        panels: dict[str, list[ReportedComparison]] = {}
         for one in [*self.at_equal, *self.at_largest]:
-            found.setdefault(one.panel, []).append(one)
-        return found
+            panels.setdefault(one.panel, []).append(one)
+        return panels
 
     def of_fairness(self, label: str) -> list[ReportedComparison]:
         """The comparisons of one fairness experiment."""
@@ -86,15 +86,15 @@ class Collection:
     @cached_property
     def fairness(self) -> dict[str, Fairness]:
         """What an uncontrolled harness would print, divided into parts, by the label of the workload."""
-        found = {}
+        divisions = {}
         labels = dict.fromkeys(_label(one) for one in self.comparisons if FAIRNESS in one.stem)
         for label in labels:
             group = self.of_fairness(label)
             for backend in dict.fromkeys(other.backend for one in group for other in one.others):
                 divided = attribution.fairness([one.rows for one in group], backend)
                 if divided is not None:
-                    found[label] = divided
-        return found
+                    divisions[label] = divided
+        return divisions
 
 
 def _label(one: ReportedComparison) -> str:

@@ -13,7 +13,7 @@ from bench.results.environment_cell import environment_entry, gpu_names, latest_
 from bench.results.table_values import at_largest_batch, distinct_text
 
 
-def memory_limit(rows: pd.DataFrame) -> str:
+def _memory_limit(rows: pd.DataFrame) -> str:
     """`memory limit 4 GiB per backend`; empty without one."""
     limits = rows["memory_limit_gib"].dropna().unique()
     return f"memory limit {'/'.join(f'{limit:g}' for limit in limits)} GiB per backend" if len(limits) else ""
@@ -28,7 +28,7 @@ def micro_batches(rows: pd.DataFrame) -> str:
 
 def largest_batch_rule(rows: pd.DataFrame) -> str:
     """That each backend has its own largest batch, and under which memory limit."""
-    return ", ".join(filter(None, ["each backend at its largest batch", memory_limit(rows)]))
+    return ", ".join(filter(None, ["each backend at its largest batch", _memory_limit(rows)]))
 
 
 def _batch(rows: pd.DataFrame) -> str:
@@ -42,24 +42,24 @@ def _batch(rows: pd.DataFrame) -> str:
     return f"batch {micro_batch} {TIMES} {spread} = {distinct_text(rows, 'global_batch')}"
 
 
-def length(rows: pd.DataFrame) -> str:
+def _length(rows: pd.DataFrame) -> str:
     """`length 128`; empty where samples have none."""
-    found = distinct_text(rows, "seq_len")
-    return f"length {found}" if found else ""
+    seq_len = distinct_text(rows, "seq_len")
+    return f"length {seq_len}" if seq_len else ""
 
 
-def particulars(rows: pd.DataFrame) -> list[str]:
+def _particulars(rows: pd.DataFrame) -> list[str]:
     """What is not the usual: a shrunk model, adapters, recomputed activations, real data."""
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     adapters = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     source, lengths = distinct_text(rows, "data"), distinct_text(rows, "lengths")
-    found = [
+    parts = [
         "" if distinct_text(rows, "size") == "published" else distinct_text(rows, "size"),
         "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
         "checkpointing" if distinct_text(rows, "checkpointing") == "1" else "",
         source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
     ]
-    return list(filter(None, found))
+    return list(filter(None, parts))
 
 
 def workload(rows: pd.DataFrame) -> str:
@@ -70,12 +70,12 @@ def workload(rows: pd.DataFrame) -> str:
         f"{distinct_text(rows, 'model')} ({distinct_text(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
         _batch(rows),
-        memory_limit(rows),
-        length(rows),
+        _memory_limit(rows),
+        _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         distinct_text(rows, "precision"),
         f"{distinct_text(rows, 'attention')} attention",
-        *particulars(rows),
+        *_particulars(rows),
     ]
     return ", ".join(filter(None, parts))
 
@@ -131,11 +131,11 @@ def short_workload(rows: pd.DataFrame) -> str:
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
     attention = distinct_text(rows, "attention")
-    parts = [distinct_text(rows, "task"), layout, length(rows)]
+    parts = [distinct_text(rows, "task"), layout, _length(rows)]
     parts += [distinct_text(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
-    parts += particulars(rows)
+    parts += _particulars(rows)
     if not at_largest_batch(rows):  # else it stands in the heading
-        parts.append(memory_limit(rows))
+        parts.append(_memory_limit(rows))
     return ", ".join(filter(None, parts))
 
 

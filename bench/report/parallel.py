@@ -1,4 +1,4 @@
-"""Many small jobs on all cores."""
+"""Runs many small jobs on all cores."""
 
 import multiprocessing
 import os
@@ -8,28 +8,31 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-FEW = 32
-"""Up to so many jobs other processes are not worth their start."""
+MOST_IN_SEQUENCE = 32
+"""Up to so many jobs, other processes take longer to start than they save."""
 
 _jobs: Sequence[Callable[[], Any]] = ()
 
 
 def run(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Their results, in order. The jobs reach the other processes by fork, so that they may be anything."""
+    """Run the jobs and return their results, in order.
+
+    The jobs reach the other processes by fork, so that they may be closures, which cannot be pickled.
+    """
     cores = len(os.sched_getaffinity(0))
-    if len(jobs) <= FEW or cores == 1:
+    if len(jobs) <= MOST_IN_SEQUENCE or cores == 1:
         return [job() for job in jobs]
     global _jobs
     _jobs = jobs
     try:
-        with multiprocessing.get_context("fork").Pool(min(cores, len(jobs)), _leave_signals) as pool:
+        with multiprocessing.get_context("fork").Pool(min(cores, len(jobs)), _ignore_interrupts) as pool:
             return pool.map(_run, range(len(jobs)), chunksize=4)
     finally:
         _jobs = ()
 
 
-def _leave_signals() -> None:
-    """Ctrl-C is for the process that waits."""
+def _ignore_interrupts() -> None:
+    """Ctrl-C ends the process that waits, and that ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

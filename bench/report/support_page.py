@@ -13,44 +13,51 @@ from bench.results.table_values import distinct_text
 from bench.setup.recipes import STACKS
 
 
-def render_support(found: Sequence[ReportedComparison]) -> str:
+def render_support(comparisons: Sequence[ReportedComparison]) -> str:
     """The matrix at a glance, then every reason."""
     reasons: dict[str, int] = {}
-    timed = [one for one in found if not is_of_choices(one)]
-    others = [one for one in found if is_of_choices(one)]
-    lines = ["# What trains under which backend", "", *_at_a_glance(found), ""]
+    timed = [one for one in comparisons if not is_of_choices(one)]
+    others = [one for one in comparisons if is_of_choices(one)]
+    lines = ["# What trains under which backend", "", *_at_a_glance(comparisons), ""]
     lines += [*_by_model(timed, reasons), *_by_backend(others, reasons)]
     if reasons:
         lines += ["## Why not", ""]
         lines += [f"{number}. {escaped(reason)}" for reason, number in reasons.items()]
         lines.append("")
     lines += ["## How it was measured", ""]
-    sizes = sorted({distinct_text(one.rows, "size") for one in found})
+    sizes = sorted({distinct_text(one.rows, "size") for one in comparisons})
     lines += [
         f"- models: {', '.join(sizes)} (bench/workload/mini.py shrinks layers, width and vocabulary by one "
         "rule and keeps the architecture); nothing here says what the published size would gain",
-        *(f"- {escaped(words)}" for words in dict.fromkeys(one.hardware for one in found)),
-        *(f"- {escaped(words)}" for words in dict.fromkeys(describe.versions(one.rows) for one in found)),
-        f"- made by `make matrix`; a single model again: `make matrix MODEL={escaped(found[0].model)}`; "
+        *(f"- {escaped(words)}" for words in dict.fromkeys(one.hardware for one in comparisons)),
+        *(
+            f"- {escaped(words)}"
+            for words in dict.fromkeys(describe.versions(one.rows) for one in comparisons)
+        ),
+        "- made by `make matrix`; a single model again: "
+        f"`make matrix MODEL={escaped(comparisons[0].model)}`; "
         "results/matrix/ holds all comparisons, and support.csv these tables",
     ]
     return "\n".join([*lines, ""])
 
 
-def _by_model(found: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
+def _by_model(comparisons: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
     """A line for each model, a column for each backend."""
-    if not found:
+    if not comparisons:
         return []
-    every = [mine for one in found for mine in one.summaries]
-    order = sorted(every, key=lambda mine: (not mine.is_reference, mine.engine, mine.sharding, mine.backend))
-    backends = list(dict.fromkeys(mine.backend for mine in order))
+    every = [summary for one in comparisons for summary in one.summaries]
+    order = sorted(
+        every,
+        key=lambda summary: (not summary.is_reference, summary.engine, summary.sharding, summary.backend),
+    )
+    backends = list(dict.fromkeys(summary.backend for summary in order))
     cells = [
         [
-            _name(one, found),
+            _name(one, comparisons),
             escaped(distinct_text(one.rows, "task")),
             *(_cell(one.of(backend), reasons) for backend in backends),
         ]
-        for one in found
+        for one in comparisons
     ]
     return [
         *table(["model", "task", *map(escaped, backends)], cells, escape=False),
@@ -60,51 +67,58 @@ def _by_model(found: Sequence[ReportedComparison], reasons: dict[str, int]) -> l
     ]
 
 
-def _by_backend(found: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
+def _by_backend(comparisons: Sequence[ReportedComparison], reasons: dict[str, int]) -> list[str]:
     """A line for each backend, a column for each model: there are more of the former."""
-    if not found:
+    if not comparisons:
         return []
-    backends = {mine.backend: mine for one in found for mine in one.others}
+    backends = {summary.backend: summary for one in comparisons for summary in one.others}
     order = sorted(
         backends.values(),
-        key=lambda mine: (list(STACKS).index(mine.stack), mine.engine, mine.sharding, mine.backend),
+        key=lambda summary: (
+            list(STACKS).index(summary.stack),
+            summary.engine,
+            summary.sharding,
+            summary.backend,
+        ),
     )
     cells = [
         [
-            escaped(mine.backend),
-            _what_runs(mine),
-            *(_cell(one.of(mine.backend), reasons) for one in found),
+            escaped(summary.backend),
+            _what_runs(summary),
+            *(_cell(one.of(summary.backend), reasons) for one in comparisons),
         ]
-        for mine in order
+        for summary in order
     ]
     return [
         "## Other engines, optimizers, shardings and stacks",
         "",
-        *table(["backend", "what runs", *(_name(one, found) for one in found)], cells, escape=False),
+        *table(
+            ["backend", "what runs", *(_name(one, comparisons) for one in comparisons)], cells, escape=False
+        ),
         "One model of each kind; nothing was timed, so that a cell holds the loss difference alone. On a CPU "
         "what is offloaded to the host stays where it is.",
         "",
     ]
 
 
-def _what_runs(mine: BackendSummary) -> str:
-    attention = f", {mine.attention} attention" if mine.attention != "eager" else ""
-    return f"{mine.engine} + {mine.optimizer} + {mine.sharding}{attention}; {mine.stack} stack"
+def _what_runs(summary: BackendSummary) -> str:
+    attention = f", {summary.attention} attention" if summary.attention != "eager" else ""
+    return f"{summary.engine} + {summary.optimizer} + {summary.sharding}{attention}; {summary.stack} stack"
 
 
-def _name(one: ReportedComparison, found: Sequence[ReportedComparison]) -> str:
+def _name(one: ReportedComparison, comparisons: Sequence[ReportedComparison]) -> str:
     """The model's, or the file's where the model has several."""
-    alone = sum(other.model == one.model for other in found) == 1
+    alone = sum(other.model == one.model for other in comparisons) == 1
     return escaped(one.model if alone else one.stem)
 
 
-def _at_a_glance(found: Sequence[ReportedComparison]) -> list[str]:
+def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[str]:
     """For each engine of each stack how many models it trains, and which it does not."""
     tried: dict[tuple[str, str], dict[str, bool]] = {}
-    for one in found:
-        for mine in one.summaries:
-            trained = tried.setdefault((mine.engine, mine.stack), {})
-            trained[one.model] = trained.get(one.model, False) or mine.status in PASSED
+    for one in comparisons:
+        for summary in one.summaries:
+            trained = tried.setdefault((summary.engine, summary.stack), {})
+            trained[one.model] = trained.get(one.model, False) or summary.status in PASSED
     lines = []
     several = len({stack for _, stack in tried}) > 1
     for (engine, stack), trained in tried.items():

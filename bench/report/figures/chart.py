@@ -30,14 +30,16 @@ AXIS = 0.36
 """Inches below a panel for its ticks."""
 
 CHARACTER = 0.074
-"""Inches of a character at the size of names, on average."""
+"""Inches that a character of a name takes, on average."""
 
 LONGEST_NAME = 24
+"""Characters of a name; a longer one is shortened."""
+
 MARGIN = 1.75
 """Inches to the right of the bars, for words."""
 
 LEGEND = 0.2
-"""Inches of a line of swatches."""
+"""Inches that a line of the legend takes."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -83,7 +85,7 @@ class Row:
         rules: where on the axis short vertical lines stand.
         inside: words at the foot of the bar.
         beside: words to the right of the panel.
-        absent: what stands in place of a bar: a status, or why there is no figure.
+        absent: what stands in place of a bar: a status, or why there is no number.
     """
 
     name: str
@@ -128,7 +130,7 @@ def draw(
     decorate: Callable[[Axes], None],
     legend: Mapping[str, tuple[str, str]] | None = None,
 ) -> Figure:
-    """A figure of these panels, one below the other.
+    """Draw a figure of these panels, one below the other.
 
     Args:
         title: of the whole.
@@ -214,24 +216,24 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
 
 def _bars(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
     """In each backend's colour and hatch."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    by_look: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row, place in zip(rows, places, strict=True):
         if row.bar is not None:
-            found.setdefault(style.look(row.name), []).append((place, row.bar))
-    for (colour, hatch), bars in found.items():
+            by_look.setdefault(style.look(row.name), []).append((place, row.bar))
+    for (colour, hatch), bars in by_look.items():
         down, lengths = zip(*bars, strict=True)
         axes.barh(down, lengths, height=BAR, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6)
 
 
 def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
     """Parts of bars, one behind the other."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    by_kind: dict[str, list[tuple[float, float, float]]] = {}
     for row, place in zip(rows, places, strict=True):
         start = 0.0
         for kind, length in row.stack:
-            found.setdefault(kind, []).append((place, start, length))
+            by_kind.setdefault(kind, []).append((place, start, length))
             start += length
-    for kind, parts in found.items():
+    for kind, parts in by_kind.items():
         down, starts, lengths = zip(*parts, strict=True)
         colour, hatch = style.PARTS[kind]
         axes.barh(
@@ -247,7 +249,7 @@ def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
 
 
 def _legend(figure: Figure, legend: Mapping[str, tuple[str, str]], corner: tuple[float, float]) -> None:
-    """Swatches in one line, their upper left corner at `corner` (shares of the figure)."""
+    """The legend in one line, its upper left corner at `corner` (shares of the figure)."""
     swatches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6, label=words)
         for words, (colour, hatch) in legend.items()
@@ -276,11 +278,13 @@ def _whiskers(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
 
 
 def _dots(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
-    found: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
+    by_look: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     for row, place in zip(rows, places, strict=True):
         for dots in row.dots:
-            found.setdefault((dots.kind, style.look(row.name)[0]), []).append((dots.along, place + dots.down))
-    for (kind, colour), all_dots in found.items():
+            by_look.setdefault((dots.kind, style.look(row.name)[0]), []).append(
+                (dots.along, place + dots.down)
+            )
+    for (kind, colour), all_dots in by_look.items():
         along, down = (np.concatenate(one) for one in zip(*all_dots, strict=True))
         axes.plot(along, down, **{"linestyle": "none", "color": colour} | DOTS[kind])
 

@@ -35,7 +35,6 @@ PARTS = {
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 
 WIDTH_INCHES = 6.0
-ROW_INCHES = 0.44
 INK = "#1A1A1A"
 FAINT = "#555555"
 GRID = "#DDDDDD"

@@ -1,4 +1,4 @@
-"""Waterfalls: how the parts of a ratio multiply to the whole, on a logarithmic axis."""
+"""Waterfall charts: how the parts of a ratio multiply to the whole, on a logarithmic axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
