@@ -6,7 +6,6 @@ from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Output
 from bench.measure.progress import Bar
-from bench.results.records import stage_of
 
 MOST_LINES, LONGEST_LINE = 6, 160
 """Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
@@ -43,7 +42,7 @@ class Failures:
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = []
         for row in failed.itertuples():
-            launch = Launch(stage_of(row.launch, row.loss_difference), int(row.launch))
+            launch = self._ledger.launch_of(row.backend, int(row.launch))
             log = self._output.log_of(row.backend, launch)
             lines.append(
                 f"{stem}: {row.backend}, {launch.name(self._launches)}: {row.status}: {row.message}"

@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import LaunchFailed
-from bench.measure.launches import Launch
+from bench.measure.launches import PARITY, Launch, timed
 from bench.measure.plans import Output
 from bench.measure.resume import EarlierRun
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
-from bench.results.records import Block, Record
+from bench.results.records import NOT_TIMED, Block, Record
 from bench.results.rows import rows_of_record
 
 
@@ -85,6 +85,16 @@ class Ledger:
             with reporting_write_errors(self.output.csv):
                 csv_files.write_rows(self.output.csv, rows)
                 self.output.unwritten.unlink(missing_ok=True)
+
+    def launch_of(self, name: str, number: int) -> Launch:
+        """The launch of a row.
+
+        The results file has no column for the stage, so that of an earlier run's row follows from its number;
+        what fails in the search is tried again by every run, and is on record.
+        """
+        if record := self.records.get((number, name)):
+            return Launch(record.stage, number)
+        return timed(number) if number > NOT_TIMED else PARITY
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""

@@ -6,7 +6,6 @@ measured, one value per rank where ranks differ. `results` turns records into CS
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -35,16 +34,6 @@ class Stage(str, Enum):
     """Which is the largest micro-batch that fits?"""
     TIMED = "timed"
     """How fast is it?"""
-
-
-def stage_of(launch: int, loss_difference: float | None) -> Stage:
-    """The stage of a failed launch from its row in the results file, which has no column for it.
-
-    Only a backend that has passed parity has a loss difference.
-    """
-    if launch > NOT_TIMED:
-        return Stage.TIMED
-    return Stage.PARITY if loss_difference is None or math.isnan(loss_difference) else Stage.SEARCH
 
 
 @dataclass(frozen=True, kw_only=True)
