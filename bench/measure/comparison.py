@@ -126,7 +126,7 @@ class Comparison:
             self.failures,
             self.bar,
         )
-        self.launch = TimedLaunch(
+        self.timed_launch = TimedLaunch(
             plan.schedule,
             self.earlier.steps,
             self.starter,
@@ -170,9 +170,9 @@ class Comparison:
             if launches >= missing:
                 if not self._wants_another(launches):
                     return
-                self.bar.expect(self.launch.planned(len(self.names)))
+                self.bar.expect(self.timed_launch.planned(len(self.names)))
             stepped_down = sum(self.search.steps_down.values())
-            self.launch.run(names, timed(self.earlier.last_launch + launches + 1))
+            self.timed_launch.run(names, timed(self.earlier.last_launch + launches + 1))
             if sum(self.search.steps_down.values()) > stepped_down:
                 # That backend has lost its rounds and starts over with the next launch.
                 needed = launches + 1 + self.plan.schedule.launches
@@ -200,7 +200,7 @@ class Comparison:
         self._expect_launches(missing)
 
     def _expect_launches(self, launches: int) -> None:
-        in_a_launch = self.launch.planned(len(self.names))
+        in_a_launch = self.timed_launch.planned(len(self.names))
         self.bar.expect({kind: count * launches for kind, count in in_a_launch.items()})
 
 

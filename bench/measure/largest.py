@@ -27,8 +27,8 @@ MOST_STEPS_DOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What a search has found.
+class SearchResult:
+    """How a search ended.
 
     Attributes:
         micro_batch: the largest that fitted, in samples per rank.
@@ -54,11 +54,11 @@ class Found:
         return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
 
 
-def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> Found:
+def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> SearchResult:
     """Find the largest micro-batch that fits, in at most `most_trials` trials.
 
     Doubles from `start` until one does not fit, or halves until one does, then bisects. No size is tried
-    twice. The trials may be used up before `search_resolution` is reached; `Found` says so.
+    twice. The trials may be used up before `search_resolution` is reached; `SearchResult` says so.
 
     Args:
         attempt: tries a micro-batch; what it raises ends the search.
@@ -91,10 +91,10 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
     if not fitted:
         tried = " ".join(str(trial.micro_batch) for trial in trials)
         raise LaunchFailed("oom", f"no micro-batch fits, tried {tried}; the last: {trials[-1].message}")
-    return Found(micro_batch=fitted, trials=tuple(trials))
+    return SearchResult(micro_batch=fitted, trials=tuple(trials))
 
 
-def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
+def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResult:
     """Try what a search has found again, and go a step down from what does not fit each time.
 
     Where everything had fitted the size is not at the edge, and stays.
@@ -102,9 +102,9 @@ def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
     Raises:
         LaunchFailed: status `oom`, if nothing fits each time.
     """
-    if found.gap is None:
-        return found
-    size, trials, in_a_row = found.micro_batch, list(found.trials), 0
+    if result.gap is None:
+        return result
+    size, trials, in_a_row = result.micro_batch, list(result.trials), 0
     while in_a_row < CONFIRMATIONS:
         trials.append(attempt(size))
         if trials[-1].fits:
@@ -113,7 +113,7 @@ def confirm(attempt: Callable[[int], Trial], found: Found) -> Found:
             size, in_a_row = step_down(size), 0
         if not size:
             raise LaunchFailed("oom", f"not even 1 fits each time; the last: {trials[-1].message}")
-    return Found(micro_batch=size, trials=tuple(trials))
+    return SearchResult(micro_batch=size, trials=tuple(trials))
 
 
 def step_down(micro_batch: int) -> int:

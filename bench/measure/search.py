@@ -129,15 +129,15 @@ class Search:
             return self._try(plan, name, next(number), micro_batch, groups)
 
         try:
-            found = largest.search(attempt, start=plan.start, most_trials=plan.most_trials)
-            found = largest.confirm(attempt, found)
+            result = largest.search(attempt, start=plan.start, most_trials=plan.most_trials)
+            result = largest.confirm(attempt, result)
         except LaunchFailed as failure:
             message = f"{IN_THE_SEARCH}{failure.message}"
             raise LaunchFailed(failure.status, message, failure.details) from failure
-        self._bar.expect({"trial": min(0, len(found.trials) - USUAL_TRIALS)})
-        self._add_trials(name, *found.trials)
-        self._bar.print_line(f"{name}: {found}")
-        return found.micro_batch
+        self._bar.expect({"trial": min(0, len(result.trials) - USUAL_TRIALS)})
+        self._add_trials(name, *result.trials)
+        self._bar.print_line(f"{name}: {result}")
+        return result.micro_batch
 
     def _try(
         self, plan: SearchPlan, name: str, number: int, micro_batch: int, groups: RunningGroups

@@ -140,6 +140,7 @@ def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Pat
     assert len(run.groups) == 3
     record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
     assert record["proof"] == {"ran": True}
+    assert record["stage"] == "parity"
 
 
 @pytest.mark.parametrize("norm", [1.0, 0.0, float("nan")])
@@ -319,6 +320,7 @@ def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path
     saved = json.loads((run.comparison.output.folder_of("ortmodule", timed(1)) / "record.json").read_text())
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1
+    assert saved["stage"] == "timed"
 
 
 def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
