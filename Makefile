@@ -40,7 +40,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench sweep node compare report matrix doctor containers selftest coverage overhead \
-	test test-gpu gpu-campaign lint lock clean # most are folders, too
+	test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## this list
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -87,6 +87,9 @@ overhead: setup ## what the harness costs against a bare training loop, 7 minute
 
 test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-unit: setup ## the tests that start no process and import no framework, a minute; for while one works
+	$(VENV)/bin/python -m pytest tests/unit -n auto $(ARGS)
 
 test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as many
 	$(VENV)/bin/python -m pytest -m gpu $(ARGS)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import LaunchFailed
+from bench.launch import fate
 from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.measure.comparison import Comparison
@@ -183,3 +184,16 @@ class TestBuilt:
         built.group.channels[1].send({"do": "first_step"})
         with pytest.raises(LaunchFailed, match=r"^AttributeError: .*no_such_request"):
             built.group.answers("first_step")
+
+
+def test_a_process_state_in_words() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert fate.state(process.pid) == "is stopped (SIGSTOP)"
+        assert fate.states({1: process.pid}) == "rank 1 is stopped (SIGSTOP)"
+    finally:
+        process.kill()
+        process.wait()
+    assert fate.state(process.pid) == "has ended"

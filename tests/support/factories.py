@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.records import Block, Phase, Record, Stage, WarmUp, Workload
 
@@ -172,3 +174,14 @@ def with_environment(records: list[Record], **changes: Any) -> list[Record]:
     """The same records measured in a changed environment."""
     environment = {**ENVIRONMENT, **changes}
     return [dataclasses.replace(one, environment=environment) for one in records]
+
+
+def noisy_seconds(base: float, seed: int, noise: float = 0.003) -> list[list[float]]:
+    """Three launches of five rounds around `base` seconds."""
+    draws = np.random.default_rng(seed).normal(0, noise, (3, 5))
+    return [list(map(float, launch)) for launch in base * np.exp(draws)]
+
+
+def two_backends(seed: int = 1, ort: float = 1.5, torch: float = 2.0) -> list[Record]:
+    """A comparison of two backends whose blocks take about so many seconds, noise included."""
+    return comparison({"pytorch": noisy_seconds(torch, seed), "ortmodule": noisy_seconds(ort, seed + 100)})

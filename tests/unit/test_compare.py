@@ -1,34 +1,31 @@
 import dataclasses
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bench.compare.__main__ import main
 from bench.compare.changes import compare
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.factories import ENVIRONMENT, MIB, comparison, failed, with_environment, workload
+from tests.support.factories import (
+    ENVIRONMENT,
+    MIB,
+    comparison,
+    failed,
+    noisy_seconds,
+    two_backends,
+    with_environment,
+    workload,
+)
 
 ROOT = Path(__file__).parents[2]
 
 TOLERANCES = {"throughput": 0.02, "speedup": 0.02, "memory": 0.05}
 
 Compare = Callable[..., tuple[int, str, str]]
-
-
-def seconds(base: float, seed: int, noise: float = 0.003) -> list[list[float]]:
-    """Three launches of five rounds around `base` seconds."""
-    draws = np.random.default_rng(seed).normal(0, noise, (3, 5))
-    return [list(map(float, launch)) for launch in base * np.exp(draws)]
-
-
-def measured(seed: int = 1, ort: float = 1.5, torch: float = 2.0) -> list[Record]:
-    return comparison({"pytorch": seconds(torch, seed), "ortmodule": seconds(ort, seed + 100)})
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def line(output: str, backend: str) -> str:
 
 
 def test_identical_files_are_fine(pair: Compare) -> None:
-    status, output, errors = pair(measured(), measured())
+    status, output, errors = pair(two_backends(), two_backends())
     assert (status, errors) == (0, "")
     assert "1.000×" in line(output, "ortmodule")
     assert "same" in line(output, "ortmodule")
@@ -62,7 +59,7 @@ def test_identical_files_are_fine(pair: Compare) -> None:
 
 
 def test_noise_is_fine(pair: Compare) -> None:
-    status, output, _ = pair(measured(seed=1), measured(seed=2))
+    status, output, _ = pair(two_backends(seed=1), two_backends(seed=2))
     assert status == 0
     assert "REGRESSION" not in output
 
@@ -70,7 +67,7 @@ def test_noise_is_fine(pair: Compare) -> None:
 def test_a_planted_slowdown_of_ten_percent_is_a_regression_of_that_backend_only(
     pair: Compare,
 ) -> None:
-    status, output, _ = pair(measured(seed=1), measured(seed=2, ort=1.5 * 1.1))
+    status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1))
     assert status == 1
     assert "slower" in line(output, "ortmodule")
     assert output.count("REGRESSION") == 1
@@ -79,13 +76,13 @@ def test_a_planted_slowdown_of_ten_percent_is_a_regression_of_that_backend_only(
 
 
 def test_a_faster_backend_is_no_regression(pair: Compare) -> None:
-    status, output, _ = pair(measured(seed=1), measured(seed=2, ort=1.2))
+    status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.2))
     assert status == 0
     assert "faster" in line(output, "ortmodule")
 
 
 def test_a_slowdown_within_the_tolerance_is_fine(pair: Compare, tmp_path: Path) -> None:
-    base, new = measured(seed=1), measured(seed=2, ort=1.5 * 1.1)
+    base, new = two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1)
     mild = tmp_path / "mild.yaml"
     mild.write_text("{throughput: 0.15, speedup: 0.15, memory: 0.05}")
     assert pair(base, new, "--tolerances", str(mild))[0] == 0
@@ -103,7 +100,7 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
     drift = 1.1
     base, new = (
         csv_files.table_of_records(
-            comparison({"pytorch": seconds(2.0 * f, 1), "ortmodule": seconds(1.5 * f, 2)})
+            comparison({"pytorch": noisy_seconds(2.0 * f, 1), "ortmodule": noisy_seconds(1.5 * f, 2)})
         )
         for f in (1.0, drift)
     )
@@ -128,8 +125,8 @@ def test_the_ratio_of_throughputs_is_new_over_base() -> None:
 def test_a_backend_that_no_longer_runs_is_shown_by_its_status_and_is_a_regression(
     pair: Compare,
 ) -> None:
-    new = [*comparison({"pytorch": seconds(2.0, 1)}), failed("ortmodule", "crashed", "died")]
-    status, output, _ = pair(measured(), new)
+    new = [*comparison({"pytorch": noisy_seconds(2.0, 1)}), failed("ortmodule", "crashed", "died")]
+    status, output, _ = pair(two_backends(), new)
     assert status == 1
     assert "crashed" in line(output, "ortmodule")
     assert "REGRESSION: status" in output
@@ -138,14 +135,14 @@ def test_a_backend_that_no_longer_runs_is_shown_by_its_status_and_is_a_regressio
 def test_a_backend_that_failed_in_the_base_is_shown_by_its_status_and_is_fine(
     pair: Compare,
 ) -> None:
-    base = [*comparison({"pytorch": seconds(2.0, 1)}), failed("ortmodule", "oom", "full")]
-    status, output, _ = pair(base, measured())
+    base = [*comparison({"pytorch": noisy_seconds(2.0, 1)}), failed("ortmodule", "oom", "full")]
+    status, output, _ = pair(base, two_backends())
     assert status == 0
     assert "oom" in line(output, "ortmodule")
 
 
 def test_a_backend_of_one_file_only_is_not_measured_in_the_other(pair: Compare) -> None:
-    status, output, _ = pair(comparison({"pytorch": seconds(2.0, 1)}), measured())
+    status, output, _ = pair(comparison({"pytorch": noisy_seconds(2.0, 1)}), two_backends())
     assert status == 0
     assert "not measured" in line(output, "ortmodule")
 
@@ -197,8 +194,8 @@ def test_other_hardware_or_another_workload_is_refused_by_name(
 
 
 def test_other_versions_are_compared_and_named(pair: Compare) -> None:
-    new = with_environment(measured(), packages={**ENVIRONMENT["packages"], "torch": "2.7.0"})
-    status, output, _ = pair(measured(), new)
+    new = with_environment(two_backends(), packages={**ENVIRONMENT["packages"], "torch": "2.7.0"})
+    status, output, _ = pair(two_backends(), new)
     assert status == 0
     assert "packages.torch: 2.6.0, now 2.7.0" in output
 
@@ -207,7 +204,7 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, half = tmp_path / "good.csv", tmp_path / "half.csv"
-    csv_files.write_records(good, measured())
+    csv_files.write_records(good, two_backends())
     half.write_bytes(good.read_bytes()[:-20])
     for other, words in ((half, "is damaged"), (tmp_path / "none.csv", "cannot be read")):
         assert main([str(good), str(other)]) == 2
@@ -227,33 +224,23 @@ def test_a_name_of_nothing_is_one_sentence(
 
 
 def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:
-    fewer = [one for one in measured() if one.backend == "pytorch"]
-    status, output, _ = pair(measured(), fewer)
+    fewer = [one for one in two_backends() if one.backend == "pytorch"]
+    status, output, _ = pair(two_backends(), fewer)
     assert status == 1
     assert "not measured" in line(output, "ortmodule")
-    assert pair(fewer, measured())[0] == 0
+    assert pair(fewer, two_backends())[0] == 0
 
 
 def test_a_new_file_that_is_damaged_is_no_new_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("base", "new"):
-        csv_files.write_records(tmp_path / name / "a.csv", measured())
+        csv_files.write_records(tmp_path / name / "a.csv", two_backends())
     (tmp_path / "new" / "b.csv").write_text("city,population\n")
     assert main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
     output = capsys.readouterr()
     assert "is new" not in output.out
     assert "b.csv is not a results file" in output.err or "b.csv is damaged" in output.err
-
-
-def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
-    csv_files.write_records(tmp_path / "a.csv", measured())
-    for options in ([], ["--markdown"]):
-        command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
-        with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
-            assert running.stdout is not None
-            running.stdout.close()
-            assert running.wait(30) in (0, 2)
 
 
 def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
@@ -262,17 +249,17 @@ def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
         dataclasses.replace(
             one, blocks=tuple(dataclasses.replace(block, host_peak_bytes=more) for block in one.blocks)
         )
-        for one in measured()
+        for one in two_backends()
     ]
-    status, output, _ = pair(measured(), records)
+    status, output, _ = pair(two_backends(), records)
     assert status == 1
     assert "REGRESSION: memory" in output
     assert "1.200×" in line(output, "pytorch")
-    assert pair(records, measured())[0] == 0
+    assert pair(records, two_backends())[0] == 0
 
 
 def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:
-    status, output, _ = pair(measured(seed=1), measured(seed=2, ort=1.5 * 1.1), "--markdown")
+    status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1), "--markdown")
     assert status == 1
     rows = [words for words in output.splitlines() if words.startswith("|")]
     assert rows[0].startswith("| backend | base samples/s | new samples/s |")
@@ -292,7 +279,7 @@ def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:
 )
 def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "t.yaml").write_text(content)
-    status, _, errors = pair(measured(), measured(), "--tolerances", str(tmp_path / "t.yaml"))
+    status, _, errors = pair(two_backends(), two_backends(), "--tolerances", str(tmp_path / "t.yaml"))
     assert status == 2
     assert words in errors
     assert errors.count("\n") == 1
@@ -304,10 +291,10 @@ def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, conten
 def test_folders_are_paired_by_name_and_what_is_missing_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(tmp_path / "old" / "a.csv", measured(seed=1))
-    csv_files.write_records(tmp_path / "old" / "b.csv", measured(seed=1))
-    csv_files.write_records(tmp_path / "new" / "a.csv", measured(seed=2))
-    csv_files.write_records(tmp_path / "new" / "c.csv", measured(seed=2))
+    csv_files.write_records(tmp_path / "old" / "a.csv", two_backends(seed=1))
+    csv_files.write_records(tmp_path / "old" / "b.csv", two_backends(seed=1))
+    csv_files.write_records(tmp_path / "new" / "a.csv", two_backends(seed=2))
+    csv_files.write_records(tmp_path / "new" / "c.csv", two_backends(seed=2))
     folders = [str(tmp_path / name) for name in ("old", "new")]
     assert main(folders) == 2
     output = capsys.readouterr()
@@ -338,15 +325,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_named(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=1))
+    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=1))
     git("add", ".")
     git("commit", "-m", "base")
-    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2))
-    csv_files.write_records(checkout / "results" / "b.csv", measured(seed=3))
+    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2))
+    csv_files.write_records(checkout / "results" / "b.csv", two_backends(seed=3))
     assert main([]) == 0
     assert "b is new" in capsys.readouterr().out
 
-    csv_files.write_records(checkout / "results" / "a.csv", measured(seed=2, torch=2.3))
+    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2, torch=2.3))
     assert main([]) == 1
 
 
@@ -354,7 +341,7 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, ort in ((1, 1.5), (2, 1.8)):
-        csv_files.write_records(checkout / "results" / "a.csv", measured(seed=seed, ort=ort))
+        csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=seed, ort=ort))
         git("add", ".")
         git("commit", "-m", "measured")
     assert main(["HEAD~1", "HEAD"]) == 1
@@ -370,7 +357,7 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for stem in ("a", "b"):
-        csv_files.write_records(checkout / "results" / f"{stem}.csv", measured())
+        csv_files.write_records(checkout / "results" / f"{stem}.csv", two_backends())
     git("add", ".")
     git("commit", "-m", "base")
     (checkout / "results" / "a.csv").write_text("half")
@@ -391,7 +378,7 @@ def test_without_git_two_files_have_to_be_named(
 def test_before_the_first_commit_everything_is_new_and_nothing_compared(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", measured())
+    csv_files.write_records(checkout / "results" / "a.csv", two_backends())
     assert main([]) == 2
     assert "a is new" in capsys.readouterr().out
 
@@ -405,18 +392,6 @@ def test_outside_a_checkout_the_sentence_names_the_way_out(
     assert "name two files" in capsys.readouterr().err
 
 
-def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:
-    csv_files.write_records(tmp_path / "a.csv", measured(seed=1))
-    csv_files.write_records(tmp_path / "b.csv", measured(seed=2, ort=1.8))
-    pair = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.compare", *pair], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert max(map(len, done.stdout.splitlines())) <= 100
-    assert "Traceback" not in done.stderr
-
-
 def at_largest(torchs: int = 18, orts: int = 34, **changes: Any) -> list[Record]:
     """Three launches of two backends, each at its own micro-batch."""
     return [
@@ -428,7 +403,7 @@ def at_largest(torchs: int = 18, orts: int = 34, **changes: Any) -> list[Record]
                 **{"batch_rule": "max", "memory_limit_gib": 4.0} | changes,
             ),
         )
-        for one in measured()
+        for one in two_backends()
     ]
 
 

@@ -1,7 +1,5 @@
 import dataclasses
 import itertools
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -612,14 +610,3 @@ def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
     )
     assert measured_settings(elsewhere) == measured_settings(compose())
     assert measured_settings(compose(["seed=1"])) != measured_settings(compose())
-
-
-def test_composing_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, bench.config.compose, bench.config.naming; bench.config.compose.compose(); "
-        "print({'torch', 'transformers', 'onnxruntime', 'pandas', 'matplotlib'} & {*sys.modules})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "set()"

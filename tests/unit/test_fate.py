@@ -1,9 +1,6 @@
 """What became of a process: statuses, signals, logs and the kernel's counters in words."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -116,19 +113,6 @@ def test_without_the_agent_s_word_the_agent_is_what_ended() -> None:
     assert explained(agent=-signal.SIGTERM).message == "torchrun was killed by SIGTERM during block"
     assert explained(agent=1, log=LOG).message.startswith("torchrun ended with status 1 during block: Module")
     assert explained(agent=None).message == "rank 1 ended without a word during block"
-
-
-def test_a_process_state_in_words() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        os.kill(process.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        assert fate.state(process.pid) == "is stopped (SIGSTOP)"
-        assert fate.states({1: process.pid}) == "rank 1 is stopped (SIGSTOP)"
-    finally:
-        process.kill()
-        process.wait()
-    assert fate.state(process.pid) == "has ended"
 
 
 def test_the_kernel_s_count_of_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,6 @@
 import dataclasses
 import io
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from bench.report.figures import chart, style
 from bench.report.render import render_comparisons
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.calibration import slowness
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
 
 ROOT = Path(__file__).parents[2]
@@ -373,31 +370,6 @@ def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path
         (tmp_path / "results" / folder / "verdicts.csv").touch()
         render_comparisons(tmp_path / "results", tmp_path / "reports")
         assert f"]({link})" in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.alone
-@pytest.mark.quiet
-def test_comparing_and_reporting_start_quickly_without_torch_or_matplotlib() -> None:
-    code = (
-        "import time; start = time.perf_counter()\n"
-        "import bench.compare.__main__, bench.report.__main__, sys\n"
-        "heavy = {'torch', 'matplotlib', 'transformers', 'onnxruntime', 'deepspeed', 'hydra'}\n"
-        "print(time.perf_counter() - start, *sorted(heavy & set(sys.modules)))"
-    )
-    command_line = [sys.executable, "-c", code]
-    runs = [subprocess.check_output(command_line, cwd=ROOT, text=True).split() for _ in range(3)]
-    assert [imported for _, *imported in runs] == [[], [], []]
-    assert min(float(seconds) for seconds, *_ in runs) < 1.5 * slowness()  # the quickest: other work may run
-
-
-def test_the_table_does_not_need_matplotlib() -> None:
-    code = (
-        "import sys\n"
-        "from tests.support.factories import record\n"
-        "from bench.results import csv_files; from bench.report.comparison_terminal import render_terminal\n"
-        "render_terminal(csv_files.table_of_records([record()])); assert 'matplotlib' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:

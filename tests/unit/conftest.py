@@ -1,0 +1,64 @@
+"""What makes a test one of this folder: it imports no framework and starts no process.
+
+`git` alone may run: it answers in milliseconds, and the harness asks it for the commit of its checkout.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib.font_manager  # noqa: F401  # on a new machine it asks a program for the fonts
+import pytest
+
+FRAMEWORKS = frozenset({"torch", "transformers", "datasets", "onnxruntime", "deepspeed"})
+STARTS = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"})
+"""Python's own names of the events besides `subprocess.Popen`."""
+
+_guarding = False
+
+
+class NotAUnitTest(Exception):
+    """A test in this folder did what only those of tests/real may do."""
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    """Stop what belongs into tests/real; Python calls this before it happens."""
+    if not _guarding:
+        return
+    if event == "import" and arguments[0] in FRAMEWORKS:
+        raise NotAUnitTest(f"a test of tests/unit imports {arguments[0]}; move it to tests/real")
+    if event == "subprocess.Popen" and Path(os.fsdecode(arguments[0])).name != "git":
+        raise NotAUnitTest(f"a test of tests/unit starts {arguments[1]}; move it to tests/real")
+    if event in STARTS and not _starts_git():
+        raise NotAUnitTest(f"a test of tests/unit starts a process ({event}); move it to tests/real")
+
+
+def _starts_git() -> bool:
+    """Whether `subprocess`, which was let through, is what starts a process now."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_filename.endswith("subprocess.py")
+
+
+sys.addaudithook(_refuse)  # for good; what it does not guard it lets through
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Guard the tests of this folder, with their fixtures."""
+    global _guarding
+    _guarding = item.path.is_relative_to(Path(__file__).parent)
+    try:
+        return (yield)
+    finally:
+        _guarding = False
+
+
+@pytest.fixture(autouse=True)
+def _nothing_heavy_was_imported() -> Iterator[None]:
+    """`importlib.import_module` is no event, so that its results are looked for."""
+    before = FRAMEWORKS & sys.modules.keys()
+    yield
+    if imported := (FRAMEWORKS & sys.modules.keys()) - before:
+        raise NotAUnitTest(f"a test of tests/unit imports {', '.join(imported)}; move it to tests/real")

@@ -1,0 +1,40 @@
+"""Rules that the tests themselves follow."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+MODULES = sorted(path.relative_to(TESTS.parent) for path in TESTS.rglob("*.py"))
+
+
+def imported(text: str) -> set[str]:
+    """Every module that a text names in an import, as `a.b` and, of `from a import b`, both."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def of_tests(names: set[str]) -> set[str]:
+    """Those of them that are test modules: what several tests need lies in tests/support."""
+    return {name for name in names if name.split(".")[:2] in (["tests", "unit"], ["tests", "real"])}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_no_module_imports_a_test_module(path: Path) -> None:
+    assert of_tests(imported((TESTS.parent / path).read_text(encoding="utf-8"))) == set()
+
+
+def test_such_an_import_would_be_seen() -> None:
+    for line in (
+        "import tests.unit.test_x",
+        "from tests.real import test_x",
+        "from tests.real.test_x import y",
+    ):
+        assert of_tests(imported(line))
+    assert not of_tests(imported("from tests.support.configs import a_config"))
