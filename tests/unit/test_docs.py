@@ -1,0 +1,212 @@
+"""What README, CONTRIBUTING and docs/ name exists: files, functions, make targets, overrides."""
+
+import dataclasses
+import re
+import shutil
+import typing
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from bench.config.compose import compose
+from bench.config.refusals import CONF
+from bench.config.schema import Config
+from tests.support.pages import (
+    PAGES,
+    ROOT,
+    Command,
+    code_spans,
+    commands,
+    defines,
+    files_shown,
+    links,
+    text_of,
+)
+
+PLACES = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
+GENERATED = ("results/runs", ".venv")
+"""What is not in a checkout until something has been run."""
+
+PLACEHOLDER = re.compile(r"[<…]|NAME")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+OF_SWEEPS = ("minutes", "parts", "model")
+"""Settings of `make matrix` and `make gpu-campaign` that are no overrides of a comparison."""
+
+GROUPS = {
+    folder.name: {path.stem for path in folder.glob("*.yaml")} for folder in CONF.iterdir() if folder.is_dir()
+}
+
+
+def paths_named(page: str) -> list[str]:
+    """Paths of the checkout in backticks, also with a function; not those that the page lets one write."""
+    spans = [span for span in code_spans(page) if re.match(rf"({'|'.join(PLACES)})/\S*$", span)]
+    return [
+        span
+        for span in spans
+        if not PLACEHOLDER.search(span) and not span.startswith(GENERATED) and span not in files_shown(page)
+    ]
+
+
+def schema_has(dotted: str) -> bool:
+    """Whether a dotted key is one of the configuration's, or lies in a mapping of it."""
+    kind: object = Config
+    for key in dotted.split("."):
+        if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+            return typing.get_origin(kind) is dict
+        hints = typing.get_type_hints(kind)
+        if key not in hints:
+            return False
+        kind = hints[key]
+    return True
+
+
+def overrides_of(command: Command) -> list[str] | None:
+    """The overrides of one comparison; None for a command that takes none."""
+    if command.target is None:
+        return [word for word in command.words[3:] if "=" in word]
+    if command.target not in ("bench", "sweep", "overhead", "matrix", "gpu-campaign"):
+        return None
+    given = command.variables
+    words = given.get("ARGS", "").split()
+    if command.target in ("matrix", "gpu-campaign"):
+        return [word for word in words if word.partition("=")[0] not in OF_SWEEPS]
+    if "MODEL" in given:
+        words.append(f"model={given['MODEL']}")
+    if "GPUS" in given:
+        words += ["device=cuda", f"device.world_size={given['GPUS']}"]
+    return words
+
+
+def points(overrides: list[str]) -> list[str]:
+    """The same overrides with the first value of each that is swept over; the others must be choices too."""
+    first = []
+    for override in OverridesParser.create().parse_overrides(overrides):
+        if not override.is_sweep_override():
+            first.append(override.input_line)
+            continue
+        values = [str(value) for value in override.sweep_iterator()]
+        assert set(values) <= GROUPS.get(override.key_or_group, set(values))
+        first.append(f"{override.key_or_group}={values[0]}")
+    return first
+
+
+def test_readme_is_read_in_a_minute() -> None:
+    assert len(text_of("README.md").splitlines()) <= 170
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    assert [str(target) for target in links(page) if not target.exists()] == []
+
+
+def test_readme_links_to_every_page_of_docs() -> None:
+    assert {page for page in PAGES if page.startswith("docs/")} <= {
+        str(target.relative_to(ROOT)) for target in links("README.md")
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_function_in_backticks_exists(page: str) -> None:
+    missing = []
+    for span in paths_named(page):
+        path, _, name = span.partition(":")
+        found = list(ROOT.glob(path.rstrip("/")))
+        if not found or (name and not defines(found[0], name)):
+            missing.append(span)
+    assert missing == []
+
+
+def test_architecture_says_where_things_are_by_file_and_function() -> None:
+    functions = [span for span in paths_named("docs/architecture.md") if ".py:" in span]
+    assert len(functions) >= 20
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_module_in_backticks_exists(page: str) -> None:
+    spans = [span.removeprefix("python -m ").split()[0] for span in code_spans(page)]
+    modules = [span for span in spans if re.fullmatch(r"(bench|tests)(\.\w+)+", span)]
+    missing = [
+        name
+        for name in modules
+        if not (path := ROOT / name.replace(".", "/")).is_dir() and not path.with_suffix(".py").exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_and_variable_exists(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    (known,) = re.findall(r"^KNOWN := (.*)$", MAKEFILE, re.MULTILINE)
+    for command in commands(page):
+        if command.target is not None:
+            assert command.target in targets, command.line
+            assert set(command.variables) <= set(known.split()), command.line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_composes(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "my" / "conf" / "model" / "mine.yaml"  # which the configuration's page has one write
+    mine.parent.mkdir(parents=True)
+    shutil.copy(CONF / "model" / "bert-tiny.yaml", mine)
+    monkeypatch.chdir(tmp_path)
+    for command in commands(page):
+        overrides = overrides_of(command)
+        if (
+            overrides is None
+            or "…" in command.line
+            or any(name in command.line for name in shown_names(page))
+        ):
+            continue
+        assert compose(points(overrides)), command.line
+
+
+def shown_names(page: str) -> list[str]:
+    """Names of the choices that the page lets one add; its own test composes them."""
+    return [Path(path).stem for path in files_shown(page) if path.startswith("conf/")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_override_in_prose_has_a_known_group_or_key(page: str) -> None:
+    words = [
+        word
+        for span in code_spans(page)
+        for word in span.split()
+        if not span.startswith(("make", "python")) and re.match(r"[a-z_.]+=\S", word)
+    ]
+    for word in words:
+        key, _, value = word.partition("=")
+        if key.startswith("hydra.") or key in (*OF_SWEEPS[:2], "group", "key"):
+            continue
+        choices = [] if PLACEHOLDER.search(value) else value.strip("[]").split(",")
+        if key in GROUPS:
+            assert set(choices) <= GROUPS[key], word
+        else:
+            assert schema_has(key), word
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_dotted_key_in_prose_is_one_of_the_configuration(page: str) -> None:
+    keys = "|".join(name for name in typing.get_type_hints(Config) if name in {*GROUPS, "adam"})
+    spans = [span for span in code_spans(page) if re.fullmatch(rf"({keys})(\.[a-z_]+)+", span)]
+    assert [span for span in spans if not span.endswith(".py") and not schema_has(span)] == []
+
+
+@pytest.mark.parametrize(
+    "group", ["backend", "data", "device", "experiment", "measure", "model", "precision"]
+)
+def test_every_choice_stands_on_the_page_about_the_configuration(group: str) -> None:
+    assert GROUPS[group] - set(code_spans("docs/configuration.md")) == set()
+
+
+def test_the_numbers_of_readmes_table_are_those_of_the_report() -> None:
+    report = cells_by_backend((ROOT / "reports" / "bert-tiny-cpux2.md").read_text(encoding="utf-8"))
+    readme = cells_by_backend(text_of("README.md"))
+    assert list(readme) == list(report) == ["pytorch", "ortmodule", "ortmodule_zero1"]
+    assert all(cells <= report[backend] for backend, cells in readme.items())
+
+
+def cells_by_backend(text: str) -> dict[str, set[str]]:
+    """The cells of the rows that say what a backend ran, such as `eager + adamw + ddp`."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    return {row[0]: set(row) for row in rows if len(row) > 1 and row[1].count(" + ") == 2}
