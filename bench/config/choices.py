@@ -1,6 +1,7 @@
 """The words and limits of the configuration: engines, shardings, tasks, precisions, tolerances.
 
-Constants alone, so that any module may import them.
+Constants alone, so that any module may import them. An engine, optimizer, sharding or task is known as soon
+as its module is there.
 """
 
 import re
@@ -10,18 +11,20 @@ from bench.setup.checkout import ROOT
 CONF = ROOT / "conf"
 """The shipped configuration files."""
 
-ENGINES = ("eager", "ortmodule", "compile")
-OPTIMIZERS = ("adamw", "adamw_foreach", "adamw_fused", "ort_fused_adam", "deepspeed_cpu_adam")
-SHARDINGS = (
-    "ddp",
-    "zero_redundancy",
-    "zero1",
-    "zero2",
-    "zero3",
-    "zero2_offload",
-    "zero3_offload",
-    "fsdp2",
-)
+WORKER = Path(__file__).resolve().parents[1] / "worker"
+
+
+def _modules(folder: str) -> tuple[str, ...]:
+    """The names of the modules in a folder of `bench/worker`; one with a leading underscore is no choice.
+
+    Looked up as files: importing them would import a framework.
+    """
+    return tuple(sorted(path.stem for path in (WORKER / folder).glob("[!_]*.py")))
+
+
+ENGINES = _modules("engines")
+OPTIMIZERS = _modules("optimizers")
+SHARDINGS = _modules("sharding")
 DEEPSPEED = ("zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
 OFFLOADED = ("zero2_offload", "zero3_offload")
 """Shardings under which the host holds the optimizer's states and takes its step."""
@@ -29,17 +32,7 @@ OFFLOADED = ("zero2_offload", "zero3_offload")
 WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
-TASKS = (
-    "masked-lm",
-    "causal-lm",
-    "sequence-classification",
-    "token-classification",
-    "question-answering",
-    "translation",
-    "image-classification",
-    "speech-recognition",
-)
-"""Each has its module in bench/worker/workload/tasks."""
+TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
 WITHOUT_LENGTH = ("image-classification",)
 """Tasks whose samples have no sequence length."""

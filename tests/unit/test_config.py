@@ -456,8 +456,8 @@ REFUSED = [
     ),
     (
         ["backends.pytorch.sharding=fsdp"],
-        "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, zero_redundancy, "
-        "zero1, zero2, zero3, zero2_offload, zero3_offload, fsdp2.",
+        "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, fsdp2, zero1, "
+        "zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
     ),
     (
         ["backend=[pytorch_fused,ortmodule]"],

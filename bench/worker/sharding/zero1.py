@@ -1,9 +1,9 @@
 """DeepSpeed ZeRO stage 1: each rank holds and updates its part of the optimizer states."""
 
-from bench.worker.sharding import zero
+from bench.worker.sharding import _zero
 
 
-class Sharding(zero.Sharding):
+class Sharding(_zero.Sharding):
     """As the stage says."""
 
     stage = 1

@@ -1,9 +1,9 @@
 """DeepSpeed ZeRO stage 2: each rank keeps its part of the gradients, too."""
 
-from bench.worker.sharding import zero
+from bench.worker.sharding import _zero
 
 
-class Sharding(zero.Sharding):
+class Sharding(_zero.Sharding):
     """As the stage says."""
 
     stage = 2

@@ -1,9 +1,9 @@
 """DeepSpeed ZeRO stage 2, optimizer and gradients on the host (Ren et al. 2021, arXiv:2101.06840)."""
 
-from bench.worker.sharding import zero
+from bench.worker.sharding import _zero
 
 
-class Sharding(zero.Sharding):
+class Sharding(_zero.Sharding):
     """As the stage says; on a CPU only the way there differs, since the host is the device."""
 
     stage = 2

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import torch
 
-from bench.worker.sharding import zero
+from bench.worker.sharding import _zero
 
 
-class Sharding(zero.Sharding):
+class Sharding(_zero.Sharding):
     """As the stage says."""
 
     stage = 3

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tasks.tokens import draw, real_positions
+from bench.worker.workload.tasks._tokens import draw, real_positions
 
 MASKED_SHARE = 0.15
 """Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.

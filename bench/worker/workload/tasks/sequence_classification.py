@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import Arrays, Integers
-from bench.worker.workload.tasks.tokens import draw, real_positions
+from bench.worker.workload.tasks._tokens import draw, real_positions
 
 
 class Task:

@@ -1,6 +1,11 @@
-"""The optimizers, all with the same hyperparameters, and the proof of what was built."""
+"""The optimizers, a module each, all with the same hyperparameters; and the proof of what was built.
+
+A module is imported only in the process that uses it. Its function `build` takes the parameters and the
+hyperparameters by torch's names (lr, betas, eps, weight_decay) and returns the optimizer.
+"""
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -17,22 +22,10 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
         "eps": adam.eps,
         "weight_decay": adam.weight_decay,
     }
-    if name == "adamw":
-        return torch.optim.AdamW(parameters, **hyperparameters)
-    if name == "adamw_foreach":
-        return torch.optim.AdamW(parameters, foreach=True, **hyperparameters)
-    if name == "adamw_fused":
-        return torch.optim.AdamW(parameters, fused=True, **hyperparameters)
-    if name == "ort_fused_adam":
-        from onnxruntime.training.optim.fused_adam import AdamWMode, FusedAdam
-
-        # Its defaults follow transformers' old AdamW (eps 1e-6, no decay); ADAMW_TORCH is torch's formula.
-        return FusedAdam(parameters, adam_w_mode=AdamWMode.ADAMW_TORCH, **hyperparameters)
-    if name == "deepspeed_cpu_adam":
-        from deepspeed.ops.adam import DeepSpeedCPUAdam
-
-        return DeepSpeedCPUAdam(parameters, adamw_mode=True, **hyperparameters)
-    raise ValueError(f"there is no optimizer called {name!r}")
+    optimizer: torch.optim.Optimizer = import_module(f"bench.worker.optimizers.{name}").build(
+        parameters, hyperparameters
+    )
+    return optimizer
 
 
 def proof(optimizer: torch.optim.Optimizer, adam: Adam) -> dict[str, Any]:
