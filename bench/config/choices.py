@@ -11,7 +11,7 @@ from bench.setup.checkout import ROOT
 CONF = ROOT / "conf"
 """The shipped configuration files."""
 
-WORKER = Path(__file__).resolve().parents[1] / "worker"
+WORKER = ROOT / "bench" / "worker"
 
 
 def _modules(folder: str) -> tuple[str, ...]:
