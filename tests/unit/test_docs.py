@@ -10,7 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.config.compose import compose
-from bench.config.refusals import CONF
+from bench.config.choices import CONF
 from bench.config.schema import Config
 from tests.support.pages import (
     PAGES,
