@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from bench.config.compose import compose
 from bench.config.choices import CONF
+from bench.config.compose import compose
 from bench.config.schema import Config
 from tests.support.pages import (
     PAGES,
