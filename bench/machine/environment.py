@@ -1,4 +1,7 @@
-"""Two environments compared, and one hashed: pure functions of plain JSON that probe nothing."""
+"""Compares and hashes environments, which `fingerprint` has taken: pure functions that probe nothing.
+
+An environment is plain JSON: versions, hardware, driver, variables, and the hash of the harness's code.
+"""
 
 import hashlib
 import json
@@ -8,12 +11,18 @@ OF_A_STACK = ("stack", "python", "packages")
 """Entries in which backends of one comparison may differ, if they are of different stacks."""
 
 WITHOUT_EFFECT = ("removed_variables",)
-"""Entries of the environment that are recorded but change nothing."""
+"""Entries that are recorded but change nothing."""
 
 
 def find_differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
-    """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
-    old, now = _flat(_with_effect(one)), _flat(_with_effect(other))
+    """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`.
+
+    Args:
+        one: an environment.
+        other: another.
+        other_is: the word before the other's value.
+    """
+    old, now = _flatten(_with_effect(one)), _flatten(_with_effect(other))
     return [
         f"{key}: {old.get(key, 'missing')}, {other_is} {now.get(key, 'missing')}"
         for key in sorted(old.keys() | now.keys())
@@ -22,28 +31,29 @@ def find_differences(one: Any, other: Any, *, other_is: str = "now") -> list[str
 
 
 def hash_environment(environment: dict[str, Any]) -> str:
-    """The hash by which rows are told to have been measured in the same environment."""
+    """A hash that is the same for environments without a difference that matters."""
     return digest(_with_effect(environment))
 
 
 def _with_effect(environment: Any) -> Any:
+    """Without what changes nothing; what is no environment stays as it is."""
     if not isinstance(environment, dict):
         return environment
     return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
 
 
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested entries under dotted keys."""
+def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested entries as one dictionary with dotted keys."""
     if isinstance(tree, dict):
         children = tree.items()
     elif isinstance(tree, list):
         children = enumerate(tree)  # type: ignore[assignment]
     else:
         return {prefix: tree}
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, child in children:
-        found |= _flat(child, f"{prefix}.{key}" if prefix else str(key))
-    return found
+        entries |= _flatten(child, f"{prefix}.{key}" if prefix else str(key))
+    return entries
 
 
 def digest(thing: Any) -> str:

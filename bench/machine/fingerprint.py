@@ -1,4 +1,4 @@
-"""Describes what a comparison is measured with: hardware, driver, versions, variables, the harness's code."""
+"""Takes the fingerprint of a machine: hardware, driver, versions, variables, hash of the harness's code."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.machine.environment import digest
 from bench.machine.gpus import visible_gpus
-from bench.machine.hardware import memory_bytes
+from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.source_code import code_hash
 from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
@@ -42,20 +42,27 @@ PASSED_ON = (
 """Beginnings of variables that workers inherit and that may change what is measured."""
 
 SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
-"""In the name of a variable that must never be recorded."""
+"""What the name of a variable contains that must never be recorded."""
 
 
 def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
-    """`collect` on a node that knows the comparison's settings only."""
-    here = stacks.installed(stack)
-    assert here is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
+    """The environment of workers on this machine as plain JSON, which `environment` compares and hashes.
+
+    Nothing in it depends on time, load or where the checkout lies.
+
+    Args:
+        settings: the comparison's, as keyword arguments of `variables.worker_variables`.
+        stack: whose packages are described; this process's own if None.
+    """
+    installed = stacks.installed(stack)
+    assert installed is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
     gpus = visible_gpus()
     return {
         "stack": stack or stacks.own(),
-        "python": here.python,
-        "packages": {name: here.packages[name] for name in PACKAGES if name in here.packages}
-        | _cuda_libraries(here.packages),
-        "cpu": {"model": _cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "python": installed.python,
+        "packages": {name: installed.packages[name] for name in PACKAGES if name in installed.packages}
+        | _cuda_libraries(installed.packages),
+        "cpu": {"model": _cpu_model(), "cores": available_cores()},
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
         "driver": gpus[0].driver if gpus else None,
@@ -68,7 +75,12 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
-    """The workers' environment variables that matter; a path only as a hash, since it tells who measured."""
+    """The workers' environment variables that matter; a path only as a hash, since it tells who measured.
+
+    Args:
+        base: the coordinator's variables.
+        settings: as in `take`.
+    """
     ours = worker_variables({}, **settings)
     return {
         name: f"sha256:{digest(value)}" if "/" in value else value
@@ -83,6 +95,7 @@ def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cpu_model() -> str:
+    """The processor's marketing name as the kernel has it, which psutil does not read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

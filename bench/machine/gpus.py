@@ -1,4 +1,4 @@
-"""The GPUs that CUDA would show to this process, asked through NVML: no torch, no CUDA context."""
+"""Lists the GPUs that CUDA would show to this process, through NVML: no torch, no CUDA context."""
 
 import os
 import re
@@ -50,8 +50,8 @@ def visible_gpus() -> list[Gpu]:
         pynvml.nvmlShutdown()
 
 
-def selected(uuids: Sequence[str], setting: str | None) -> list[int]:
-    """Which of the GPUs with these UUIDs a value of CUDA_VISIBLE_DEVICES shows, in which order.
+def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
+    """The places of the GPUs that a value of CUDA_VISIBLE_DEVICES shows, in its order.
 
     As CUDA reads it: unset shows all; a list of indices, or of UUIDs or beginnings of them, counts
     up to its first entry that names no GPU (-1, for one); a GPU named twice, or a beginning that
@@ -62,12 +62,12 @@ def selected(uuids: Sequence[str], setting: str | None) -> list[int]:
     by_uuid = setting.strip().startswith("GPU-")
     chosen: list[int] = []
     for entry in map(str.strip, setting.split(",")):
-        found = _starting_with(entry, uuids) if by_uuid else _at(entry, len(uuids))
-        if not found:
+        places = _starting_with(entry, uuids) if by_uuid else _parse_index(entry, len(uuids))
+        if not places:
             break
-        if len(found) > 1 or found[0] in chosen:
+        if len(places) > 1 or places[0] in chosen:
             return []
-        chosen += found
+        chosen += places
     return chosen
 
 
@@ -86,7 +86,7 @@ def _visible_handles(nvml: Any, setting: str | None) -> list[Any]:
             return []
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     uuids = [nvml.nvmlDeviceGetUUID(handle) for handle in handles]
-    return [handles[place] for place in selected(uuids, setting)]
+    return [handles[place] for place in select_visible(uuids, setting)]
 
 
 def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
@@ -99,7 +99,7 @@ def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
     )
 
 
-def _at(entry: str, count: int) -> list[int]:
+def _parse_index(entry: str, count: int) -> list[int]:
     number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
     return [int(number[0])] if number and int(number[0]) < count else []
 

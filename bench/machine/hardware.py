@@ -12,7 +12,7 @@ def default_device() -> str:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -23,5 +23,5 @@ def available_gpus() -> int:
 
 
 def memory_bytes() -> int:
-    """This machine's memory."""
+    """This machine's memory; not by psutil, which takes longer to import than the rest of this package."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The harness's own code: its commit in git, and a hash of the files that decide how is measured."""
+"""Identifies the harness's own code: its commit in git, and a hash of what can change a measurement."""
 
 import hashlib
 import subprocess
@@ -46,11 +46,12 @@ def code_hash() -> str:
 
 def _sources() -> Iterable[Path]:
     for name in CODE:
-        found = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
-        yield from (path for path in found if path.suffix in SOURCES and path.is_file())
+        paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
+        yield from (path for path in paths if path.suffix in SOURCES and path.is_file())
 
 
 def _git(*arguments: str) -> str:
+    """What git prints; empty if it fails or is not there."""
     try:
         done = subprocess.run(
             ["git", "-C", str(ROOT), *arguments],

@@ -27,7 +27,7 @@ REMOVED = (
     "CUDA_LAUNCH_BLOCKING",
     "NVIDIA_TF32_OVERRIDE",
 )
-"""Variables with these beginnings change what is measured; the harness sets what it needs itself."""
+"""Beginnings of variables that would change what is measured; the harness sets what it needs itself."""
 
 TUNED_MALLOC = {
     # Keep freed memory: with glibc's defaults each large temporary is mapped and faulted in anew, which
@@ -52,9 +52,16 @@ def worker_variables(
     checkpointing: bool,
     prefix: Path = Path(sys.prefix),
 ) -> dict[str, str]:
-    """The coordinator's environment without what is removed_variables, and with the comparison's settings.
+    """The coordinator's variables without those of `REMOVED`, and with the comparison's settings.
 
-    `prefix` is the folder of the workers' environment.
+    Args:
+        base: the coordinator's variables.
+        device: cpu or cuda.
+        threads: of each rank.
+        allocator: tuned, or system.
+        precision: by its name.
+        checkpointing: whether activations are recomputed in the backward pass.
+        prefix: the folder of the workers' virtual environment.
     """
     variables = {
         name: value
@@ -90,5 +97,5 @@ def worker_variables(
 
 
 def removed_variables(base: Mapping[str, str]) -> list[str]:
-    """The variables that the user has set and the workers will not see."""
+    """The names of the variables that the user has set and the workers will not see."""
     return sorted(name for name in base if name.startswith(REMOVED))

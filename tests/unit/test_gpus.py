@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.errors import UserError
-from bench.machine.gpus import Gpu, selected, short_name, visible_gpus
+from bench.machine.gpus import Gpu, select_visible, short_name, visible_gpus
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
 Install = Callable[..., FakeNvml]
@@ -70,7 +70,7 @@ def test_the_index_counts_what_is_visible(nvml: Install, monkeypatch: pytest.Mon
     ],
 )
 def test_cuda_visible_devices_is_read_as_cuda_reads_it(setting: str | None, places: list[int]) -> None:
-    assert selected([A, B, C], setting) == places
+    assert select_visible([A, B, C], setting) == places
 
 
 def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:

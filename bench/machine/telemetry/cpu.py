@@ -1,4 +1,4 @@
-"""CPU time: of this process and its helpers, and of everybody on the cores that it was given."""
+"""Reads CPU time, page faults and clocks: of this process, and of everybody on the cores it was given."""
 
 import ctypes
 import multiprocessing
@@ -30,7 +30,7 @@ def cpu_seconds() -> float:
 def process_seconds(pid: int) -> float:
     """User + system seconds of all threads of another process, to the nanosecond; 0 if it has ended.
 
-    /proc would tell in ticks of 10 ms. Source: POSIX, clock_getcpuclockid.
+    /proc, and so psutil, counts in ticks of 10 ms. Source: POSIX, clock_getcpuclockid.
     """
     clock = ctypes.c_int()
     if _LIBC.clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
@@ -55,8 +55,9 @@ class CoreTime:
 
 
 def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
-    """What the kernel counted on `cores`, in ticks of 10 ms mostly; None where it does not tell.
+    """What the kernel counted on `cores`, mostly in ticks of 10 ms; None where a core is not listed.
 
+    Not by psutil: its list is by place, so that a core that is off would shift the ones behind it.
     Source: Linux's Documentation/filesystems/proc.rst, "Miscellaneous kernel statistics in /proc/stat".
     """
     try:
@@ -75,20 +76,25 @@ def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
 
 
 def clock_mhz(cores: Collection[int], cpus: Path = CPUS) -> float | None:
-    """The highest present clock of `cores`; None where it is not told, as in most virtual machines."""
-    found = [_number(cpus / f"cpu{core}" / "cpufreq" / "scaling_cur_freq") for core in cores]
-    known = [khz for khz in found if khz is not None]
-    return max(known) / 1000 if known and len(known) == len(found) else None
+    """The highest present clock of `cores`; None where one has none, as in most virtual machines.
+
+    Not by psutil, which then returns /proc/cpuinfo's figure, a constant in a virtual machine.
+    """
+    clocks = [_read_number(cpus / f"cpu{core}" / "cpufreq" / "scaling_cur_freq") for core in cores]
+    known = [khz for khz in clocks if khz is not None]
+    return max(known) / 1000 if known and len(known) == len(clocks) else None
 
 
 def throttle_count(cores: Collection[int], cpus: Path = CPUS) -> int | None:
-    """How often `cores` have slowed down because they were hot, since the start; None where not told."""
-    found = [_number(cpus / f"cpu{core}" / "thermal_throttle" / "core_throttle_count") for core in cores]
-    known = [count for count in found if count is not None]
-    return sum(known) if known and len(known) == len(found) else None
+    """How often `cores` have slowed down for heat since the machine started; None where it is not counted."""
+    counts = [
+        _read_number(cpus / f"cpu{core}" / "thermal_throttle" / "core_throttle_count") for core in cores
+    ]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
-def _number(path: Path) -> int | None:
+def _read_number(path: Path) -> int | None:
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""One GPU through NVML: memory, energy, how it is doing. What it does not tell is None, with the reason."""
+"""Reads one GPU through NVML: memory, energy, clock, load. What it cannot read is None, with the reason."""
 
 import os
 from collections.abc import Callable
@@ -50,24 +50,24 @@ class GpuMeter:
         return self._ask("device_used_bytes", _used_bytes)
 
     def process_bytes(self) -> int | None:
-        """Memory that the driver says this process uses; not told for MIG, and in most containers."""
+        """Memory that the driver books on this process; None for a MIG slice, and in most containers."""
 
-        def mine(nvml: Any, gpu: Any) -> int | None:
+        def own_bytes(nvml: Any, gpu: Any) -> int | None:
             processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
-            found = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
-            if not found or found[0] is None:
+            sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+            if not sizes or sizes[0] is None:
                 self.absent["device_process_bytes"] = (
                     "NVML does not tell a process' memory here"
-                    if found
+                    if sizes
                     else "NVML does not list this process"
                 )
                 return None
-            return int(found[0])
+            return int(sizes[0])
 
-        return self._ask("device_process_bytes", mine)
+        return self._ask("device_process_bytes", own_bytes)
 
     def energy_joules(self) -> float | None:
-        """The device's counter since the driver was loaded (NVML counts in mJ): take differences.
+        """Energy that the device has used since the driver was loaded (NVML counts in mJ): take differences.
 
         A MIG slice has none of its own.
         """
@@ -76,7 +76,7 @@ class GpuMeter:
         )
 
     def sample(self) -> GpuSample:
-        """Everything about the device at this moment that takes well below a millisecond to ask."""
+        """How the device is doing at this moment; takes well below a millisecond."""
         return GpuSample(
             used_bytes=self.used_bytes(),
             utilisation_percent=self._ask(
@@ -94,6 +94,7 @@ class GpuMeter:
         )
 
     def _ask(self, name: str, question: Callable[[Any, Any], Any]) -> Any:
+        """What NVML answers; None if it refuses, with its reason under `name` in `absent`."""
         if self._nvml is None:
             return None
         try:

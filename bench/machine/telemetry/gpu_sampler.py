@@ -1,4 +1,4 @@
-"""The GPUs of a worker group, looked at by the coordinator while it waits for the group."""
+"""Samples the GPUs of a worker group, in the coordinator while it waits for the group."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 PERIOD_SECONDS = 0.5
 
 LARGEST_SHARE = 0.005
-"""Of a core, for looking; where NVML is slow or the GPUs are many, the sampler looks less often."""
+"""Of a core, for sampling; where NVML is slow or the GPUs are many, samples are taken less often."""
 
 BUSY_PERCENT = 5.0
 BUSY_BYTES = 600 << 20
@@ -20,22 +20,22 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class SampledDevice(Protocol):
-    """`bench.machine.telemetry.gpu_meter.GpuMeter`, or one of another node."""
+    """A `GpuMeter`, or what reads a GPU of another node."""
 
     absent: dict[str, str]
 
     def sample(self) -> GpuSample:
-        """Everything about the device at this moment."""
+        """How the device is doing at this moment."""
 
 
 class GpuSampler:
-    """Samples of every device since `start`; no thread, so that nothing runs but when it is asked to.
+    """Samples of every device since `start`; without a thread, so that nothing runs unless it is called.
 
     Args:
         devices: the group's, by rank; none on a CPU.
-        clock: seconds.
-        cpu_clock: CPU seconds of the calling thread.
-        sleep: waits so many seconds.
+        clock: returns seconds.
+        cpu_clock: returns CPU seconds of the calling thread.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -53,19 +53,19 @@ class GpuSampler:
         self._samples: list[tuple[GpuSample, ...]] = []
 
     def look(self) -> tuple[GpuSample, ...]:
-        """Every device at this moment."""
+        """A sample of every device at this moment."""
         return tuple(device.sample() for device in self.devices)
 
     def look_before_a_group(self) -> tuple[GpuSample, ...]:
-        """Every device while nothing of ours runs: what others do there.
+        """A sample of every device before a group starts: what others do there.
 
         A group that has just ended may still be seen, in NVML's utilisation for up to a second, so a busy
-        device gets another look.
+        device is sampled again, `MOST_LOOKS` times at most.
         """
         for _ in range(MOST_LOOKS - 1):
-            seen = self.look()
-            if not any(map(_busy, seen)):
-                return seen
+            samples = self.look()
+            if not any(map(_is_busy, samples)):
+                return samples
             self._sleep(SECONDS_BETWEEN_LOOKS)
         return self.look()
 
@@ -74,7 +74,7 @@ class GpuSampler:
         return {name: reason for device in self.devices for name, reason in device.absent.items()}
 
     def start(self) -> None:
-        """A phase begins now: forget what was seen before, and first look after a period."""
+        """Begin a phase: forget earlier samples, and take the first one after a period."""
         self._samples = []
         self._due = self._clock() + PERIOD_SECONDS
 
@@ -83,7 +83,7 @@ class GpuSampler:
         return max(0.0, self._due - self._clock()) if self.devices else float("inf")
 
     def sample(self) -> None:
-        """Look at every device if it is time to."""
+        """Take a sample of every device if it is due."""
         if self.seconds_until_due() > 0:
             return
         start = self._cpu_clock()
@@ -93,9 +93,9 @@ class GpuSampler:
 
     def take(self) -> tuple[tuple[GpuSample, ...], ...]:
         """For every device its samples since `start` or the last `take`."""
-        taken, self._samples = self._samples, []
-        return tuple(zip(*taken, strict=True)) if taken else ()
+        samples, self._samples = self._samples, []
+        return tuple(zip(*samples, strict=True)) if samples else ()
 
 
-def _busy(sample: GpuSample) -> bool:
+def _is_busy(sample: GpuSample) -> bool:
     return (sample.utilisation_percent or 0) > BUSY_PERCENT or (sample.used_bytes or 0) > BUSY_BYTES

@@ -1,4 +1,7 @@
-"""Host memory of this process by phase, exact and without sampling (Linux)."""
+"""Measures the host memory of this process by phase, exactly and without sampling (Linux).
+
+psutil knows neither the peak (VmHWM) nor how to reset it.
+"""
 
 from pathlib import Path
 
@@ -7,7 +10,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def reset_host_peak() -> bool:
-    """Start a phase: the peak becomes the present use. False where the kernel does not let us.
+    """Start a phase: the peak becomes the present use. False where the kernel does not allow it.
 
     Source: Linux's Documentation/filesystems/proc.rst, "5 resets the peak resident set size".
     """
@@ -19,16 +22,17 @@ def reset_host_peak() -> bool:
 
 
 def host_peak_bytes() -> int | None:
-    """Largest resident set since the last reset (VmHWM), None where /proc does not tell."""
-    return _status("VmHWM")
+    """Largest resident set since the last reset (VmHWM), None where /proc has none."""
+    return _read_status("VmHWM")
 
 
 def host_bytes() -> int | None:
-    """The present resident set (VmRSS), None where /proc does not tell."""
-    return _status("VmRSS")
+    """The present resident set (VmRSS), None where /proc has none."""
+    return _read_status("VmRSS")
 
 
-def _status(key: str) -> int | None:
+def _read_status(key: str) -> int | None:
+    """Bytes of an entry of /proc/self/status; None if it cannot be read."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What one rank measures about itself in one phase, as differences of counters and the kernel's own peaks."""
+"""Measures one rank in one phase: differences of counters, and the kernel's own peaks."""
 
 import os
 from typing import Any
@@ -9,10 +9,10 @@ from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 
 
 class RankMeter:
-    """Around a phase: `prepare`, then whatever must not be measured, `start`, the phase, `stop`.
+    """Measures a phase between `start` and `stop`; `prepare` comes before, outside the clock.
 
     Args:
-        device: the rank's own.
+        device: the rank's own GPU.
 
     Attributes:
         absent: why a figure is None, by its name.
@@ -22,15 +22,19 @@ class RankMeter:
         self.device = device
         self.absent = device.absent
         self.cores = sorted(os.sched_getaffinity(0))
-        self._peak_is_ours = True  # from the start of the process on
+        self._peak_is_of_the_phase = True  # from the start of the process on
 
     def prepare(self, *, new_peak: bool = True) -> None:
-        """Begin a phase; what takes long is done here, outside the clock."""
+        """Begin a phase with whatever takes long.
+
+        Args:
+            new_peak: whether the peak of host memory starts anew.
+        """
         if new_peak:
-            self._peak_is_ours = reset_host_peak()
+            self._peak_is_of_the_phase = reset_host_peak()
         self._throttles = throttle_count(self.cores)
         self._core_time = core_time(self.cores)
-        self._own = cpu_seconds()
+        self._own_seconds = cpu_seconds()
 
     def start(self) -> None:
         """Read the counters at the moment in which the clock starts."""
@@ -39,7 +43,7 @@ class RankMeter:
         self._cpu = cpu_seconds()
 
     def stop(self) -> dict[str, Any]:
-        """The phase's figures under the names of `results.records.Phase`; call it right after the clock."""
+        """The phase's figures, named as in `bench.results.records.Phase`; call it right after the clock."""
         cpu, faults = cpu_seconds(), page_faults()
         energy = self.device.energy_joules()
         clock, throttles = clock_mhz(self.cores), throttle_count(self.cores)
@@ -47,25 +51,21 @@ class RankMeter:
             self.absent["cpu_clock_mhz"] = "the kernel does not tell the processor's clock here"
         if throttles is None:
             self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
-        others, stolen = self._others()
+        others, stolen = self._time_of_others()
         return {
             "cpu_seconds": cpu - self._cpu,
             "page_faults": faults - self._faults,
             "cpu_clock_mhz": clock,
-            "cpu_throttles": self._difference(throttles, self._throttles),
+            "cpu_throttles": _difference(throttles, self._throttles),
             "other_cpu_seconds": others,
             "stolen_seconds": stolen,
             "host_peak_bytes": self._host_peak(),
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
-            "energy_joules": self._difference(energy, self._energy),
+            "energy_joules": _difference(energy, self._energy),
         }
 
-    @staticmethod
-    def _difference(now: Any, before: Any) -> Any:
-        return None if now is None or before is None else now - before
-
-    def _others(self) -> tuple[float | None, float | None]:
+    def _time_of_others(self) -> tuple[float | None, float | None]:
         """Seconds that other processes had of this rank's cores, and that the hypervisor took."""
         now, own = core_time(self.cores), cpu_seconds()
         before = self._core_time
@@ -73,10 +73,15 @@ class RankMeter:
             reason = "/proc/stat does not tell about this rank's cores"
             self.absent |= {"other_cpu_seconds": reason, "stolen_seconds": reason}
             return None, None
-        return (now.busy - before.busy) - (own - self._own), now.stolen - before.stolen
+        return (now.busy - before.busy) - (own - self._own_seconds), now.stolen - before.stolen
 
     def _host_peak(self) -> int | None:
-        peak = host_peak_bytes() if self._peak_is_ours else None
+        peak = host_peak_bytes() if self._peak_is_of_the_phase else None
         if peak is None:
             self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
         return peak
+
+
+def _difference(now: Any, before: Any) -> Any:
+    """What a counter has grown by; None if it could not be read."""
+    return None if now is None or before is None else now - before
