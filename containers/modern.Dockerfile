@@ -4,7 +4,7 @@
 #   docker run --gpus all --ipc=host -v "$PWD/results:/bench/results" -v "$PWD/reports:/bench/reports" \
 #       training-bench:modern make bench STACK=modern MODEL=bert-large GPUS=8
 #
-# It has not been built yet: README, "What is known, and what is not", says what was checked.
+# It has not been built yet: docs/gpu.md, "Installation", says what was checked.
 FROM python:3.12-bookworm
 
 WORKDIR /bench

@@ -4,7 +4,7 @@
 #   docker run --gpus all --ipc=host -v "$PWD/results:/bench/results" -v "$PWD/reports:/bench/reports" \
 #       training-bench:ort make bench MODEL=bert-large GPUS=8
 #
-# It has not been built yet: README, "What is known, and what is not", says what was checked.
+# It has not been built yet: docs/gpu.md, "Installation", says what was checked.
 #
 # onnxruntime-training 1.19.2 links against CUDA 11.8 and cuDNN 8, and g++ and nvcc compile its extensions of
 # torch, so this is the `devel` image. torch brings a cuDNN 9 of its own beside.

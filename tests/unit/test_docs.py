@@ -4,6 +4,7 @@ import dataclasses
 import re
 import shutil
 import typing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,13 @@ def test_every_command_composes(page: str, tmp_path: Path, monkeypatch: pytest.M
             or any(name in command.line for name in shown_names(page))
         ):
             continue
-        assert compose(points(overrides)), command.line
+        composed(tuple(points(overrides)))
+
+
+@cache
+def composed(overrides: tuple[str, ...]) -> Config:
+    """Pages repeat each other's commands."""
+    return compose(overrides)
 
 
 def shown_names(page: str) -> list[str]:
