@@ -34,7 +34,7 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    outcome = Outcome()
+    outcome = CommandOutcome()
     overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
     Terminated.catch()
@@ -72,7 +72,7 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
 
 
-def compare(cfg: DictConfig) -> list[str]:
+def measure_or_serve(cfg: DictConfig) -> list[str]:
     """Measure one comparison, or serve it; a line for each of its launches that was not ok."""
     given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
     assert isinstance(given, dict)
@@ -118,7 +118,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
 
 
 @dataclass
-class Outcome:
+class CommandOutcome:
     """What has gone wrong so far. One comparison's trouble does not stop the next."""
 
     refused: list[str] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Outcome:
 
     def _measure(self, cfg: DictConfig) -> None:
         try:
-            self.failed += compare(cfg)
+            self.failed += measure_or_serve(cfg)
         except CannotKeep as error:
             self.failed.append(str(error))
         except UserError as error:

@@ -13,7 +13,7 @@ from bench.measure.answers import model_figures, per_rank, phase_figures
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import BlockPlan
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.measure.schedule import steps_per_block
 from bench.results import validity
 from bench.results.prediction import predict
@@ -33,7 +33,7 @@ class BlockTimer:
         bar: prints lines.
     """
 
-    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, bar: Bar) -> None:
+    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, bar: ProgressBar) -> None:
         self._plan = plan
         self._sampler = sampler
         self._ledger = ledger

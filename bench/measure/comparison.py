@@ -27,7 +27,7 @@ from bench.measure.launches import timed
 from bench.measure.ledger import Ledger
 from bench.measure.lock import locked
 from bench.measure.parity_launch import ParityLaunch
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.measure.resolve import resolve
 from bench.measure.resume import earlier_run
 from bench.measure.search import USUAL_TRIALS, Search
@@ -36,14 +36,14 @@ from bench.measure.timed_launch import TimedLaunch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ComparisonOutcome:
     """What a comparison leaves: its results file, and a line for each launch that was not ok."""
 
     csv: Path
     failures: list[str]
 
 
-def measure_comparison(config: Config, stem: str, command: str) -> Outcome:
+def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOutcome:
     """Measure one comparison and write its results file.
 
     Args:
@@ -54,7 +54,7 @@ def measure_comparison(config: Config, stem: str, command: str) -> Outcome:
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
     """
-    bar = Bar(Console(stderr=True))
+    bar = ProgressBar(Console(stderr=True))
     with (
         locked(Path(config.results_dir) / "runs" / stem, stem),
         gathered(config, bar.print_line) as nodes,
@@ -62,7 +62,7 @@ def measure_comparison(config: Config, stem: str, command: str) -> Outcome:
         comparison = Comparison(config, stem, command=command, bar=bar, nodes=nodes)
         with leaving_the_ranks_cores(comparison.cores), bar:
             comparison.measure()
-    return Outcome(csv=comparison.output.csv, failures=comparison.failures.lines())
+    return ComparisonOutcome(csv=comparison.output.csv, failures=comparison.failures.lines())
 
 
 class Comparison:
@@ -90,7 +90,7 @@ class Comparison:
         command: str = "",
         start_group: Callable[..., Group] = Group,
         clock: Callable[[], float] = time.monotonic,
-        bar: Bar | None = None,
+        bar: ProgressBar | None = None,
         nodes: Nodes | None = None,
     ) -> None:
         device = config.device
@@ -105,7 +105,7 @@ class Comparison:
         )
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output
-        self.bar = bar or Bar(Console(stderr=True))
+        self.bar = bar or ProgressBar(Console(stderr=True))
         self.earlier = earlier_run(plan.output, plan.records, resume=plan.resume)
         self.names = [name for name in plan.names if name not in self.earlier.failed]
         self.ledger = Ledger(plan.output, plan.records, self.earlier)
@@ -180,7 +180,7 @@ class Comparison:
                 missing = max(missing, needed)
 
     def _wants_another(self, launches: int) -> bool:
-        decision = self.stopping.another(self.ledger.rows(), launches)
+        decision = self.stopping.another(self.ledger.rows, launches)
         if decision.reason:
             self.bar.print_line(decision.reason)
         return decision.another

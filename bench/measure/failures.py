@@ -5,7 +5,7 @@ from bench.errors import PASSED, LaunchFailed
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Output
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 
 MOST_LINES, LONGEST_LINE = 6, 160
 """Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
@@ -21,7 +21,7 @@ class Failures:
         bar: prints lines.
     """
 
-    def __init__(self, ledger: Ledger, output: Output, launches: int, bar: Bar) -> None:
+    def __init__(self, ledger: Ledger, output: Output, launches: int, bar: ProgressBar) -> None:
         self._ledger = ledger
         self._output = output
         self._launches = launches
@@ -30,7 +30,7 @@ class Failures:
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
         self._ledger.fail(name, launch, failure, log_tail=log_tail)
-        where = launch.name(self._launches)
+        where = launch.label(self._launches)
         self._bar.print_line(f"{name}, {where}: {failure.status}: {failure.message}")
         for line in last_lines(failure.details or log_tail):
             self._bar.print_line(f"    | {line}")
@@ -45,7 +45,7 @@ class Failures:
             launch = self._ledger.launch_of(row.backend, int(row.launch))
             log = self._output.log_of(row.backend, launch)
             lines.append(
-                f"{stem}: {row.backend}, {launch.name(self._launches)}: {row.status}: {row.message}"
+                f"{stem}: {row.backend}, {launch.label(self._launches)}: {row.status}: {row.message}"
                 + (f" (log: {log})" if log is not None else "")
             )
         return lines + [

@@ -17,8 +17,8 @@ class Launch:
     stage: Stage
     number: int = NOT_TIMED
 
-    def name(self, launches: int) -> str:
-        """Its name in messages to the user, where `launches` timed ones were asked for."""
+    def label(self, launches: int) -> str:
+        """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is Stage.PARITY:
             return "parity launch"
         if self.stage is Stage.SEARCH:

@@ -12,7 +12,7 @@ from bench.measure.launches import PARITY
 from bench.measure.ledger import Ledger
 from bench.measure.parity import Trajectory, check_parity
 from bench.measure.plans import Output, ParityPlan
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
 from bench.results.records import Roofline
 
@@ -32,7 +32,7 @@ class ParityLaunch:
         starter: GroupStarter,
         ledger: Ledger,
         failures: Failures,
-        bar: Bar,
+        bar: ProgressBar,
     ) -> None:
         self._plan = plan
         self._output = output
@@ -107,9 +107,9 @@ class ParityLaunch:
                 groups[name].ask(action, **arguments)
         for name in [name for name in names if name in groups]:
             with groups.failing_into_row(name):
-                self._take(name, action, groups[name].answers(action))
+                self._keep_answers(name, action, groups[name].answers(action))
 
-    def _take(self, name: str, action: str, answers: Sequence[Message]) -> None:
+    def _keep_answers(self, name: str, action: str, answers: Sequence[Message]) -> None:
         if action == "build":
             self._models[name] = model_figures(answers)
         elif action == "follow":

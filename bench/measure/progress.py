@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 
-class Bar:
-    """A progress bar on a terminal; where there is none, a line for each thing done.
+class ProgressBar:
+    """A progress bar on a terminal; elsewhere, a line for each thing that is done.
 
     The time that is left follows from what is expected, by kind: things of a kind take about equally long.
     """
@@ -30,7 +30,7 @@ class Bar:
         )
         self._task = self._bar.add_task("", total=1.0, left="")
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> "ProgressBar":
         if self.console.is_terminal:
             self._bar.start()
         return self
@@ -50,7 +50,7 @@ class Bar:
             self._left[kind] = max(0, self._left.get(kind, 0) - 1)
 
     def expect(self, more: Mapping[str, int]) -> None:
-        """So many further things of each kind will be done."""
+        """Count on so many further things of each kind."""
         for kind, count in more.items():
             self._left[kind] = self._left.get(kind, 0) + count
 

@@ -13,7 +13,7 @@ from bench.measure.groups import GroupStarter
 from bench.measure.launches import SEARCH, Launch, timed
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Output, SearchPlan
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
 from bench.results.records import Stage, Trial
 
@@ -47,7 +47,7 @@ class Search:
         timer: BlockTimer,
         ledger: Ledger,
         failures: Failures,
-        bar: Bar,
+        bar: ProgressBar,
     ) -> None:
         self._plan = plan
         self._output = output
@@ -98,7 +98,7 @@ class Search:
         self._add_trials(name, Trial(micro_batch=micro_batch, fits=False, message=message))
         self._use(name, smaller)
         self._bar.print_line(
-            f"{name}, {launch.name(self._plan.launches)}: micro-batch {micro_batch} did not last a whole "
+            f"{name}, {launch.label(self._plan.launches)}: micro-batch {micro_batch} did not last a whole "
             f"launch ({failure.message}); measured anew with {smaller}"
         )
         self._ledger.write()

@@ -59,17 +59,17 @@ class Stopping:
         )
         return max(missing, int(any(row["backend"] in names for row in self._earlier.retried)))
 
-    def another(self, rows: pd.DataFrame, launches: int) -> Decision:
+    def another(self, read_rows: Callable[[], pd.DataFrame], launches: int) -> Decision:
         """Whether an interval is still too wide and the caps allow one more launch.
 
         Args:
-            rows: of the results file as it is now.
+            read_rows: the results file's rows as they are now; asked for only where there is a goal.
             launches: that this run has made.
         """
         until = self._schedule.until
         if until is None or self._backends < 2:
             return Decision(another=False)
-        widest = widest_half_width(rows)
+        widest = widest_half_width(read_rows())
         if widest is None:
             return Decision(False, "no backend has a speed-up, so that measure.until has nothing to wait for")
         total = self._earlier.launches + launches

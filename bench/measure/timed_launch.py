@@ -9,7 +9,7 @@ from bench.measure.groups import GroupStarter
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Schedule
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.measure.running import Recovery, RunningGroups
 from bench.measure.schedule import Order, group_order, round_orders
 
@@ -33,7 +33,7 @@ class TimedLaunch:
         ledger: Ledger,
         failures: Failures,
         recover: Recovery,
-        bar: Bar,
+        bar: ProgressBar,
     ) -> None:
         self._schedule = schedule
         self._steps = steps
@@ -66,7 +66,7 @@ class TimedLaunch:
             self._run([name], launch, [order] * rounds)
 
     def _run(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
-        where = launch.name(self._schedule.launches)
+        where = launch.label(self._schedule.launches)
         with RunningGroups(
             launch,
             self._starter,

@@ -30,7 +30,7 @@ from bench.measure.comparison import Comparison
 from bench.measure.cores import leaving_the_ranks_cores
 from bench.measure.launches import timed
 from bench.measure.preflight import check_machine, check_packages
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from bench.results import arithmetic
 from bench.selfcheck.bare_loop_ranks import BareLoop
 
@@ -112,7 +112,7 @@ def _describe_blocks(seconds: pd.DataFrame) -> str:
 
 def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
     """The seconds of every block of either side; columns: launch, round, steps, harness, bare."""
-    bar = Bar(console)
+    bar = ProgressBar(console)
     comparison = Comparison(config, "overhead", bar=bar)
     blocks: list[dict[str, Any]] = []
     measure = config.measure

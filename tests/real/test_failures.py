@@ -1,7 +1,7 @@
 """Every way in which a launch can fail, provoked for real: the row that it leaves, and nothing else.
 
 Not here: `unsupported` (test_end_to_end.py, FNet), `fallback` and `invalid` (test_backends.py,
-test_coordinator.py), which need no broken machine; ONNX Runtime under a limit of memory, enough and not
+test_comparison.py), which need no broken machine; ONNX Runtime under a limit of memory, enough and not
 (test_largest.py).
 """
 

@@ -10,12 +10,12 @@ from rich.console import Console
 from bench.config.schema import Config
 from bench.launch.group import Group
 from bench.measure.comparison import Comparison
-from bench.measure.progress import Bar
+from bench.measure.progress import ProgressBar
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter
 
 
-class RecordingBar(Bar):
+class RecordingBar(ProgressBar):
     """Keeps the lines that stay, and shows nothing."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Simulated:
             "m-cpux2",
             start_group=cast(Any, starter(scripts, self.groups)),
             clock=clock,
-            bar=Bar(Console(quiet=True)),
+            bar=ProgressBar(Console(quiet=True)),
         )
         comparison.measure()
         self.comparison = comparison
