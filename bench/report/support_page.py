@@ -27,7 +27,7 @@ def render_support(comparisons: Sequence[ReportedComparison]) -> str:
     lines += ["## How it was measured", ""]
     sizes = sorted({distinct_text(one.rows, "size") for one in comparisons})
     lines += [
-        f"- models: {', '.join(sizes)} (bench/workload/mini.py shrinks layers, width and vocabulary by one "
+        f"- models: {', '.join(sizes)} (bench/config/mini.py shrinks layers, width and vocabulary by one "
         "rule and keeps the architecture); nothing here says what the published size would gain",
         *(f"- {escaped(words)}" for words in dict.fromkeys(one.hardware for one in comparisons)),
         *(
