@@ -5,7 +5,9 @@ METHOD = (
     "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
 
-LEFT_ALONE = "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
+LEFT_ALONE = (
+    "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
+)
 """Of a comparison that does not hold threads and allocator equal, as a fair one does."""
 
 DEFINITIONS = (

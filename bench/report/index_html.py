@@ -12,8 +12,8 @@ from bench.analysis import reference
 from bench.report import definitions, describe, formatting
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import ReportedComparison
-from bench.report.contents import Contents, caption
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
+from bench.report.index_contents import Contents, caption
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text

@@ -9,9 +9,9 @@ from bench.analysis.claims import Finding
 from bench.report import definitions
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison
-from bench.report.contents import Contents, caption
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
 from bench.report.index_columns import lines_of, shown_columns
+from bench.report.index_contents import Contents, caption
 from bench.report.markdown import escaped, table
 from bench.report.means import geometric_means
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from bench.analysis.claims import judge_claims
 from bench.errors import UserError
-from bench.report import contents, parallel
+from bench.report import index_contents, parallel
 from bench.report.collection import Collection, ReportedComparison, collect
 from bench.report.comparison_page import render_comparison
-from bench.report.contents import Contents, OtherPage
+from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
 from bench.report.selftest_page import render_selftest
@@ -32,7 +32,7 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
         UserError: there is no results file.
     """
     collection = collect(list_files(results_dir))
-    other_pages = [page for page in contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
+    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
     written = _write_report(collection, out_dir, other_pages) if collection.comparisons else []
     return written, collection.refused
 
@@ -44,8 +44,8 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
         The paths written, and a sentence for each page whose results could not be read.
     """
     pages: tuple[tuple[OtherPage, Callable[[], str]], ...] = (
-        (contents.SELFTEST, lambda: render_selftest(results_dir / "selftest")),
-        (contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
+        (index_contents.SELFTEST, lambda: render_selftest(results_dir / "selftest")),
+        (index_contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
     )
     written, refused = [], []
     for page, render in pages:

@@ -1,5 +1,6 @@
+"""What has changed between two results files, and which change is a regression."""
+
 import dataclasses
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from bench.compare.__main__ import main
 from bench.compare.changes import compare
 from bench.results import csv_files
 from bench.results.records import Record
+from tests.support.compared import line_of
 from tests.support.factories import (
     ENVIRONMENT,
     MIB,
@@ -43,18 +45,14 @@ def pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
     return run
 
 
-def line(output: str, backend: str) -> str:
-    return next(words for words in output.splitlines() if f"{backend} " in words)
-
-
 # Verdicts and exit status
 
 
 def test_identical_files_are_fine(pair: Compare) -> None:
     status, output, errors = pair(two_backends(), two_backends())
     assert (status, errors) == (0, "")
-    assert "1.000×" in line(output, "ortmodule")
-    assert "same" in line(output, "ortmodule")
+    assert "1.000×" in line_of(output, "ortmodule")
+    assert "same" in line_of(output, "ortmodule")
     assert "nothing differs in the environment" in output
 
 
@@ -69,16 +67,16 @@ def test_a_planted_slowdown_of_ten_percent_is_a_regression_of_that_backend_only(
 ) -> None:
     status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1))
     assert status == 1
-    assert "slower" in line(output, "ortmodule")
+    assert "slower" in line_of(output, "ortmodule")
     assert output.count("REGRESSION") == 1
     assert "REGRESSION: throughput" in output
-    assert "same" in line(output, "pytorch")
+    assert "same" in line_of(output, "pytorch")
 
 
 def test_a_faster_backend_is_no_regression(pair: Compare) -> None:
     status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.2))
     assert status == 0
-    assert "faster" in line(output, "ortmodule")
+    assert "faster" in line_of(output, "ortmodule")
 
 
 def test_a_slowdown_within_the_tolerance_is_fine(pair: Compare, tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_a_slowdown_that_noise_could_explain_is_fine(pair: Compare) -> None:
     new = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.3], [2.0]]})
     status, output, _ = pair(base, new)
     assert status == 0
-    assert "inconclusive" in line(output, "ortmodule")
+    assert "inconclusive" in line_of(output, "ortmodule")
 
 
 def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_speedup() -> None:
@@ -128,7 +126,7 @@ def test_a_backend_that_no_longer_runs_is_shown_by_its_status_and_is_a_regressio
     new = [*comparison({"pytorch": noisy_seconds(2.0, 1)}), failed("ortmodule", "crashed", "died")]
     status, output, _ = pair(two_backends(), new)
     assert status == 1
-    assert "crashed" in line(output, "ortmodule")
+    assert "crashed" in line_of(output, "ortmodule")
     assert "REGRESSION: status" in output
 
 
@@ -138,13 +136,13 @@ def test_a_backend_that_failed_in_the_base_is_shown_by_its_status_and_is_fine(
     base = [*comparison({"pytorch": noisy_seconds(2.0, 1)}), failed("ortmodule", "oom", "full")]
     status, output, _ = pair(base, two_backends())
     assert status == 0
-    assert "oom" in line(output, "ortmodule")
+    assert "oom" in line_of(output, "ortmodule")
 
 
 def test_a_backend_of_one_file_only_is_not_measured_in_the_other(pair: Compare) -> None:
     status, output, _ = pair(comparison({"pytorch": noisy_seconds(2.0, 1)}), two_backends())
     assert status == 0
-    assert "not measured" in line(output, "ortmodule")
+    assert "not measured" in line_of(output, "ortmodule")
 
 
 def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
@@ -200,47 +198,12 @@ def test_other_versions_are_compared_and_named(pair: Compare) -> None:
     assert "packages.torch: 2.6.0, now 2.7.0" in output
 
 
-def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good, half = tmp_path / "good.csv", tmp_path / "half.csv"
-    csv_files.write_records(good, two_backends())
-    half.write_bytes(good.read_bytes()[:-20])
-    for other, words in ((half, "is damaged"), (tmp_path / "none.csv", "cannot be read")):
-        assert main([str(good), str(other)]) == 2
-        errors = capsys.readouterr().err
-        assert words in errors
-        assert errors.count("\n") == 1
-
-
-def test_a_name_of_nothing_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["nothing"]) == 2
-    assert capsys.readouterr().err == (
-        "nothing is no file, no folder and no git revision; check the path, or `git log`\n"
-    )
-
-
 def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:
     fewer = [one for one in two_backends() if one.backend == "pytorch"]
     status, output, _ = pair(two_backends(), fewer)
     assert status == 1
-    assert "not measured" in line(output, "ortmodule")
+    assert "not measured" in line_of(output, "ortmodule")
     assert pair(fewer, two_backends())[0] == 0
-
-
-def test_a_new_file_that_is_damaged_is_no_new_result(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("base", "new"):
-        csv_files.write_records(tmp_path / name / "a.csv", two_backends())
-    (tmp_path / "new" / "b.csv").write_text("city,population\n")
-    assert main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
-    output = capsys.readouterr()
-    assert "is new" not in output.out
-    assert "b.csv is not a results file" in output.err or "b.csv is damaged" in output.err
 
 
 def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
@@ -254,7 +217,7 @@ def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
     status, output, _ = pair(two_backends(), records)
     assert status == 1
     assert "REGRESSION: memory" in output
-    assert "1.200×" in line(output, "pytorch")
+    assert "1.200×" in line_of(output, "pytorch")
     assert pair(records, two_backends())[0] == 0
 
 
@@ -283,113 +246,6 @@ def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, conten
     assert status == 2
     assert words in errors
     assert errors.count("\n") == 1
-
-
-# Folders and revisions
-
-
-def test_folders_are_paired_by_name_and_what_is_missing_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    csv_files.write_records(tmp_path / "old" / "a.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "old" / "b.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "new" / "a.csv", two_backends(seed=2))
-    csv_files.write_records(tmp_path / "new" / "c.csv", two_backends(seed=2))
-    folders = [str(tmp_path / name) for name in ("old", "new")]
-    assert main(folders) == 2
-    output = capsys.readouterr()
-    assert "same" in line(output.out, "ortmodule")
-    assert "c is new" in output.out
-    assert output.err.startswith("b is in ")
-    (tmp_path / "old" / "b.csv").unlink()
-    assert main(folders) == 0
-
-
-# The working tree against its last commit
-
-
-def git(*arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(variable, raising=False)
-    git("init")
-    return tmp_path
-
-
-def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=1))
-    git("add", ".")
-    git("commit", "-m", "base")
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2))
-    csv_files.write_records(checkout / "results" / "b.csv", two_backends(seed=3))
-    assert main([]) == 0
-    assert "b is new" in capsys.readouterr().out
-
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2, torch=2.3))
-    assert main([]) == 1
-
-
-def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seed, ort in ((1, 1.5), (2, 1.8)):
-        csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=seed, ort=ort))
-        git("add", ".")
-        git("commit", "-m", "measured")
-    assert main(["HEAD~1", "HEAD"]) == 1
-    assert main(["HEAD~1"]) == 1
-    capsys.readouterr()
-    assert main(["HEAD", "HEAD~1"]) == 0
-    assert "faster" in line(capsys.readouterr().out, "ortmodule")
-    (checkout / "results" / "a.csv").unlink()
-    assert main([]) == 2
-
-
-def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for stem in ("a", "b"):
-        csv_files.write_records(checkout / "results" / f"{stem}.csv", two_backends())
-    git("add", ".")
-    git("commit", "-m", "base")
-    (checkout / "results" / "a.csv").write_text("half")
-    assert main([]) == 2
-    output = capsys.readouterr()
-    assert "a.csv is damaged" in output.err
-    assert "same" in line(output.out, "ortmodule")
-
-
-def test_without_git_two_files_have_to_be_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(checkout))
-    assert main([]) == 2
-    assert "git is not installed; install it, or name two files" in capsys.readouterr().err
-
-
-def test_before_the_first_commit_everything_is_new_and_nothing_compared(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends())
-    assert main([]) == 2
-    assert "a is new" in capsys.readouterr().out
-
-
-def test_outside_a_checkout_the_sentence_names_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert main([]) == 2
-    assert "name two files" in capsys.readouterr().err
 
 
 def at_largest(torchs: int = 18, orts: int = 34, **changes: Any) -> list[Record]:

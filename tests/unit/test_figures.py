@@ -1,0 +1,87 @@
+"""The figures: what is written in them, whatever the names and the numbers."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.report import formatting
+from bench.report.figures import chart, style
+from bench.report.render import render_comparisons
+from tests.support.factories import comparison, failed
+from tests.support.reports import golden_records, rendered, save, svg_texts
+
+
+def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path) -> None:
+    svg = rendered(tmp_path, golden_records())
+    texts = svg_texts(svg)
+    for words in (
+        "Throughput relative to pytorch, all backends at the same batch",
+        "bert-tiny: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32",
+        "ortmodule",
+        "1.250×",
+        "faster [1.250, 1.250]",
+        "ortmodule_zero1",
+        "unsupported",
+        "speed-up over pytorch (×, higher is better)",
+    ):
+        assert words in texts
+    assert any("Example CPU (2 cores), 2 ranks × 1 thread" in words for words in texts)
+
+
+def test_the_bars_start_at_zero(tmp_path: Path) -> None:
+    svg = rendered(tmp_path, golden_records())
+    assert "0.0" in svg_texts(svg)
+
+
+def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path: Path) -> None:
+    records = [failed("pytorch", "oom", "no memory"), *comparison({"ortmodule": [[1.5]]})]
+    svg = rendered(tmp_path, records)
+    texts = svg_texts(svg)
+    assert "no speed-up: the reference pytorch is oom" in " ".join(texts)
+    assert not any(re.fullmatch(r"\d\.\d{3}×", words) for words in texts)
+
+
+def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
+    records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
+    svg = rendered(tmp_path, records)
+    assert "the variation between launches is not in the interval" in " ".join(svg_texts(svg))
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
+    save(tmp_path, golden_records())
+    first, second = (render_comparisons(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert {path.name for path in first} >= {
+        "index.md",
+        "index.html",
+        "speedup.svg",
+        "rounds.svg",
+        "memory.svg",
+    }
+
+
+@pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "x" * 70, "\x1b[31mred\x00", "a\nb"])
+def test_any_name_gives_a_wellformed_figure_without_a_warning(
+    tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]})
+    svg = rendered(tmp_path, records)
+    shown = formatting.one_line(name)
+    assert chart.shortened(shown) in "".join(svg_texts(svg))
+    assert not recwarn.list
+
+
+def test_an_infinite_interval_and_a_single_round_are_drawn(tmp_path: Path) -> None:
+    far = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]})
+    lone = comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})
+    for records, shown in ((far, "inconclusive [0.000, inf]"), (lone, "inconclusive no interval")):
+        svg = rendered(tmp_path, records)
+        assert shown in svg_texts(svg)
+
+
+def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None:
+    assert style.look("never heard of") == style.look("never heard of")
+    known = [style.look(name) for name in ("pytorch", "ortmodule", "ortmodule_zero1")]
+    assert len({colour for colour, _ in known}) == 3
+    assert len({hatch for _, hatch in known}) == 3

@@ -1,0 +1,87 @@
+"""Results at equal batch and at each backend's largest batch are never mixed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.report.render import render_comparisons
+from bench.results.records import Record
+from tests.support.factories import comparison, workload
+from tests.support.reports import printed, save, svg_texts
+
+
+def at_largest(**sizes: int) -> list[Record]:
+    """Each backend at its own micro-batch, with one speed-up that no other comparison has."""
+    return [
+        one
+        for (name, size), seconds in zip(sizes.items(), (2.0, 1.0), strict=True)
+        for one in comparison(
+            {name: [[seconds], [seconds]]},
+            workload=workload(model="vit-base", micro_batch=size, batch_rule="max", memory_limit_gib=4.0),
+        )
+    ]
+
+
+@pytest.fixture
+def both_rules(tmp_path: Path) -> Path:
+    """The reports on a comparison at equal batch and one at the largest."""
+    equal = comparison(
+        {"pytorch": [[2.0], [2.0]], "ortmodule_zero1": [[1.6], [1.6]]}, workload=workload(model="vit-base")
+    )
+    save(tmp_path, equal, "equal")
+    save(tmp_path, at_largest(pytorch=18, ortmodule_zero1=34), "largest")
+    render_comparisons(tmp_path / "results", tmp_path / "reports")
+    return tmp_path / "reports"
+
+
+HEADING = "; each backend at its largest batch, memory limit 4 GiB per backend"
+
+
+def test_results_at_equal_and_at_the_largest_batch_never_share_a_table_or_a_mean(both_rules: Path) -> None:
+    index = (both_rules / "index.md").read_text(encoding="utf-8")
+    equal, largest = (part.split("\n## ")[0] for part in index.split("\n## cpu: ")[1:])
+    assert HEADING not in equal
+    assert HEADING in largest.splitlines()[0]
+    assert "micro-batch" not in equal
+    assert "| model | workload | backend | micro-batch |" in largest
+    assert "| pytorch | 18 |" in largest
+    assert "| ortmodule_zero1 | 34 |" in largest
+    assert "1.250×" in equal
+    assert "1.250×" not in largest
+    # 34 x 4 samples in half the time of 18 x 4
+    assert f"{2 * 34 / 18:.3f}×" in largest
+    assert f"{2 * 34 / 18:.3f}×" not in equal
+    assert index.count("| 1 of 1 |") == 2
+    assert "batch 18/34" not in index
+    page = (both_rules / "index.html").read_text(encoding="utf-8")
+    assert page.count('<table class="results">') == 2
+    headings = re.findall("<h3>(.*)</h3>", page)[:2]
+    assert ["each backend at its largest batch" in heading for heading in headings] == [False, True]
+
+
+def test_nor_do_they_share_a_figure_and_published_marks_stand_with_their_own(both_rules: Path) -> None:
+    equal, largest = (svg_texts(both_rules / name) for name in ("speedup.svg", "speedup-2.svg"))
+    assert "Throughput relative to pytorch, all backends at the same batch" in equal
+    assert "Throughput relative to pytorch, each backend at its largest batch" in largest
+    assert "vit-base: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32" in equal
+    sizes = "fp32 (pytorch 18, ortmodule_zero1 34)"
+    assert sizes in " ".join(largest)
+    # vit-base was published with each side at its own largest batch.
+    assert "Diamonds" in " ".join(largest)
+    assert "Diamonds" not in " ".join(equal)
+    assert "Grey band" in " ".join(equal)
+    assert "Grey band" not in " ".join(largest)
+
+
+def test_the_page_of_a_comparison_at_the_largest_batch_shows_each_and_the_limit(both_rules: Path) -> None:
+    page = (both_rules / "largest.md").read_text(encoding="utf-8")
+    assert "| backend | what runs | micro-batch | samples/s |" in page
+    assert "| eager + adamw + ddp | 18 |" in page
+    assert (
+        "each backend at its largest micro-batch (pytorch 18, ortmodule_zero1 34) × accumulation 2 × 2 "
+        "ranks, memory limit 4 GiB per backend, length 128" in page
+    )
+    shown = printed(at_largest(pytorch=18, ortmodule=34))
+    assert all(len(line) <= 100 for line in shown.splitlines())
+    assert re.search(r"ortmodule +34 ", shown)
