@@ -94,9 +94,9 @@ class ComparisonResults:
         if start is None:
             return None
         stopped = stopped_by_width(self.rows)
-        by_changes = sorted(self.others, key=lambda other: -len(attribution.changed(start, other)))
+        by_changes = sorted(self.others, key=lambda other: -len(attribution.changed_factors(start, other)))
         for other in by_changes:
-            if len(attribution.changed(start, other)) < 2:
+            if len(attribution.changed_factors(start, other)) < 2:
                 return None
             if divided := attribution.attribute(self.summaries, other.backend, stopped=stopped):
                 return divided

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.analysis import attribution
-from bench.analysis.attribution import Fairness
 from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.errors import UserError
 from bench.report import describe
 from bench.report.formatting import one_line
@@ -91,7 +90,7 @@ class Collection:
         for label in labels:
             group = self.of_fairness(label)
             for backend in dict.fromkeys(other.backend for one in group for other in one.others):
-                divided = attribution.fairness([one.rows for one in group], backend)
+                divided = attribute_to_settings([one.rows for one in group], backend)
                 if divided is not None:
                     divisions[label] = divided
         return divisions

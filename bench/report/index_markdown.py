@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from bench.analysis import reference
-from bench.analysis.attribution import Attribution, Fairness, Part
+from bench.analysis.attribution import Attribution, Part
 from bench.analysis.claims import Finding
+from bench.analysis.fairness import Fairness
 from bench.report import definitions
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from bench.analysis import attribution
+from bench.analysis.fairness import attribute_to_settings
 from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.records import Record
@@ -139,7 +140,7 @@ def four(noise: float = 0.0) -> list[object]:
 
 
 def test_what_was_left_alone_is_taken_off() -> None:
-    found = attribution.fairness(four(), "ortmodule")  # type: ignore[arg-type]
+    found = attribute_to_settings(four(), "ortmodule")  # type: ignore[arg-type]
     assert found is not None
     assert found.naive.ratio == pytest.approx(1.3 * 1.4 * 1.1)
     assert found.own.ratio == pytest.approx(1.3)
@@ -149,7 +150,7 @@ def test_what_was_left_alone_is_taken_off() -> None:
 
 
 def test_naive_is_own_times_the_parts_and_their_intervals_add_up_as_those_of_independent_samples() -> None:
-    found = attribution.fairness(four(noise=0.02), "ortmodule")  # type: ignore[arg-type]
+    found = attribute_to_settings(four(noise=0.02), "ortmodule")  # type: ignore[arg-type]
     assert found is not None
     product = found.own.ratio * math.prod(part.effect.ratio for part in found.parts)
     assert product == pytest.approx(found.naive.ratio, rel=1e-12)
@@ -159,4 +160,4 @@ def test_naive_is_own_times_the_parts_and_their_intervals_add_up_as_those_of_ind
 
 
 def test_without_one_of_the_four_nothing_is_divided() -> None:
-    assert attribution.fairness(four()[1:], "ortmodule") is None  # type: ignore[arg-type]
+    assert attribute_to_settings(four()[1:], "ortmodule") is None  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from bench.analysis.attribution import Fairness, Part
+from bench.analysis.attribution import Part
+from bench.analysis.fairness import Fairness
 from bench.analysis.intervals import Speedup
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
