@@ -20,12 +20,12 @@ COORDINATOR :=
 KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER COORDINATOR MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
-	$(error $(name)= is nothing that make knows; Hydra overrides go into ARGS="$(name)=$($(name))", \
+	$(error $(name)= is not a variable of this Makefile; Hydra overrides go into ARGS="$(name)=$($(name))", \
 	environment variables before `make`))
 
 # What is wrong with the line itself is said before anything is set up.
 ifeq ($(filter ort modern,$(STACK)),)
-$(error STACK=$(STACK) is no stack; choose ort or modern)
+$(error STACK=$(STACK) is not a stack; choose ort or modern)
 endif
 ifneq ($(LAUNCHER),)
 $(if $(filter sweep,$(MAKECMDGOALS)),,$(error LAUNCHER=$(LAUNCHER) is for `make sweep`))

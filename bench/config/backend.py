@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(kw_only=True)
 class Backend:
-    """Three independent choices, on a stack; a backend is data. `Config`, which knows its name, checks it."""
+    """Three independent choices, on a stack. `Config` checks them, since it knows the backend's name."""
 
     engine: str
     optimizer: str
     sharding: str
-    stack: str | None = None  # whose interpreter its ranks run on; that of the comparison if null
-    attention: str | None = None  # another than the comparison's, if that is the point of it
-    slowed_by: float = 0.0  # share of its own time that every step waits in vain: for `make selftest`
+    stack: str | None = None  # whose Python its ranks run on; the comparison's if null
+    attention: str | None = None  # the comparison's if null
+    slowed_by: float = 0.0  # each step waits this share of its own time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:
-        """The optimizer that runs on `device`.
+        """Return the optimizer that runs on `device`.
 
         ORT's FusedAdam has no CPU kernel; torch's fused AdamW, which has one, stands in for it.
         """

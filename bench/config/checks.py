@@ -1,4 +1,7 @@
-"""Bounds and choices of a single setting; every refusal names its dotted key."""
+"""Bounds and choices of a single setting; every refusal names its dotted key.
+
+OmegaConf checks types; msgspec could check bounds, but names neither the dotted key nor a remedy.
+"""
 
 import math
 
@@ -8,7 +11,7 @@ from bench.errors import UserError
 def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
     """Raise UserError unless `value` is one of `known`."""
     if value not in known:
-        raise UserError(f"{key}={value} is not known; choose one of: {', '.join(known)}.")
+        raise UserError(f"{key}={value} is not known", f"choose one of: {', '.join(known)}")
 
 
 def at_least(key: str, value: float, least: float) -> None:

@@ -15,7 +15,7 @@ WORKER = ROOT / "bench" / "worker"
 
 
 def _modules(folder: str) -> tuple[str, ...]:
-    """The names of the modules in a folder of `bench/worker`; one with a leading underscore is no choice.
+    """Return the names of the modules in a folder of `bench/worker`, without those that begin with an underscore.
 
     Looked up as files: importing them would import a framework.
     """
@@ -23,9 +23,15 @@ def _modules(folder: str) -> tuple[str, ...]:
 
 
 ENGINES = _modules("engines")
+"""What executes forward and backward."""
+
 OPTIMIZERS = _modules("optimizers")
 SHARDINGS = _modules("sharding")
+"""How the ranks share the work and what they hold of weights, gradients and optimizer states."""
+
 DEEPSPEED = ("zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
+"""Shardings that DeepSpeed does; torch does the others."""
+
 OFFLOADED = ("zero2_offload", "zero3_offload")
 """Shardings under which the host holds the optimizer's states and takes its step."""
 
@@ -43,31 +49,42 @@ AUTOCAST = ("bf16", "fp16")
 """Precisions in which the matrix products run in 16 bits and the weights stay in 32."""
 
 LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
-"""Relative, on the loss of every step, by precision: what rounding may do, with 24, 11, 11 and 8 significant
-bits. The default of measure.parity_tolerance."""
+"""By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
+rounding to 24, 11, 11 and 8 significant bits."""
 
 SIZES = ("published", "mini")
+"""Of a model: as published, or shrunk by bench.config.mini."""
+
 SOURCES = ("synthetic", "hf")
+"""Of the data: made from a seed, or a dataset in Hugging Face's format."""
+
 LENGTHS = ("full", "uniform", "sst2", "squad")
+"""How the lengths of synthetic samples are distributed: bench.worker.workload.lengths."""
+
 BATCHES = ("equal", "max")
+"""The micro-batch: the same for all backends, or for each the largest that fits."""
+
 DEVICES = ("cpu", "cuda")
 ALLOCATORS = ("tuned", "system")
-RESIDENTS = ("all", "one")
+"""Settings of glibc's malloc: the harness's, or its defaults."""
 
-MEETING = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
+RESIDENTS = ("all", "one")
+"""Which worker groups are alive at a time."""
+
+RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
-NAME = re.compile(r"\w[\w@.+-]*")
-"""Of a backend."""
+BACKEND_NAME = re.compile(r"\w[\w@.+-]*")
+"""What a backend may be called: the name becomes a folder's."""
 
-MOST = {
+LARGEST_COUNTS = {
     "launches": 1000,
     "most_launches": 1000,
     "rounds": 10_000,
     "warmup_steps": 10_000,
     "parity_steps": 10_000,
 }
-"""Settings of `measure` above which a typing mistake is likelier than a wish."""
+"""Settings of `measure`, and the value above which a typing mistake is likely."""
 
-MOST_SCALE = 2**40
+LARGEST_SCALE = 2**40
 """The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""

@@ -1,4 +1,4 @@
-"""From a command line to a checked `Config`: the only module, with `refusals`, that knows of Hydra."""
+"""Make a checked `Config` out of a command line's overrides, by Hydra."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from bench.setup import stacks
 
 
 def register() -> None:
-    """Tell Hydra the schema and the resolvers that `conf/` uses; twice is as good as once."""
+    """Register with Hydra the schema and the resolvers that `conf/` uses; a second call changes nothing."""
     ConfigStore.instance().store(name="schema", node=Config)
     resolvers: dict[str, Callable[..., object]] = {
         "default_device": hardware.default_device,
@@ -45,7 +45,7 @@ def register() -> None:
 
 
 def compose(overrides: Sequence[str] = ()) -> Config:
-    """The configuration that `python -m bench` would run with these overrides.
+    """Return the configuration that `python -m bench` would run with these overrides.
 
     Raises:
         UserError: with the sentence that the command line would print.
@@ -58,7 +58,7 @@ def compose(overrides: Sequence[str] = ()) -> Config:
 
 
 def load(cfg: DictConfig) -> Config:
-    """The checked configuration; no DictConfig beyond this line.
+    """Return the checked configuration; nothing beyond this function sees a DictConfig.
 
     Raises:
         UserError: a key is unknown or has no value, or a value is impossible.
@@ -91,7 +91,7 @@ def _check_keys(node: DictConfig, path: str) -> None:
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Refuse overrides of groups that Hydra would accept and silently make something else of.
+    """Refuse overrides of groups that Hydra would accept, but take for something else.
 
     Raises:
         UserError: a group is added to, deleted, set to nothing, or to several where it takes one;
@@ -102,14 +102,14 @@ def check_overrides(overrides: Sequence[str]) -> None:
     for override in OverridesParser.create().parse_overrides(list(overrides)):
         group, line = override.key_or_group, override.input_line
         if not group:
-            raise UserError(f"{line} has no key; write key=value.")
+            raise UserError(f"{line} has no key", "write key=value")
         if group not in groups:
             continue
         if override.is_delete():
-            raise UserError(f"{line} would leave no {group}; choose one with {group}=….")
+            raise UserError(f"{line} would leave no {group}", f"choose one with {group}=…")
         if override.is_add() or override.is_force_add():
             raise UserError(
-                f"{line} would add to the default; name all that you want in {group}=…, without +."
+                f"{line} would add to the default", f"name all that you want in {group}=…, without +"
             )
         sweeps = override.is_sweep_override()
         for choice in override.sweep_iterator() if sweeps else [override.value()]:
@@ -118,7 +118,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
     if choice is None:
-        raise UserError(f"{group}=null chooses nothing; leave it out to get the default.")
+        raise UserError(f"{group}=null chooses nothing", "leave it out to get the default")
     if isinstance(choice, int | float):
         raise UserError(not_a_choice(group, str(choice).lower(), choices_of(group, overrides)))
     if not isinstance(choice, list):
@@ -126,12 +126,12 @@ def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
     names = [str(name) for name in choice]
     if group != "backend":
         raise UserError(
-            f"{group}=[{','.join(names)}] is a list, but a comparison has one {group}; "
-            f"compare several with --multirun {group}={','.join(names)}."
+            f"{group}=[{','.join(names)}] is a list, but a comparison has one {group}",
+            f"compare several with --multirun {group}={','.join(names)}",
         )
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(
-            f"backend=[{','.join(names)}] names {twice} twice, which Hydra would run once; "
-            "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does."
+            f"backend=[{','.join(names)}] names {twice} twice, which Hydra would run once",
+            "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does",
         )

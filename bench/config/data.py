@@ -21,7 +21,7 @@ class Data:
     min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
     # hf
     path: str | None = None  # a local folder or a hub id
-    subset: str | None = None  # of a hub id that has several
+    subset: str | None = None  # of a hub id that has several subsets
     split: str = "train"
     columns: dict[str, str] = field(default_factory=dict)  # the task's name of a column: the dataset's
     processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
@@ -39,9 +39,10 @@ class Data:
                 f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."
             )
         if self.name == "hf" and self.path is None:
-            raise UserError("data=hf needs a dataset; set data.path=… to a folder or a hub id.")
+            raise UserError("data=hf needs a dataset", "set data.path=… to a folder or a hub id")
         if self.name == "hf" and self.processor is None:
             raise UserError(
                 "data=hf needs the model's tokenizer or processor, and there is no model.pretrained to take "
-                "it from; set data.processor=… to a folder or a hub id."
+                "it from",
+                "set data.processor=… to a folder or a hub id",
             )

@@ -34,14 +34,15 @@ class Device:
         if not self.hold_threads and self.world_size > 1:
             raise UserError(
                 "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
-                "cannot be told from others' work; set device.world_size=1."
+                "cannot be told from others' work",
+                "set device.world_size=1",
             )
         if self.memory_limit_gib is not None:
             above_zero("device.memory_limit_gib", self.memory_limit_gib)
             if self.type == "cuda":
                 raise UserError(
-                    "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses; "
-                    "leave it out."
+                    "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses",
+                    "leave it out",
                 )
         self._check_nodes()
 
@@ -53,17 +54,18 @@ class Device:
             fewer = self.world_size // self.nnodes * self.nnodes
             raise UserError(
                 f"device.world_size={self.world_size} cannot be shared equally by "
-                f"device.nnodes={self.nnodes}; set device.world_size={fewer or self.nnodes}."
+                f"device.nnodes={self.nnodes}",
+                f"set device.world_size={fewer or self.nnodes}",
             )
         if self.nnodes > 1 and self.rdzv_endpoint is None:
             raise UserError(
-                f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one; "
-                "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port."
+                f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one",
+                "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port",
             )
         if self.nnodes == 1 and self.rdzv_endpoint is not None:
             raise UserError(
-                f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node; leave it out, or set "
-                "device.nnodes=…."
+                f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node",
+                "leave it out, or set device.nnodes=…",
             )
         if self.rdzv_endpoint is not None:
             try:
@@ -78,10 +80,10 @@ class Device:
 
 
 def host_and_port(endpoint: str) -> tuple[str, int]:
-    """The parts of `HOST:PORT`.
+    """Return the parts of `HOST:PORT`.
 
     Raises:
-        ValueError: it is none; the message goes on from "… ".
+        ValueError: it is not of this form; the message goes on from "device.rdzv_endpoint=… ".
     """
     host, _, port = endpoint.rpartition(":")
     if not re.fullmatch(r"[\w.-]+", host) or not re.fullmatch(r"\d{1,5}", port, re.ASCII):

@@ -5,25 +5,25 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from bench.config.choices import MEETING
+from bench.config.choices import RENDEZVOUS
 from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
 
 
 def measured_settings(config: Config) -> dict[str, Any]:
-    """What the configuration says about the thing measured: all but files' places and how long one waits."""
+    """Return the settings that decide what is measured: all but where files lie and how long to wait."""
     plain = dataclasses.asdict(config)
     del plain["results_dir"], plain["reports_dir"], plain["resume"], plain["label"]
     for cap in ("timeout_s", "most_launches", "most_seconds"):
         del plain["measure"][cap]
-    for meeting in MEETING:
-        del plain["device"][meeting]
+    for setting in RENDEZVOUS:
+        del plain["device"][setting]
     return plain
 
 
 def config_hash(config: Config) -> str:
-    """A hash of what is measured: the configuration, and the weights where they lie in a folder."""
+    """Return a hash of what is measured: the settings, and the weights if they lie in a folder."""
     plain: dict[str, Any] = measured_settings(config)
     folder = Path(config.model.pretrained or "")
     if config.model.pretrained and folder.is_dir():
@@ -34,7 +34,7 @@ def config_hash(config: Config) -> str:
 
 
 WEIGHTS = (".json", ".safetensors")
-"""Of a folder with a model, the files that decide what is trained."""
+"""Endings of those files in a model's folder that decide what is trained."""
 
 
 def _file_hash(path: Path) -> str:
@@ -46,7 +46,7 @@ def _file_hash(path: Path) -> str:
 
 
 def environment_settings(config: Config) -> dict[str, Any]:
-    """What `worker_variables` needs to know of a comparison, as plain JSON."""
+    """Return what `worker_variables` needs to know of a comparison, as plain JSON."""
     device = config.device
     return {
         "device": device.type,
@@ -58,7 +58,7 @@ def environment_settings(config: Config) -> dict[str, Any]:
 
 
 def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """The environment as plain JSON. Nothing in it depends on time, load or where the checkout lies.
+    """Return the environment as plain JSON. Nothing in it depends on time, load or the checkout's path.
 
     Args:
         config: of the comparison.

@@ -1,9 +1,9 @@
-"""How long and how often is measured."""
+"""The settings of `measure`: how long and how often blocks are timed, and when to stop."""
 
 from dataclasses import dataclass
 
 from bench.config.checks import above_zero, at_least, at_most, one_of
-from bench.config.choices import BATCHES, MOST, RESIDENTS
+from bench.config.choices import BATCHES, LARGEST_COUNTS, RESIDENTS
 from bench.errors import UserError
 
 
@@ -39,15 +39,15 @@ class Measure:
         at_least("measure.most_launches", self.most_launches, 1)
         at_least("measure.timeout_s", self.timeout_s, 1)
         above_zero("measure.most_seconds", self.most_seconds)
-        for key, most in MOST.items():
-            at_most(f"measure.{key}", getattr(self, key), most, "nobody waits for so many")
+        for key, most in LARGEST_COUNTS.items():
+            at_most(f"measure.{key}", getattr(self, key), most, "a larger number is likely a typing mistake")
         if self.until is not None:
             above_zero("measure.until", self.until)
         if not self.launches and (self.until is not None or self.batch == "max"):
             key = "until" if self.until is not None else "batch=max"
             raise UserError(
-                f"measure.{key} needs launches that are timed, and measure.launches=0 has none; "
-                "leave one of them out."
+                f"measure.{key} needs launches that are timed, and measure.launches=0 has none",
+                "leave one of them out",
             )
         for key in ("block_seconds", "parity_tolerance", "margin"):
             above_zero(f"measure.{key}", getattr(self, key))
@@ -55,6 +55,6 @@ class Measure:
         if blocks > self.timeout_s:
             raise UserError(
                 f"measure.rounds={self.rounds} of measure.block_seconds={self.block_seconds:g} take longer "
-                f"than measure.timeout_s={self.timeout_s:g}, which ends a launch; "
-                f"set measure.timeout_s={2 * blocks:g}."
+                f"than measure.timeout_s={self.timeout_s:g}, which ends a launch",
+                f"set measure.timeout_s={2 * blocks:g}",
             )

@@ -23,7 +23,7 @@ class Lora:
         if not 0 <= self.dropout < 1:
             raise UserError(f"model.lora.dropout must be at least 0 and below 1, not {self.dropout}.")
         if not self.modules:
-            raise UserError("model.lora.modules names no layer; name at least one, such as q_proj.")
+            raise UserError("model.lora.modules names no layer", "name at least one, such as q_proj")
 
 
 @dataclass(kw_only=True)
@@ -50,11 +50,12 @@ class Model:
         if self.pretrained is not None and self.size == "mini":
             raise UserError(
                 "model.size=mini shrinks a model that is built from its configuration, and "
-                f"model.pretrained={self.pretrained} has the size of its weights; leave one of them out."
+                f"model.pretrained={self.pretrained} has the size of its weights",
+                "leave one of them out",
             )
 
     def positions(self) -> int | None:
-        """The longest sequence that the position embeddings allow, where `config` tells."""
+        """Return the longest sequence that the position embeddings allow; None if `config` does not say."""
         if self.longest is not None:
             return self.longest
         keys = ("max_position_embeddings", "n_positions", "max_target_positions")

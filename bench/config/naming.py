@@ -14,22 +14,22 @@ from urllib.parse import quote
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from bench.config.choices import MEETING
+from bench.config.choices import RENDEZVOUS
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
 LONGEST = 100
-"""Characters; a longer name is cut, and a hash of the whole takes the place of the rest."""
+"""Characters of a name; a longer one is cut, and a hash of the whole replaces the rest."""
 
 UNMEASURED = (
     *("device", "device.world_size", "results_dir", "reports_dir", "resume"),
-    *(f"device.{meeting}" for meeting in MEETING),
+    *(f"device.{setting}" for setting in RENDEZVOUS),
 )
-"""Overrides of what is not measured or stands in the name already; all of `measure` is so, too, but for
-measure.batch=max and parity alone, which the configuration knows."""
+"""Overrides that do not appear in a name: they change nothing that is measured, or the name says it already.
+Those of `measure` do not appear either, except for measure.batch=max and for parity alone."""
 
 DEFAULT_STACK = next(iter(STACKS))
-"""Whose name no file needs to bear."""
+"""The stack that names leave out."""
 
 _DELETED = object()
 
@@ -37,7 +37,7 @@ _DELETED = object()
 def file_stem(
     config: Config, device_short_name: str, overrides: list[str], stack: str = DEFAULT_STACK
 ) -> str:
-    """The results file's name without its ending.
+    """Return the name of the results file without its ending.
 
     Args:
         config: what the overrides were composed into.
@@ -54,7 +54,7 @@ def file_stem(
 
 
 def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
-    """The command that makes a comparison again, wherever its files go and Hydra's own settings are."""
+    """Return the command that repeats a comparison, without Hydra's own settings and the files' places."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:
         make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"

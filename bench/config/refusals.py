@@ -1,4 +1,4 @@
-"""Hydra's and OmegaConf's errors, each in one sentence that names the dotted key and the remedy."""
+"""Turn Hydra's and OmegaConf's errors into one sentence that names the dotted key and the remedy."""
 
 import dataclasses
 import difflib
@@ -49,7 +49,7 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
         if isinstance(cause, OverrideParseException):
             return (
                 f"{cause.override} is not an override; write key=value, or key=[a,b] for a list, "
-                "in quotes if the shell could take offence."
+                "in quotes if the shell would change it."
             )
         if isinstance(cause, MissingConfigException) and "/" in (cause.missing_cfg_file or ""):
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
@@ -60,7 +60,7 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
         return f"{error.filename}: {error.strerror}; choose another results_dir."
     message = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, yaml.YAMLError):
-        return f"A configuration file is no YAML: {message}; mend it there."
+        return f"A configuration file is not valid YAML: {message}; correct it there."
     for pattern, sentence in _SENTENCES.items():
         if found := re.match(pattern, message):
             return sentence.format(*found.groups())
@@ -78,7 +78,7 @@ _SENTENCES = {
         "hydra.searchpath: {0} is not a folder."
     ),
 }
-"""How Hydra's message begins (a pattern) and what we say, where its own words do not help."""
+"""How Hydra's message begins (a pattern), and the sentence that replaces it."""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -114,7 +114,7 @@ _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or 
 
 
 def unknown_key(key: str, names: list[str]) -> str:
-    """What to say of a key that does not exist beside `names`, which do."""
+    """Return the sentence about a key that does not exist; `names` are those that do."""
     parent, _, last = key.rpartition(".")
     if not parent:
         names = [*names, "backend", "experiment"]
@@ -134,20 +134,20 @@ def _not_in_mapping(key: str, mapping: Any) -> str:
 
 
 def no_value(key: str) -> str:
-    """What to say of a key that has no value."""
+    """Return the sentence about a key that has no value."""
     if key == "backends":
         return "backend=[] names no backend; choose at least one, as in backend=[pytorch,ortmodule]."
     return f"{key} has no value; set {key}=… or write it in the YAML file."
 
 
 def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:
-    """What to say of a choice that its group does not have."""
+    """Return the sentence about a choice that its group does not have."""
     known = ", ".join(choices) or "none"
     return f"{group}={choice} does not exist; choose from: {known}."
 
 
 def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
-    """The choices of a group, those in the user's own folders included."""
+    """Return the choices of a group, those in the user's own folders included."""
     searchpath = [text for text in overrides if text.startswith("hydra.searchpath=")]
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()

@@ -13,8 +13,8 @@ from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import (
     ATTENTIONS,
     AUTOCAST,
+    BACKEND_NAME,
     ENGINES,
-    NAME,
     OFFLOADED,
     OPTIMIZERS,
     SHARDINGS,
@@ -55,68 +55,81 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, backend in self.backends.items():
-            if not NAME.fullmatch(name):  # it becomes a folder's name
-                raise UserError(
-                    f"{name!r} cannot be a backend's name; use letters, digits, `_`, `-`, `@` and `.` within."
-                )
-            one_of(f"backends.{name}.engine", backend.engine, ENGINES)
-            one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
-            one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
-            if backend.attention is not None:
-                one_of(f"backends.{name}.attention", backend.attention, ATTENTIONS)
-            if backend.stack is not None:
-                one_of(f"backends.{name}.stack", backend.stack, tuple(STACKS))
-            if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
-                raise UserError(
-                    f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
-                    "which runs the model as one graph and needs all of its weights at a time; "
-                    "choose zero1 or zero2."
-                )
-            self._check_offload(name, backend)
-            at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
+            self._check_backend(name, backend)
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
         at_least("grad_accum", self.grad_accum, 1)
         self._check_length()
         at_least("seed", self.seed, 0)
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
-        if self.reference not in self.backends:
-            raise UserError(
-                f"reference={self.reference} is not among the chosen backends "
-                f"({', '.join(self.backends) or 'none'}); "
-                "add it to backend=[…] or choose another reference."
-            )
-        if self.device.type == "cuda" and self.measure.resident == "all":
-            raise UserError(
-                "measure.resident=all works on a CPU only: groups that share a GPU disturb each other; "
-                "choose measure.resident=one."
-            )
-        if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
-            raise UserError(
-                "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
-                "gets slow before its memory ends; set it."
-            )
+        self._check_reference()
+        self._check_device()
         self._check_precision()
 
     def attention_of(self, name: str) -> str:
-        """The attention of a backend."""
+        """Return the attention of a backend."""
         return self.backends[name].attention or self.attention
 
+    def _check_backend(self, name: str, backend: Backend) -> None:
+        if not BACKEND_NAME.fullmatch(name):  # it becomes a folder's name
+            raise UserError(
+                f"{name!r} cannot be a backend's name",
+                "use letters, digits, `_`, `-`, `@` and `.` within",
+            )
+        one_of(f"backends.{name}.engine", backend.engine, ENGINES)
+        one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
+        one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
+        if backend.attention is not None:
+            one_of(f"backends.{name}.attention", backend.attention, ATTENTIONS)
+        if backend.stack is not None:
+            one_of(f"backends.{name}.stack", backend.stack, tuple(STACKS))
+        if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
+            raise UserError(
+                f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
+                "which runs the model as one graph and needs all of its weights at a time",
+                "choose zero1 or zero2",
+            )
+        self._check_offload(name, backend)
+        at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
+
     def _check_offload(self, name: str, backend: Backend) -> None:
-        """An optimizer steps where its states are."""
+        """Refuse an optimizer that would step elsewhere than its states are."""
         if self.device.type == "cpu":
             return
         offloaded = backend.sharding in OFFLOADED
         if offloaded and backend.optimizer == "ort_fused_adam":
             raise UserError(
                 f"backends.{name}.optimizer=ort_fused_adam has CUDA kernels only, and with "
-                f"sharding={backend.sharding} the host takes the step; choose deepspeed_cpu_adam."
+                f"sharding={backend.sharding} the host takes the step",
+                "choose deepspeed_cpu_adam",
             )
         if not offloaded and backend.optimizer == "deepspeed_cpu_adam":
             raise UserError(
                 f"backends.{name}.optimizer=deepspeed_cpu_adam steps on the host, and with "
-                f"sharding={backend.sharding} the states are on the GPU; choose one of "
-                f"{', '.join(OFFLOADED)}, or another optimizer."
+                f"sharding={backend.sharding} the states are on the GPU",
+                f"choose one of {', '.join(OFFLOADED)}, or another optimizer",
+            )
+
+    def _check_reference(self) -> None:
+        if self.reference not in self.backends:
+            raise UserError(
+                f"reference={self.reference} is not among the chosen backends "
+                f"({', '.join(self.backends) or 'none'})",
+                "add it to backend=[…] or choose another reference",
+            )
+
+    def _check_device(self) -> None:
+        """Refuse ways to measure that the device cannot serve."""
+        if self.device.type == "cuda" and self.measure.resident == "all":
+            raise UserError(
+                "measure.resident=all works on a CPU only: groups that share a GPU disturb each other",
+                "choose measure.resident=one",
+            )
+        if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
+            raise UserError(
+                "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
+                "gets slow before its memory ends",
+                "set it",
             )
 
     def _check_length(self) -> None:
@@ -127,40 +140,42 @@ class Config:
             return
         if without:
             raise UserError(
-                f"seq_len={self.seq_len} has no meaning for model.task={self.model.task}; set seq_len=null."
+                f"seq_len={self.seq_len} has no meaning for model.task={self.model.task}", "set seq_len=null"
             )
         at_least("seq_len", self.seq_len, 8)
         positions = self.model.positions()
         if positions is not None and self.seq_len > positions:
             raise UserError(
                 f"seq_len={self.seq_len} is longer than the {positions} positions of "
-                f"model.name={self.model.name}; choose a shorter one."
+                f"model.name={self.model.name}",
+                "choose a shorter one",
             )
 
     def _check_precision(self) -> None:
-        """Refuse what no kernel can do; bf16 is shown to be so by tests/test_precision.py.
+        """Refuse what no kernel can do; bf16 is checked by tests/real/test_precision.py.
 
-        What depends on the GPU at hand, bench.worker.workload.precision refuses before there is a model.
+        bench.worker.workload.precision refuses what the GPU at hand cannot do, before the model is built.
         """
         precision = self.precision.name
         if precision == "tf32" and self.device.type == "cpu":
-            raise UserError("precision=tf32 exists on CUDA devices only; choose precision=fp32.")
+            raise UserError("precision=tf32 exists on CUDA devices only", "choose precision=fp32")
         if precision == "bf16" and self.device.type == "cpu":
             for name, backend in self.backends.items():
                 if backend.engine == "ortmodule":
                     raise UserError(
                         f"backends.{name} cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has "
-                        "no such matrix product there; choose precision=fp16, or backends without ONNX "
-                        "Runtime: backend=[pytorch,pytorch_zero1]."
+                        "no such matrix product there",
+                        "choose precision=fp16, or backends without ONNX "
+                        "Runtime: backend=[pytorch,pytorch_zero1]",
                     )
         attentions = {self.attention, *(self.attention_of(name) for name in self.backends)}
         if "flash_attention_2" in attentions and (self.device.type == "cpu" or precision not in AUTOCAST):
             raise UserError(
-                "attention=flash_attention_2 exists on CUDA devices in 16 bits only; "
-                "choose attention=sdpa, or device=cuda with precision=bf16."
+                "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
+                "choose attention=sdpa, or device=cuda with precision=bf16",
             )
 
 
 def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
-    """Samples per optimizer step, over all data-parallel ranks."""
+    """Return the samples per optimizer step, over all data-parallel ranks."""
     return micro_batch * grad_accum * world_size

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import MOST_SCALE, PRECISIONS
+from bench.config.choices import LARGEST_SCALE, PRECISIONS
 from bench.errors import UserError
 
 
 @dataclass(kw_only=True)
 class Adam:
-    """What every optimizer of a comparison gets: AdamW, its weight decay decoupled."""
+    """Settings of AdamW (decoupled weight decay), the same for every optimizer of a comparison."""
 
     lr: float
     beta1: float
@@ -48,8 +48,8 @@ class Precision:
                 )
             if value is not None:
                 at_least(f"precision.{key}", value, 1)
-        if self.initial_scale is not None and self.initial_scale > MOST_SCALE:
+        if self.initial_scale is not None and self.initial_scale > LARGEST_SCALE:
             raise UserError(
-                f"precision.initial_scale must be at most {MOST_SCALE}, not {self.initial_scale:g}: "
+                f"precision.initial_scale must be at most {LARGEST_SCALE}, not {self.initial_scale:g}: "
                 "fp16 ends at 65504, and every halving costs a step."
             )

@@ -40,7 +40,7 @@ def visible_gpus() -> list[Gpu]:
         return []
     except pynvml.NVMLError as error:
         raise UserError(
-            f"The NVIDIA driver does not answer (NVML: {error})", "mend it, or choose device=cpu"
+            f"The NVIDIA driver does not answer (NVML: {error})", "repair it, or choose device=cpu"
         ) from error
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()

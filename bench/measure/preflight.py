@@ -14,14 +14,14 @@ from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
 
 TOKEN_BYTES = 3 * 8
-"""Of a token on the host: its id, its place in the mask and its label, 64 bits each."""
+"""Bytes of a token on the host: its id, its place in the mask and its label, 64 bits each."""
 
 SCORE_BYTES = 4
-"""Of one token's score for one word of the vocabulary, in fp32."""
+"""Bytes of one token's score for one word of the vocabulary, in fp32."""
 
 
 def check_and_name_device(config: Config) -> str:
-    """Refuse what cannot be done here; the device's short name, for the results file's.
+    """Refuse what this machine cannot do, and return the device's short name for the results file's.
 
     Raises:
         UserError: with the remedy.
@@ -48,9 +48,7 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
     if device.type == "cuda" and ranks > gpus:
         elsewhere = "run it where nvidia-smi lists them, or with device=cpu in place of device=cuda or GPUS=…"
         remedy = f"set device.world_size={gpus * nodes}" if gpus else elsewhere
-        raise UserError(
-            f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}; {remedy}."
-        )
+        raise UserError(f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}", remedy)
     if ranks * threads > cores:
         fewer = f"device.world_size={cores * nodes}"
         remedy = f"device.threads={cores // ranks}" if ranks <= cores else fewer
@@ -58,14 +56,15 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
             remedy += " device.threads=1"
         raise UserError(
             f"{asked} and device.threads={threads} need {ranks * threads} cores{each}, "
-            f"but this process has {cores}; set {remedy}."
+            f"but this process has {cores}",
+            f"set {remedy}",
         )
 
 
 def check_memory(config: Config, *, host_bytes: int) -> None:
-    """Refuse a batch that cannot fit, whatever the model: its tokens alone, or one row of scores a token.
+    """Refuse a batch whose tokens, and one row of scores for each, already exceed the memory.
 
-    A lower bound of what training needs, so that whatever is refused would have failed.
+    This is a lower bound of what training needs: whatever is refused would have failed.
 
     Args:
         config: of the comparison.
@@ -95,12 +94,13 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
         raise UserError(
             f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
             f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
-            f"{host_bytes / 2**30:,.0f}; choose a smaller {largest} than {keys[largest]}."
+            f"{host_bytes / 2**30:,.0f}",
+            f"choose a smaller {largest} than {keys[largest]}",
         )
 
 
 def _check_limits(config: Config, host_bytes: int) -> None:
-    """Backends at their largest batches use all that each of them may, side by side."""
+    """Refuse a limit that the backends which are alive at a time cannot all use up."""
     limit, backends, nodes = config.device.memory_limit_gib, len(config.backends), config.device.nnodes
     host_bytes *= nodes  # the limit is of all ranks of a backend together
     together = backends if config.measure.resident == "all" else 1
@@ -108,8 +108,8 @@ def _check_limits(config: Config, host_bytes: int) -> None:
         alone = "" if together == 1 else ", or measure.resident=one"
         raise UserError(
             f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
-            f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}; "
-            f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}."
+            f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}",
+            f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}",
         )
 
 
@@ -128,19 +128,19 @@ def check_folders(config: Config) -> None:
         except OSError as error:
             reason = (error.strerror or "unknown reason").lower()
             raise UserError(
-                f"{key}={folder} cannot be written to ({reason}); choose another folder."
+                f"{key}={folder} cannot be written to ({reason})", "choose another folder"
             ) from None
     weights = config.model.pretrained
     if weights is not None and weights.startswith(("/", "./", "../")):
         try:
             if Path(weights).is_dir():
                 return
-            reason = "is no folder"
+            reason = "is not a folder"
         except OSError as error:
             reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
         raise UserError(
-            f"model.pretrained={weights} {reason}; give one with config.json and model.safetensors "
-            "in it, or the id of a model on the hub."
+            f"model.pretrained={weights} {reason}",
+            "give one with config.json and model.safetensors in it, or the id of a model on the hub",
         )
 
 

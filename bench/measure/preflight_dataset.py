@@ -1,4 +1,4 @@
-"""The coordinator's look at a dataset, before any launch: what is not there at once, the rest in a process.
+"""Check a dataset before any launch: whether it exists, here; whether it fits the task, in another process.
 
 Imports no `datasets`, which would import half of the stack: `bench.worker.workload.check` does.
 """
@@ -31,9 +31,7 @@ def check_dataset(config: Config) -> None:
     _check_packages(config)
     _check_folders(config)
     if sys.stderr.isatty():
-        print(
-            f"looking data.path={config.data.path} through, and tokenizing it if it is text", file=sys.stderr
-        )
+        print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
         spec = Path(folder) / "spec.json"
         spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
@@ -73,13 +71,13 @@ def _check_packages(config: Config) -> None:
     for distribution, module in needed:
         if importlib.util.find_spec(module) is None:
             raise UserError(
-                f"data=hf needs {distribution} for model.task={config.model.task}, which is not installed; "
-                f"run `make setup`, or `pip install {distribution}`."
+                f"data=hf needs {distribution} for model.task={config.model.task}, which is not installed",
+                f"run `make setup`, or `pip install {distribution}`",
             )
 
 
 def _check_folders(config: Config) -> None:
-    """What is written like a place on this machine must be there."""
+    """Refuse a path on this machine that does not exist."""
     for key, place, what in (
         ("data.path", config.data.path, "a folder or file of data"),
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),
@@ -91,4 +89,4 @@ def _check_folders(config: Config) -> None:
         except OSError:
             there = False
         if not there:
-            raise UserError(f"{key}={place} does not exist; give {what}, or an id on the hub.")
+            raise UserError(f"{key}={place} does not exist", f"give {what}, or an id on the hub")

@@ -52,10 +52,10 @@ BROKEN = [
     (
         {
             "driver_problem": Refusal(
-                "The NVIDIA driver does not answer (NVML: x)", "mend it, or choose device=cpu"
+                "The NVIDIA driver does not answer (NVML: x)", "repair it, or choose device=cpu"
             )
         },
-        *("NVIDIA driver", "broken", "does not answer", "mend it, or choose device=cpu."),
+        *("NVIDIA driver", "broken", "does not answer", "repair it, or choose device=cpu."),
     ),
     ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
     (
@@ -173,7 +173,7 @@ def test_of_a_broken_machine_it_is_told_what_is_broken_and_how_to_mend_it(tmp_pa
     found = broken.stdout.splitlines()
     for what, detail, remedy in (
         ("g++ ", "not on PATH", "→ install it (on Debian or Ubuntu: apt install g++)"),
-        ("NVIDIA driver ", "The NVIDIA driver does not answer", "→ mend it, or choose device=cpu."),
+        ("NVIDIA driver ", "The NVIDIA driver does not answer", "→ repair it, or choose device=cpu."),
     ):
         place, line = next(item for item in enumerate(found) if item[1].startswith(what))
         assert "broken" in line

@@ -511,7 +511,7 @@ REFUSED = [
     (
         ["seed"],
         "seed is not an override; write key=value, or key=[a,b] for a list, "
-        "in quotes if the shell could take offence.",
+        "in quotes if the shell would change it.",
     ),
     (["=3"], "=3 has no key; write key=value."),
     (["+seed=1"], "seed is set already; write seed=… without +."),
@@ -583,7 +583,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
             OWN_MODEL.replace("causal-lm", "poetry"),
             f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
         ),
-        (OWN_MODEL + "  - :", "A configuration file is no YAML: mapping values are not allowed here"),
+        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )

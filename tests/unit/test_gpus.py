@@ -97,7 +97,7 @@ def test_a_broken_driver_is_one_sentence(nvml: Install) -> None:
     with pytest.raises(UserError) as refusal:
         visible_gpus()
     assert str(refusal.value) == (
-        "The NVIDIA driver does not answer (NVML: no); mend it, or choose device=cpu."
+        "The NVIDIA driver does not answer (NVML: no); repair it, or choose device=cpu."
     )
 
 
