@@ -15,7 +15,7 @@ WORKER = ROOT / "bench" / "worker"
 
 
 def _modules(folder: str) -> tuple[str, ...]:
-    """Return the names of the modules in a folder of `bench/worker`, without those that begin with an underscore.
+    """Return the names of the modules in a folder of `bench/worker`, but for those with a leading underscore.
 
     Looked up as files: importing them would import a framework.
     """
