@@ -37,7 +37,8 @@ class BareLoop:
         folder: an empty one, for the pipes, the batches and the log.
 
     Raises:
-        LaunchFailed: from `connect` and `block`, if the ranks fail or take longer than measure.timeout_s.
+        LaunchFailed: from `wait_until_built` and `train_block`, if the ranks fail or take longer than
+            measure.timeout_s.
     """
 
     def __init__(self, config: Config, cores: Sequence[Sequence[int]], folder: Path) -> None:

@@ -4,7 +4,7 @@ A/A compares the reference with itself under another name; A/B with itself, slow
 step. results/selftest/verdicts.csv and rounds.csv are written after every comparison. The next call goes on
 where this one was stopped, as long as the harness and the machine are the same.
 
-Exit status: 0 if all comparisons are there and the harness is right as often as it must be, 1 if not, 2 if
+Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
 """
 

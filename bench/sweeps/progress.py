@@ -33,12 +33,12 @@ def is_complete(comparison: PlannedComparison) -> bool:
     except UserError:  # missing, damaged, or of another configuration
         return False
     untimed = set(table[table["round"].isna()]["backend"])  # failed, or trained in the parity launch alone
-    if config.reference in untimed:
-        return True
     timed = [name for name in config.backends if name not in untimed]
     settings = config.measure
-    if not settings.launches:
+    if not settings.launches:  # parity alone, which leaves a row of every backend
         return not timed
+    if config.reference in untimed:  # nothing can be timed without it
+        return True
     missing = missing_launches(
         launches=settings.launches, rounds=settings.rounds, measured=earlier.fewest_rounds(timed)
     )

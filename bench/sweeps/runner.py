@@ -110,7 +110,7 @@ class Sweep:
         """Say how the call ended."""
         done = [one for one in self.comparisons if one not in left]
         failures = {one.stem: words for one in done if (words := failed_backends(one))}
-        self._say(f"{len(done)} of {len(self.comparisons)} comparisons are there")
+        self._say(f"{len(done)} of {len(self.comparisons)} comparisons are complete")
         for stem, words in failures.items():
             self._say(f"  {stem}: {words}")
         if left:

@@ -22,6 +22,7 @@ from bench.sweeps import comparisons, runner
 from bench.sweeps.__main__ import LEFT_TO_MEASURE
 from bench.sweeps.comparisons import plan_comparisons
 from bench.sweeps.plan_file import load_plan, select_parts
+from bench.sweeps.progress import is_complete
 from bench.sweeps.runner import Sweep
 from bench.sweeps.time_limit import SECONDS_TO_END
 from tests.support import quiet
@@ -44,6 +45,7 @@ class Campaign:
         self.course: Callable[[Config, str], object] = lambda *_: None
         self.rounds = [[2.0, 2.1], [2.0, 2.1]]
         self.failing: dict[str, str] = {}
+        self.absent: set[str] = set()
         monkeypatch.setattr(runner, "measure_comparison", self.measure)
         self.file = folder / "campaign.yaml"
         part = {"expected_s": 100, "models": {"bert-tiny": [], "gpt2-tiny": ["micro_batch=2"]}}
@@ -73,7 +75,7 @@ class Campaign:
         self.write(config, stem)
 
     def write(self, config: Config, stem: str, **changes: Any) -> None:
-        """A results file of as many rounds as `rounds` has."""
+        """A results file of as many rounds as `rounds` has; nothing of the backends in `absent`."""
         here = identity.collect_environment(config)
         shared = {
             "comparison": stem,
@@ -81,7 +83,11 @@ class Campaign:
             "environment": here,
             "environment_hash": environment.hash_environment(here),
         } | changes
-        timed = {name: self.rounds for name in ("pytorch", "compile") if name not in self.failing}
+        timed = {
+            name: self.rounds
+            for name in ("pytorch", "compile")
+            if name not in self.failing and name not in self.absent
+        }
         records = comparison(timed, **shared)
         records += [failed(name, status, "so it is", **shared) for name, status in self.failing.items()]
         csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", records)
@@ -134,7 +140,7 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     assert a_campaign(f"minutes={minutes}") == LEFT_TO_MEASURE
     assert a_campaign.begun == ["bert-tiny-16"], "the first is begun in any case"
     said = capsys.readouterr().err
-    assert "1 of 4 comparisons are there" in said
+    assert "1 of 4 comparisons are complete" in said
     assert "left, about 5 minutes" in said
 
 
@@ -186,6 +192,18 @@ def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measu
     assert a_campaign.asked == [(planned[1].stem, False)]
 
 
+def test_where_parity_alone_is_asked_for_every_backend_must_have_its_row(a_campaign: Campaign) -> None:
+    plan = load_plan(str(a_campaign.file))
+    overrides = [*a_campaign.places, "measure.launches=0", "backend=[pytorch,compile]"]
+    comparison, *_ = plan_comparisons(plan, plan.parts, None, overrides)
+    a_campaign.failing, a_campaign.absent = {"pytorch": "unsupported"}, {"compile"}
+    a_campaign.write(comparison.config, comparison.stem)
+    assert not is_complete(comparison)
+    a_campaign.failing = {"pytorch": "unsupported", "compile": "skipped"}
+    a_campaign.write(comparison.config, comparison.stem)
+    assert is_complete(comparison)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -206,7 +224,7 @@ def test_a_mistake_is_refused_before_any_work(
 
 
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparisons, "checked", lambda config: "h100")
+    monkeypatch.setattr(comparisons, "check_and_name_device", lambda config: "h100")
     plan = load_plan("gpu-campaign")
     found = plan_comparisons(plan, plan.parts, None, ["device.world_size=1"])
     assert plan.skip_complete
@@ -291,7 +309,7 @@ parts:
     kept = {path: lines(path) for path in (tmp_path / "results").glob("*.csv")}
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert second.returncode in (0, 1), second.stderr  # 1: somebody else used the cores
-    assert "2 of 2 comparisons are there" in second.stderr
+    assert "2 of 2 comparisons are complete" in second.stderr
     for path, before in kept.items():
         lost = set(before) - set(lines(path))
         assert len(lost) <= 1, "a round that was not finished under both backends is dropped"
