@@ -14,7 +14,7 @@ from bench.results import csv_files
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
-"""In the name of the comparisons that leave settings alone on purpose."""
+"""Part of the file names of the comparisons that leave settings alone on purpose."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The columns of the table of one comparison, and what is said below it, on the page and in the terminal."""
+"""The columns and the notes of the table of one comparison, on its page and in the terminal."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -51,7 +51,7 @@ def with_matmul_rate(summaries: list[BackendSummary]) -> list[BackendSummary]:
     return [one for one in summaries if one.roofline_share is not None]
 
 
-def noted(summaries: list[BackendSummary]) -> list[tuple[str, str]]:
+def backend_notes(summaries: list[BackendSummary]) -> list[tuple[str, str]]:
     """The backends that have a message or failed, each with what is said of it."""
     return [(one.backend, _note(one)) for one in summaries if one.message or one.status not in PASSED]
 
@@ -62,7 +62,7 @@ def _note(one: BackendSummary) -> str:
     return f"{one.status}: {one.message or 'no message'}"
 
 
-def limits(summaries: list[BackendSummary]) -> list[str]:
+def limited_by(summaries: list[BackendSummary]) -> list[str]:
     """Whether loader or device limits each backend; nothing where batches were there beforehand."""
     known = [(one.backend, one.loader_share) for one in summaries if one.loader_share is not None]
     by_loader = [(name, waited) for name, waited in known if waited > LOADER_SHARE]

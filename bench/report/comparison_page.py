@@ -5,7 +5,7 @@ import pandas as pd
 from bench.analysis.summary import BackendSummary
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
-from bench.report.comparison_columns import TEXT_COLUMNS, columns_of, limits, noted
+from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
@@ -14,7 +14,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
     """The page in Markdown."""
     rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries)
-    notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in noted(summaries)]
+    notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
     notes += [f"- warning: {escaped(str(warning))}" for warning in comparison.warnings]
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
@@ -44,5 +44,5 @@ def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
         *([f"made by: {command}"] if command else []),
         f"{describe.extent(rows)}. {definitions.METHOD}{describe.stopping_rule(rows)} "
         "Peak memory is that of the timed blocks.",
-        *limits(summaries),
+        *limited_by(summaries),
     ]

@@ -15,9 +15,9 @@ from bench.report.comparison_columns import (
     TEXT_COLUMNS,
     VERDICT,
     WHAT_RUNS,
+    backend_notes,
     columns_of,
-    limits,
-    noted,
+    limited_by,
     with_matmul_rate,
 )
 from bench.report.formatting import interval, one_line, ratio, share
@@ -56,9 +56,9 @@ def render_terminal(rows: pd.DataFrame) -> Table:
 
 def _caption(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
     """The lines below the table."""
-    lines = [f"{backend}: {note}" for backend, note in noted(summaries)]
+    lines = [f"{backend}: {note}" for backend, note in backend_notes(summaries)]
     lines += [f"warning: {warning}" for warning in find_warnings(rows)]
-    lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limits(summaries)]
+    lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limited_by(summaries)]
     shares = [f"{share(one.roofline_share)} ({one.backend})" for one in with_matmul_rate(summaries)]
     return lines + [f"of the matrix-product rate measured here: {', '.join(shares)}"] * bool(shares)
 

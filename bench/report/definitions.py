@@ -8,7 +8,7 @@ METHOD = (
 LEFT_ALONE = (
     "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
 )
-"""Of a comparison that does not hold threads and allocator equal, as a fair one does."""
+"""Said of a comparison that does not hold threads and allocator equal, as a fair one does."""
 
 DEFINITIONS = (
     (
@@ -58,7 +58,7 @@ DEFINITIONS = (
         "counts once; beside it how many comparisons have one.",
     ),
 )
-"""What a number means, for readers of the tables."""
+"""What each number in the tables means."""
 
 ABOUT_CLAIMS = (
     "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "

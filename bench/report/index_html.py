@@ -22,7 +22,7 @@ TEMPLATE = "index.html.j2"
 
 
 def render_html(contents: Contents) -> str:
-    """The page; everything that comes from a file is escaped by the template."""
+    """The page as HTML; the template escapes everything that comes from a file."""
     collection = contents.collection
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -102,7 +102,7 @@ def _sorting_key(value: float | None) -> str:
 
 
 def _choices(lines: Sequence[Line], value: Callable[[Line], str]) -> list[str]:
-    """What a filter offers."""
+    """The values that a filter offers, sorted."""
     return sorted({value(line) for line in lines} - {""})
 
 

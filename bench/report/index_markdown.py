@@ -18,7 +18,7 @@ from bench.report.means import geometric_means
 
 
 def render_markdown(contents: Contents) -> str:
-    """The page."""
+    """The page in Markdown."""
     collection, warned = contents.collection, contents.warned
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
     for figure in contents.figures:

@@ -20,7 +20,7 @@ def speedup(summary: BackendSummary) -> str:
 
 
 def verdict(summary: BackendSummary) -> str:
-    """The verdict on the speed-up; that the reference is one."""
+    """The verdict on the speed-up; for the reference that it is the reference."""
     if summary.is_reference and summary.status == "ok":
         return "reference"
     return summary.verdict or formatting.MISSING

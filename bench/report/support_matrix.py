@@ -20,7 +20,7 @@ PLAN = Path(__file__).resolve().parents[2] / "conf" / "sweeps" / "matrix.yaml"
 """What `make matrix` measures."""
 
 CHOICES = "choices"
-"""The experiment that asks what else trains a model; in the name of its comparisons."""
+"""The experiment about other engines, optimizers and shardings; part of its comparisons' file names."""
 
 COLUMNS = (
     "model",
@@ -39,7 +39,7 @@ COLUMNS = (
     "git_commit",
     "command",
 )
-"""Of support.csv; one row for each model and backend."""
+"""The columns of support.csv, which has a row for each model and backend."""
 
 
 def planned_models(part: str = "models") -> list[str]:
@@ -70,7 +70,7 @@ def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[Report
 
 
 def is_of_choices(comparison: ReportedComparison) -> bool:
-    """Whether it asks what else trains a model, and is untimed."""
+    """Whether it is about other engines, optimizers and shardings, which are not timed."""
     return f"experiment={CHOICES}" in comparison.stem
 
 
@@ -88,7 +88,7 @@ def support_csv(comparisons: Sequence[ReportedComparison]) -> str:
 
 
 def _row(comparison: ReportedComparison, one: BackendSummary) -> dict[str, str]:
-    """As in `COLUMNS`; what is missing is blank."""
+    """A value for each of `COLUMNS`; blank where there is none."""
     rows = comparison.rows
     return {
         "model": comparison.model,

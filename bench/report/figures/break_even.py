@@ -14,7 +14,7 @@ from bench.report.figures.pages import Page, comparisons_of, panels_of
 
 
 def draw_break_even(page: Page) -> Figure:
-    """How many steps pay for a longer set-up."""
+    """A bar for each backend: the steps after which it has made up for its longer set-up."""
     steps = [other.break_even_steps or 0 for one in comparisons_of(page) for other in one.others]
     return chart.draw(
         "Steps until a faster backend has paid for its set-up",

@@ -11,10 +11,10 @@ from bench.report.figures import chart
 from bench.report.figures.chart import Group, Panel, Row
 
 ROWS_PER_PAGE = 48
-"""A figure with more is continued on another."""
+"""A figure that would have more is continued on another page."""
 
 Page: TypeAlias = list[tuple[str, list[ReportedComparison]]]
-"""Panels: a heading, and its comparisons; none at equal batch beside any at the largest."""
+"""The panels of a figure: headings with their comparisons. Equal and largest batches never share a page."""
 
 
 def cut_into_pages(panels: dict[str, list[ReportedComparison]]) -> list[Page]:

@@ -19,9 +19,10 @@ from bench.report.figures.speedup import draw_speedup
 from bench.results.atomic import write_atomically
 
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
-"""With more, nobody looks, and it takes minutes to draw: the tables hold all of it, sortable."""
+"""Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
 
 MOST_WATERFALLS = 6
+"""Figures of attributions at most."""
 
 Job = tuple[str, Callable[[], Figure]]
 """A figure's name, and what draws it."""
@@ -46,7 +47,7 @@ def planned_figures(collection: Collection) -> list[Job]:
 
 
 def not_drawn(collection: Collection) -> list[str]:
-    """What there was too much of, a sentence for each."""
+    """A sentence for each figure that does not show all comparisons."""
     pages = cut_into_pages(collection.panels)
     sentences = []
     for name, most in MOST_PAGES.items():

@@ -16,7 +16,7 @@ from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.formatting import TIMES, interval, ratio
 
 ROWS_WITH_POINTS = 24
-"""On a page with more, single rounds would only be noise."""
+"""Rows of a page at most on which single rounds are drawn as points; on more they would blur."""
 
 
 def draw_speedup(page: Page) -> Figure:
@@ -55,7 +55,7 @@ def draw_speedup(page: Page) -> Figure:
 
 
 def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
-    """Of a figure at equal batch one at equal batch, of one at the largest one at the largest."""
+    """The published speed-up of this backend on this model, measured by the same rule of batches."""
     return next((mark for mark in _of_model(one) if mark.backend == summary.backend), None)
 
 
@@ -93,7 +93,7 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, with_point
 
 
 def _limit(comparisons: Sequence[ReportedComparison]) -> float:
-    """Right end of the axis: the band and all bars, and intervals unless they dwarf them."""
+    """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
     found = [other.speedup for one in comparisons for other in one.others if other.speedup]
     ratios = [reference.BLOG_BAND[1], *(one.ratio for one in found)]
     ratios += [mark.ratio for one in comparisons for mark in _of_model(one)]
