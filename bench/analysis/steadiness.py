@@ -1,4 +1,4 @@
-"""Was the machine steady enough? Warnings as values: what was seen, in numbers, and what to do about it.
+"""Warns where a comparison was not measured steadily: the reason in numbers, and what to do about it.
 
 Everything is read off the rows of one comparison. A warning never changes a figure; what must not count is
 `invalid` already (`bench.results.validity`).
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bench.analysis.backend_blocks import loader_share
+from bench.analysis.clusters import distance_of_two_clusters
+from bench.analysis.intervals import Floats
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import Contamination
-
-Floats = npt.NDArray[np.float64]
 
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
@@ -34,13 +33,6 @@ LAUNCH_SPREAD = 0.03
 STANDARD_ERRORS = 3.0
 """How far an effect must stand out of its own noise to be called one."""
 
-CLEFT = 4.0
-"""Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
-separation; the best split of a few normal values reaches 3 often and 4 rarely."""
-
-CLEFT_DISTANCE = 0.03
-"""Distance of two clusters in log throughput below which they do not matter."""
-
 LOAD_SHARE = 0.02
 """Of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
 
@@ -50,7 +42,7 @@ LOADER_SHARE = 0.05
 CLOCK_DROP = 0.05
 """A block's clock, of GPU or processor, below the backend's median by more than this share."""
 
-STRANGE_MIB = 500.0
+UNEXPLAINED_MIB = 500.0
 """Growth of device memory from block to block that is not torch's, above which somebody has joined."""
 
 FEWEST_BLOCKS = 8
@@ -72,38 +64,39 @@ class SteadinessWarning:
 
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison, backend by backend."""
-    found: list[SteadinessWarning] = []
+    warnings: list[SteadinessWarning] = []
     cells = ColumnArrays(rows)
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
         valid = blocks.where(blocks["status"] == "ok")
         if not len(valid):
             continue
-        logs = _by_round(valid)
+        logs = _log_throughput(valid)
         checks = (
-            _unsettled(valid),
-            _slow_first_round(logs),
-            _drift(logs),
-            _shape(logs),
-            _launches(logs),
-            _contaminated(blocks),
-            _load(valid),
-            _loader(valid),
-            _cpu(valid),
-            _gpu(valid),
+            _check_warm_up(valid),
+            _check_first_round(logs),
+            _check_drift(logs),
+            _check_spread(logs),
+            _check_launches(logs),
+            _check_contamination(blocks),
+            _check_load(valid),
+            _check_loader(valid),
+            _check_cpu(valid),
+            _check_gpu(valid),
         )
-        found += [
+        warnings += [
             SteadinessWarning(kind=kind, backend=str(backend), reason=reason, remedy=remedy)
             for check in checks
             for kind, reason, remedy in check
         ]
-    return found
+    return warnings
 
 
-Found = Iterator[tuple[str, str, str]]
+Warnings = Iterator[tuple[str, str, str]]
+"""Kind, reason and remedy of each."""
 
 
-def _by_round(valid: ColumnArrays) -> Floats:
+def _log_throughput(valid: ColumnArrays) -> Floats:
     """Log throughput, launches as rows, rounds as columns; NaN where a block is missing."""
     launches, row = np.unique(valid["launch"], return_inverse=True)
     column = valid["round"].astype(int) - 1
@@ -112,7 +105,7 @@ def _by_round(valid: ColumnArrays) -> Floats:
     return table
 
 
-def _unsettled(valid: ColumnArrays) -> Found:
+def _check_warm_up(valid: ColumnArrays) -> Warnings:
     launches, first = np.unique(valid["launch"], return_index=True)
     unsettled = int((valid["warm_up_settled"][first] == 0).sum())
     if unsettled:
@@ -123,7 +116,7 @@ def _unsettled(valid: ColumnArrays) -> Found:
         )
 
 
-def _slow_first_round(logs: Floats) -> Found:
+def _check_first_round(logs: Floats) -> Warnings:
     logs = logs[np.isfinite(logs[:, 0]) & np.isfinite(logs[:, 1:]).any(axis=1)]
     if len(logs) == 0:
         return
@@ -136,9 +129,9 @@ def _slow_first_round(logs: Floats) -> Found:
         )
 
 
-def _drift(logs: Floats) -> Found:
+def _check_drift(logs: Floats) -> Warnings:
     """A straight line through the rounds of each launch but the first, which has its own warning."""
-    changes = np.array([_change(launch) for launch in logs[:, 1:]])
+    changes = np.array([_linear_change(launch) for launch in logs[:, 1:]])
     changes = changes[~np.isnan(changes)]
     if len(changes) == 0:
         return
@@ -152,7 +145,7 @@ def _drift(logs: Floats) -> Found:
         )
 
 
-def _change(launch: Floats) -> float:
+def _linear_change(launch: Floats) -> float:
     """From the first to the last of these rounds, on a straight line through those that are there."""
     there = np.flatnonzero(~np.isnan(launch))
     if len(there) < 3:
@@ -161,7 +154,7 @@ def _change(launch: Floats) -> float:
     return float(places @ launch[there] / (places @ places) * (len(launch) - 1))
 
 
-def _shape(logs: Floats) -> Found:
+def _check_spread(logs: Floats) -> Warnings:
     """Two kinds of blocks, or one kind that scatters; a launch's first round has its own warning."""
     if np.isfinite(logs[:, 1:]).any():
         logs = logs[:, 1:]
@@ -171,7 +164,7 @@ def _shape(logs: Floats) -> Found:
     freedom = len(centred) - len(logs)
     if freedom < 1:
         return
-    if len(centred) >= FEWEST_BLOCKS and (apart := cleft(centred)) is not None:
+    if len(centred) >= FEWEST_BLOCKS and (apart := distance_of_two_clusters(centred)) is not None:
         yield (
             "bimodal",
             f"blocks are of two kinds, {_percent(apart)} apart",
@@ -185,7 +178,7 @@ def _shape(logs: Floats) -> Found:
         )
 
 
-def _launches(logs: Floats) -> Found:
+def _check_launches(logs: Floats) -> Warnings:
     means = np.nanmean(logs, axis=1)
     if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
         yield (
@@ -195,7 +188,7 @@ def _launches(logs: Floats) -> Found:
         )
 
 
-def _contaminated(blocks: ColumnArrays) -> Found:
+def _check_contamination(blocks: ColumnArrays) -> Warnings:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
         last = Contamination.parse(str(bad["message"][-1]))
@@ -206,7 +199,7 @@ def _contaminated(blocks: ColumnArrays) -> Found:
         )
 
 
-def _load(valid: ColumnArrays) -> Found:
+def _check_load(valid: ColumnArrays) -> Warnings:
     core_seconds = (valid["seconds"] * valid["world_size"] * valid["cores_per_rank"]).sum()
     for column, who, remedy in (
         ("other_cpu_seconds", "other processes", "end other work on this machine"),
@@ -217,7 +210,7 @@ def _load(valid: ColumnArrays) -> Found:
             yield ("load", f"{who} had {_percent(taken / core_seconds)} of the ranks' cores", remedy)
 
 
-def _loader(valid: ColumnArrays) -> Found:
+def _check_loader(valid: ColumnArrays) -> Warnings:
     share = loader_share(valid)
     if share is not None and share > LOADER_SHARE:
         yield (
@@ -227,7 +220,8 @@ def _loader(valid: ColumnArrays) -> Found:
         )
 
 
-def _cpu(valid: ColumnArrays) -> Found:
+def _check_cpu(valid: ColumnArrays) -> Warnings:
+    """Heat, and a clock that changed."""
     hot = int((valid["cpu_throttles"] > 0).sum())
     if hot:
         yield (
@@ -235,7 +229,7 @@ def _cpu(valid: ColumnArrays) -> Found:
             f"the processor slowed down for heat in {hot} of {len(valid)} blocks",
             "improve the cooling, or limit the clock below that (cpupower frequency-set --max)",
         )
-    slow = _slow_clocks(valid["cpu_clock_mhz"])
+    slow = _count_slow_clocks(valid["cpu_clock_mhz"])
     if slow:
         yield (
             "clock",
@@ -245,12 +239,14 @@ def _cpu(valid: ColumnArrays) -> Found:
         )
 
 
-def _slow_clocks(clocks: Floats) -> int:
+def _count_slow_clocks(clocks: Floats) -> int:
+    """Blocks whose clock was well below the median."""
     known = clocks[~np.isnan(clocks)]
     return int((known < (1 - CLOCK_DROP) * np.median(known)).sum()) if known.size else 0
 
 
-def _gpu(valid: ColumnArrays) -> Found:
+def _check_gpu(valid: ColumnArrays) -> Warnings:
+    """A clock held back or changed, and other users of the GPU."""
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
     if reasons:
@@ -262,30 +258,34 @@ def _gpu(valid: ColumnArrays) -> Found:
             if reasons == ["power cap"]
             else "improve the cooling, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)",
         )
-    slow = _slow_clocks(valid["gpu_clock_mhz"])
+    slow = _count_slow_clocks(valid["gpu_clock_mhz"])
     if slow:
         yield (
             "clock",
             f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks",
             "lock the clocks (nvidia-smi --lock-gpu-clocks)",
         )
-    before, busy = (_highest(valid[column]) for column in ("device_baseline_mib", "gpu_utilisation_before"))
+    before, busy = (
+        _highest_or_zero(valid[column]) for column in ("device_baseline_mib", "gpu_utilisation_before")
+    )
     if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
         yield (
             "busy GPU",
             f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy",
             "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
         )
-    strange = max(_strange_mib(valid.where(valid["launch"] == number)) for number in set(valid["launch"]))
-    if strange > STRANGE_MIB:
+    unexplained = max(
+        _unexplained_mib(valid.where(valid["launch"] == number)) for number in set(valid["launch"])
+    )
+    if unexplained > UNEXPLAINED_MIB:
         yield (
             "busy GPU",
-            f"device memory changed by {strange:,.0f} MiB within a launch, and not by torch",
+            f"device memory changed by {unexplained:,.0f} MiB within a launch, and not by torch",
             "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
         )
 
 
-def _strange_mib(launch: ColumnArrays) -> float:
+def _unexplained_mib(launch: ColumnArrays) -> float:
     """Change of device memory within a launch that is not torch's."""
     ranges = [
         float(np.nanmax(values) - np.nanmin(values)) if (~np.isnan(values)).any() else 0.0
@@ -294,32 +294,9 @@ def _strange_mib(launch: ColumnArrays) -> float:
     return ranges[0] - ranges[1]
 
 
-def _highest(values: Floats) -> float:
+def _highest_or_zero(values: Floats) -> float:
     """0 where nothing is known."""
     return 0.0 if np.isnan(values).all() else float(np.nanmax(values))
-
-
-def cleft(values: npt.ArrayLike) -> float | None:
-    """The distance of two well-separated clusters, each at least a fifth of the values; None if one."""
-    values = np.sort(np.asarray(values, float))
-    least = max(2, len(values) // 5)
-    below = np.arange(least, len(values) - least + 1)  # how many are in the lower cluster, for each cut
-    if below.size == 0:
-        return None
-    low, high = _means_and_variances(values, below), _means_and_variances(values[::-1], len(values) - below)
-    apart, width = high[0] - low[0], low[1] + high[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        separation = np.where(apart > 0, math.sqrt(2) * apart / np.sqrt(width), 0.0)
-    best = int(np.argmax(separation))
-    return float(apart[best]) if separation[best] > CLEFT and apart[best] > CLEFT_DISTANCE else None
-
-
-def _means_and_variances(values: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Of the first `counts` of the values."""
-    centre = values.mean()
-    sums = np.cumsum(values - centre)[counts - 1]
-    squares = np.cumsum((values - centre) ** 2)[counts - 1]
-    return centre + sums / counts, np.maximum(0, squares - sums**2 / counts) / (counts - 1)
 
 
 def _stands_out(effects: Floats, least: float) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.steadiness import SteadinessWarning, cleft, find_warnings
+from bench.analysis.clusters import distance_of_two_clusters
+from bench.analysis.steadiness import SteadinessWarning, find_warnings
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results import csv_files
 from bench.results.records import Record
@@ -174,10 +175,10 @@ def test_a_loader_that_ranks_wait_for_is_named_with_the_setting_that_helps(
         assert "raise data.workers" in warning.remedy
 
 
-def test_a_cleft_needs_two_tight_clusters() -> None:
+def test_two_kinds_of_blocks_are_two_tight_clusters() -> None:
     apart = np.array([0.0, 0.001, 0.002, 0.1, 0.101, 0.102])
-    assert cleft(apart) == pytest.approx(0.1)
-    assert cleft(np.linspace(0, 0.1, 12)) is None
-    assert cleft(apart * 0.1) is None, "too close to matter"
-    assert cleft(np.array([0.0, 0.0, 0.0, 0.1])) is None, "one outlier is no cluster"
-    assert cleft(np.zeros(12)) is None
+    assert distance_of_two_clusters(apart) == pytest.approx(0.1)
+    assert distance_of_two_clusters(np.linspace(0, 0.1, 12)) is None
+    assert distance_of_two_clusters(apart * 0.1) is None, "too close to matter"
+    assert distance_of_two_clusters(np.array([0.0, 0.0, 0.0, 0.1])) is None, "one outlier is no cluster"
+    assert distance_of_two_clusters(np.zeros(12)) is None
