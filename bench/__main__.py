@@ -23,7 +23,7 @@ from bench.config.compose import check_overrides, load, register
 from bench.config.naming import file_stem, repeat_command
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotFinish, CannotKeep, UserError
+from bench.errors import CannotWriteResults, SweepIncomplete, UserError
 from bench.launch.lifeline import Terminated
 from bench.measure.preflight import check_and_name_device
 from bench.setup import stacks
@@ -44,7 +44,7 @@ def main() -> int:
             jobs.check(sys.argv[1:])
             with jobs.failing_in_a_sentence():
                 for_each_point(outcome.measure)
-    except CannotFinish as error:
+    except SweepIncomplete as error:
         outcome.failed.append(str(error))
     except UserError as error:
         outcome.refused.append(str(error))
@@ -144,7 +144,7 @@ class CommandOutcome:
     def _measure(self, cfg: DictConfig) -> None:
         try:
             self.failed += measure_or_serve(cfg)
-        except CannotKeep as error:
+        except CannotWriteResults as error:
             self.failed.append(str(error))
         except UserError as error:
             self.refused.append(str(error))

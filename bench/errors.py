@@ -15,10 +15,10 @@ STATUSES = (
 """Every status a launch can end in; anything but `ok` replaces the number in a table."""
 
 PASSED = ("ok", "untimed")
-"""No failure. `untimed`: it trained like the reference in the parity launch, and no other was asked for."""
+"""Statuses that are no failure. `untimed`: parity passed, and no timed launch was asked for."""
 
 
-LONGEST = 300
+LONGEST_MESSAGE = 300
 """Characters of a launch's message; what is longer lies in its details."""
 
 
@@ -39,12 +39,12 @@ class UserError(Exception):
         return f"{self.reason}; {self.remedy}." if self.remedy else self.reason
 
 
-class CannotKeep(UserError):
-    """The disk takes no more: the comparison ends as after a failed launch, not as a wrong command line."""
+class CannotWriteResults(UserError):
+    """Results cannot be written: the comparison ends as after a failed launch, not as a wrong command."""
 
 
-class CannotFinish(UserError):
-    """A job of a sweep is gone, and what it should have measured is missing."""
+class SweepIncomplete(UserError):
+    """A job of a sweep has ended without what it should have measured."""
 
 
 class LaunchFailed(Exception):
@@ -62,5 +62,5 @@ class LaunchFailed(Exception):
         super().__init__(message)
         self.status = status
         line = " ".join(message.split())
-        self.message = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+        self.message = line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
         self.details = details

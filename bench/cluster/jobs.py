@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from bench.cluster import node
 from bench.config.compose import register
 from bench.config.schema import Config
-from bench.errors import CannotFinish, UserError
+from bench.errors import SweepIncomplete, UserError
 from bench.results.atomic import write_atomically
 
 EXECUTOR = "SUBMITIT_EXECUTOR"
@@ -108,7 +108,7 @@ def failing_in_a_sentence() -> Iterator[None]:
     """A job that could not be submitted, or that has died, ends the sweep in this process.
 
     Raises:
-        CannotFinish: instead of what submitit raises.
+        SweepIncomplete: instead of what submitit raises.
     """
     try:
         yield
@@ -117,7 +117,7 @@ def failing_in_a_sentence() -> Iterator[None]:
             raise
         first = str(error).strip().splitlines()[0]
         logs = f"; its log, and those of the others, lie in {Sweep.folder}/.submitit" if Sweep.folder else ""
-        raise CannotFinish(f"A job of the sweep failed: {first}{logs}.") from error
+        raise SweepIncomplete(f"A job of the sweep failed: {first}{logs}.") from error
 
 
 def reports() -> list[Trouble]:

@@ -1,8 +1,8 @@
 """`model.size=mini`: one rule that makes any published configuration small enough for a CPU.
 
 The architecture stays: its class, its stages, its experts, its patches and windows, its positions, and how
-many query heads share a key. Layers, width, heads and vocabulary shrink. The rule knows kinds of keys, never
-models, and no torch: the coordinator applies it too.
+many query heads share a key. Layers, width, heads and vocabulary shrink. The rule knows kinds of keys, not
+models, and imports no torch: the coordinator applies it, too.
 """
 
 import math
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 LAYERS = 2
-"""At most, of every stack or stage: one would hide what happens between two."""
+"""The most of every stack or stage; a single one would hide what happens between two."""
 
 WIDTH = 128
-"""About what the stream of the widest stage becomes: that of BERT-Tiny (arXiv:1908.08962)."""
+"""The approximate width of the widest stage's residual stream: BERT-Tiny's (arXiv:1908.08962)."""
 
 VOCABULARY = 1024
-"""Words at most: a published vocabulary would be nine tenths of so small a model."""
+"""The most words; a published vocabulary would be nine tenths of so small a model."""
 
 _LAYERS = re.compile(r"^(num_)?(hidden_|encoder_|decoder_)?layers$|^n_layers?$|^depths$")
 _STREAMS = ("hidden_size", "d_model", "n_embd", "dim")
@@ -32,7 +32,7 @@ _TOKENS = re.compile(r"(^|_)(token_ids?|suppress_tokens)$")
 
 
 def shrink(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with fewer layers, narrower, with fewer heads and words; other keys stay.
+    """Return a configuration with fewer layers, heads and words, and narrower; other keys stay.
 
     Args:
         config: keys and values of a transformers configuration; not changed.
@@ -71,7 +71,7 @@ def _narrow(small: dict[str, Any], factor: int) -> None:
 
 
 def _width(config: Mapping[str, Any]) -> float:
-    """Of the residual stream; of the widest stage's where there are several. 0 if no key tells."""
+    """Return the width of the residual stream (the widest stage), or 0 if no key says it."""
     for key in _STREAMS:
         if key in config:
             return float(config[key])
@@ -82,10 +82,10 @@ def _width(config: Mapping[str, Any]) -> float:
 
 
 def _fewer(heads: Any, shared: Any, factor: int) -> Any:
-    """A `factor` of the heads; as many as before read each of the `shared` ones.
+    """Divide the number of heads by `factor`; as many as before share each of the `shared` ones.
 
-    Two shared ones are left at least, so that there still is a choice, but of a stage's one may be: narrow
-    stages have few.
+    At least two shared ones are left, so that the query heads still have a choice; a list of stages may have
+    one each, since narrow stages have few.
     """
     if not isinstance(heads, int):
         return _each(heads, lambda count: max(1, round(count / factor)))
@@ -93,14 +93,14 @@ def _fewer(heads: Any, shared: Any, factor: int) -> Any:
 
 
 def _multiple(value: float, of: int) -> int:
-    """The multiple nearest to `value`, and not 0."""
+    """Return the nearest multiple of `of` to `value`, but not 0."""
     return max(1, round(value / of)) * of
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """`change` of a number, or of each in a list; None stays."""
+    """Apply `change` to a number, or to each in a list; None stays."""
     if value is None:
         return None
     if isinstance(value, list | tuple):
-        return [change(one) for one in value]
+        return [change(number) for number in value]
     return change(value)

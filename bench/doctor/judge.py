@@ -8,25 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.doctor.seen import MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import ORT_LIBRARIES, MachineSeen, Refusal, StackSeen
 from bench.setup import stacks
 
 LEAST_DISK_GIB = 8
-"""That one stack needs while it is set up."""
+"""Disk that one stack needs while it is set up."""
 
 LEAST_FREE_GIB = 2
-"""Of memory, for two ranks of the smallest model under three backends."""
+"""Memory that two ranks of the smallest model need under three backends."""
 
 BUSY = 0.1
-"""Cores that other work may take before it disturbs blocks: their gate is 5 % of a rank's core."""
-
-ORT_LIBRARIES = {"libcublas.so.11": "CUDA 11.8", "libcudnn.so.8": "cuDNN 8"}
-"""What onnxruntime-training 1.19.2 for GPUs links against, and what brings it."""
+"""Cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One line of the answer; `state` is `ok`, `poor` (it runs, but) or `broken`."""
+    """One judgement; `state` is `ok`, `poor` (it runs, with a drawback) or `broken`."""
 
     what: str
     state: str
@@ -45,7 +42,7 @@ def judge(machine: MachineSeen) -> list[Finding]:
 
 
 def _judge_backends(machine: MachineSeen) -> list[Finding]:
-    """Those that would run in one line, and one for every reason why some would not."""
+    """Return one finding for the backends that would run, and one for every reason why some would not."""
     by_refusal: dict[Refusal | None, list[str]] = {}
     for name, refusal in machine.backends.items():
         if refusal:  # the same for several, apart from their names
@@ -185,7 +182,7 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Finding]:
 
 
 def _judge_cuda(what: str, torch: Mapping[str, Any], machine: MachineSeen) -> list[Finding]:
-    """What a stack's torch can do with the GPUs that NVML shows."""
+    """Return what a stack's torch can do with the GPUs that NVML shows."""
     if not machine.gpus:
         return []
     if not torch["cuda"]:

@@ -17,8 +17,7 @@ from typing import Any
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.judge import ORT_LIBRARIES
-from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import visible_gpus
@@ -30,7 +29,7 @@ from bench.setup.failure import SetupFailed
 from bench.setup.stage import pending
 
 SECONDS = 120
-"""That an interpreter may take to import torch; a cold disk may need half of it."""
+"""The longest that importing torch may take; from a cold disk it takes half of this."""
 
 ASK_TORCH = """
 import json, sys
@@ -74,14 +73,14 @@ def _available_gib(meminfo: str) -> float:
 
 
 def _busy_cores() -> float:
-    """Cores' worth of work that all processes do, over half a second."""
+    """Return how many cores all processes keep busy, over half a second."""
     before, start = _busy_ticks(), time.monotonic()
     time.sleep(0.5)
     return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
 
 
 def _busy_ticks() -> int:
-    """Of all cores since the machine was started, but for idling and waiting for a disk (proc(5))."""
+    """Return the ticks of all cores since the start, without idling and waiting for a disk (proc(5))."""
     user, nice, system, _, _, irq, soft_irq, *_ = map(
         int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
     )
@@ -151,7 +150,7 @@ def _stack(name: str) -> StackSeen:
     if here is None:
         return StackSeen(name=name, pending=["everything"])
     torch, import_error = ask_torch(here.interpreter)
-    plain = next((one for one in ("onnxruntime", "onnxruntime-gpu") if one in here.packages), "")
+    plain = next((name for name in ("onnxruntime", "onnxruntime-gpu") if name in here.packages), "")
     return StackSeen(
         name=name,
         wrong=_wrong_versions(name, here.packages),
@@ -172,7 +171,7 @@ def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
-    """Of the packages that decide a result."""
+    """Return those of the packages that decide a result whose version is not the pinned one."""
     wanted: dict[str, str] = {}
     files = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)}[stack]
     for file in files:
@@ -188,12 +187,12 @@ def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
 
 
 def _backends(*, driver: bool) -> tuple[dict[str, Refusal | None], list[str]]:
-    """Why a comparison of each backend alone would be refused (None: it would not), and the default ones."""
+    """Return why a comparison of each backend alone would be refused, and the default backends."""
     try:
         from bench.config.compose import compose
     except ImportError:  # without Hydra there is no stack, which is said elsewhere
         return {}, []
-    device = [] if driver else ["device=cpu"]  # all that is left with a driver that does not answer
+    device = [] if driver else ["device=cpu"]  # with a driver that does not answer, only the CPU is left
     refused: dict[str, Refusal | None] = {}
     for path in sorted((CONF / "backend").glob("*.yaml")):
         if "engine:" not in path.read_text("utf-8"):  # a list of backends

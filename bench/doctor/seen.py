@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+ORT_LIBRARIES = {"libcublas.so.11": "CUDA 11.8", "libcudnn.so.8": "cuDNN 8"}
+"""What onnxruntime-training 1.19.2 for GPUs links against, and what brings it."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -19,7 +22,7 @@ class StackSeen:
 
     Args:
         pending: the stages of its set-up that are not done; all of them if it was never set up.
-        wrong: packages whose version is not the pinned one, `name: there, wanted`.
+        wrong: packages whose version is not the pinned one, such as `torch 2.5.0 instead of 2.6.0`.
         torch: what its torch says of itself; None if it cannot be imported.
         import_error: the last line of what importing torch printed then.
         unsuitable: why it cannot be set up here.
@@ -64,4 +67,4 @@ class MachineSeen:
 
     default_backends: Sequence[str] = ()
     chosen: str = "ort"
-    """The stack that is asked about: without it nothing runs."""
+    """The stack that the doctor was asked about: without it nothing runs."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.errors import CannotKeep
+from bench.errors import CannotWriteResults
 
 
 @contextmanager
@@ -12,13 +12,13 @@ def reporting_write_errors(csv: Path) -> Iterator[None]:
     """Turn an OSError into a sentence that says what to do; `csv` keeps what it held before.
 
     Raises:
-        CannotKeep: instead of OSError.
+        CannotWriteResults: instead of OSError.
     """
     try:
         yield
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
-        raise CannotKeep(
+        raise CannotWriteResults(
             f"{error.filename or csv} cannot be written ({reason}); make room, and go on with the same "
             f"command and resume=true: {csv} keeps the rounds before."
         ) from error

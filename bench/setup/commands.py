@@ -22,7 +22,7 @@ def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: 
     """
     process = None
     try:
-        with interrupts_held_back():  # else one that comes now leaves a process that nobody knows of
+        with interrupts_held_back():  # otherwise one during the start would leave a process without an owner
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -42,25 +42,25 @@ def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: 
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Raise a KeyboardInterrupt that comes meanwhile at the end.
+    """Delay a KeyboardInterrupt until the block has ended.
 
-    A handler does it, not the signals' mask, which what is started here would inherit.
+    By a handler, not by the signals' mask, which the started process would inherit.
     """
-    came: list[int] = []
+    received: list[int] = []
     numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]
     for number in numbers:
-        signal.signal(number, lambda number, _: came.append(number))
+        signal.signal(number, lambda number, _: received.append(number))
     try:
         yield
     finally:
         for number in numbers:
             signal.signal(number, signal.default_int_handler)
-    if came:
+    if received:
         raise KeyboardInterrupt
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a session's leader and all that it started; it may tidy up first."""
+    """End a session's leader and all that it started, after some seconds to clean up."""
     ended = contextlib.suppress(ProcessLookupError)
     try:
         with ended, contextlib.suppress(subprocess.TimeoutExpired):

@@ -85,7 +85,7 @@ def perform(stage: Stage, checkout: Path, env: Path, lock: int) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-    # What a killed pip leaves in its temporary folder is some GB: it lies where the next call clears it.
+    # A killed pip leaves some GB in its temporary folder: the next call removes this one.
     scratch = env / "setup-tmp"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -106,7 +106,7 @@ def perform(stage: Stage, checkout: Path, env: Path, lock: int) -> None:
 
 
 def without_debugging(compiler: str, folder: Path) -> Path:
-    """Return a compiler that writes nothing for debuggers, which would be a third of its work.
+    """Return a compiler that writes no debug information, which would be a third of its work.
 
     CFLAGS would not do: DeepSpeed's own -g comes after them.
     """
@@ -133,11 +133,11 @@ def locked(path: Path) -> Iterator[int]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"Another set-up, or what a killed one left running, holds {path}; waiting ...")
+            say(f"Another set-up, or a process that a killed one left, holds {path}; waiting ...")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 
 
 def say(line: str, end: str = "\n") -> None:
-    """Print at once, also into a file or a pipe."""
+    """Print without buffering, also into a file or a pipe."""
     print(line, end=end, flush=True)

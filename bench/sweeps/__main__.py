@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from bench.errors import CannotKeep, UserError
+from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
 LEFT_TO_MEASURE = 3
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options.plan, options.settings, started)
     except UserError as error:
         print(error, file=sys.stderr)
-        return 1 if isinstance(error, CannotKeep) else 2
+        return 1 if isinstance(error, CannotWriteResults) else 2
     except KeyboardInterrupt as interruption:
         print(
             "interrupted; complete rounds are kept, and the same command with resume=true goes on.",

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor.judge import ORT_LIBRARIES, Finding, judge
+from bench.doctor.judge import Finding, judge
 from bench.doctor.probe import ask_torch
-from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 
@@ -34,7 +34,7 @@ WELL = MachineSeen(
 )
 
 
-def test_of_a_machine_that_is_well_nothing_is_said_but_what_there_is() -> None:
+def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
     found = judge(WELL)
     assert {one.state for one in found} == {"ok"}
     assert {one.remedy for one in found} == {""}
@@ -121,7 +121,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("change", "what", "state", "detail", "remedy"), BROKEN)
-def test_what_is_not_well_is_named_with_its_remedy(
+def test_every_problem_is_named_with_its_remedy(
     change: dict[str, object], what: str, state: str, detail: str, remedy: str
 ) -> None:
     [one] = [one for one in judge(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_what_is_not_well_is_named_with_its_remedy(
     assert remedy in one.remedy
 
 
-def test_without_gpus_that_is_all_that_is_said_of_them() -> None:
+def test_a_machine_without_gpus_has_one_finding_about_them() -> None:
     found = {one.what: one for one in judge(replace(WELL, gpus=[]))}
     assert found["GPUs"] == Finding(
         what="GPUs", state="ok", detail="none visible: comparisons run on the CPU"
@@ -162,7 +162,7 @@ def test_this_machine_would_run_the_default_comparison() -> None:
     assert f"stack {stacks.own()}" in well.stdout
 
 
-def test_of_a_broken_machine_it_is_told_what_is_broken_and_how_to_mend_it(tmp_path: Path) -> None:
+def test_of_a_broken_machine_the_doctor_says_what_is_broken_and_how_to_repair_it(tmp_path: Path) -> None:
     """Without a compiler, and with a driver whose libraries are of another version than its module."""
     driver = tmp_path / "libnvidia-ml.so.1"
     code = "int nvmlInit_v2(void) { return 18; } int nvmlInitWithFlags(unsigned f) { return 18; }"
@@ -206,7 +206,7 @@ def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up
     assert not (env / "bin").exists()
 
 
-def test_a_torch_that_cannot_be_imported_is_told_by_its_last_words(tmp_path: Path) -> None:
+def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'OSError: libcudart.so.11.0' >&2\nexit 1\n")
     python.chmod(0o755)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from bench.config.schema import Config
-from bench.errors import CannotKeep
+from bench.errors import CannotWriteResults
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.launches import PARITY
@@ -228,7 +228,9 @@ def test_a_full_disk(small_disk: Path) -> None:
                         filler.write(b"x" * size)
 
     made = config(small_disk, "pytorch", "victim", device={"world_size": 1}, measure={"rounds": 3})
-    with pytest.raises(CannotKeep, match=r"cannot be written \(no space left on device\); make room, and go"):
+    with pytest.raises(
+        CannotWriteResults, match=r"cannot be written \(no space left on device\); make room, and go"
+    ):
         Outcome(made, faulty({"victim": ("block", fill)}, a_round_is_there))
     assert csv.read_bytes() == written[0], "the round before"
     (small_disk / "filler").unlink()

@@ -12,7 +12,7 @@ import pytest
 
 from bench.cluster import jobs
 from bench.config.slurm import endpoint
-from bench.errors import CannotFinish, UserError
+from bench.errors import SweepIncomplete, UserError
 from tests.support.configs import a_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def test_what_jobs_report_is_collected_from_their_folders(
 def test_a_job_that_dies_ends_the_sweep_in_a_sentence_and_errors_of_ours_keep_their_traceback() -> None:
     died = type("FailedJobError", (Exception,), {"__module__": "submitit.core.utils"})
     with (
-        pytest.raises(CannotFinish, match="A job of the sweep failed: it died"),
+        pytest.raises(SweepIncomplete, match="A job of the sweep failed: it died"),
         jobs.failing_in_a_sentence(),
     ):
         raise died("it died\nTraceback …")

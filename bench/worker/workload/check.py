@@ -1,7 +1,7 @@
 """Looks a dataset through once, before any launch: whether it fits task and model; and tokenizes it.
 
 `python -m bench.worker.workload.check PARENT_PID SPEC.json` prints one sentence and ends with status 2 if
-something is wrong that the user can mend. The ranks find its tokens in the cache of `datasets`.
+something is wrong that the user can correct. The ranks find its tokens in the cache of `datasets`.
 """
 
 import json
