@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from bench.errors import LONGEST, LaunchFailed
+from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.launch.channel import Channel, Closed
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.importing import without_collections
@@ -178,7 +178,7 @@ class Rank:
 def in_a_line(error: Exception) -> str:
     """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
     words = str(error)
-    if len(words) > LONGEST:
+    if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]
     return f"{type(error).__name__}: {words}"
 
