@@ -9,10 +9,7 @@ import signal
 import sys
 
 from bench.launch.importing import without_collections
-from bench.launch.lifeline import AGENT_VARIABLE, die_with
-
-EXITS_VARIABLE = "BENCH_EXITS"
-"""Environment variable that tells the agent the pipe for its last words."""
+from bench.launch.lifeline import AGENT_VARIABLE, EXITS_VARIABLE, die_with
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.cluster.meeting import Meeting, Port, gloo_interface, new_id, token
-from bench.cluster.remote import Assignment, RemotePart
 from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Channel, Closed, Listener, Message
@@ -34,6 +32,29 @@ class Watch(Protocol):
         """Do it."""
 
 
+class OtherNodes(Protocol):
+    """The other nodes of a group; `bench.cluster.group_nodes.GroupNodes` are some."""
+
+    count: int
+    local_name: str
+    """Of this node among them, for messages."""
+
+    def listen(self) -> Listener:
+        """Where all ranks report."""
+
+    def arguments(self, listener: Listener, ranks_per_node: int) -> list[str]:
+        """Torchrun's on this node."""
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables that the ranks of this node need to find the others."""
+
+    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[Part]:
+        """Start the ranks there, in the order of the nodes."""
+
+    def close(self) -> None:
+        """Give up what was reserved for the group."""
+
+
 class Group:
     """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
@@ -44,7 +65,7 @@ class Group:
         variables: the workers' environment variables.
         timeout_s: the longest that all that is asked of the group may take together.
         interpreter: the Python that runs it.
-        elsewhere: what each other node has to start, in the order of their ranks.
+        elsewhere: the other nodes; None if all ranks are on this one.
     """
 
     def __init__(
@@ -56,29 +77,20 @@ class Group:
         variables: Mapping[str, str],
         timeout_s: float,
         interpreter: str = sys.executable,
-        elsewhere: Sequence[Assignment] = (),
+        elsewhere: OtherNodes | None = None,
     ) -> None:
         self.world_size = world_size
         self.timeout_s = timeout_s
         self.seconds_left = timeout_s
         self.channels: dict[int, Channel] = {}
         self.pids: dict[int, int] = {}  # by rank, each on its node
-        self.ranks_per_node = world_size // (1 + len(elsewhere))
+        self.ranks_per_node = world_size // (1 + (elsewhere.count if elsewhere else 0))
         with ExitStack() as undo:  # what a failing start has opened so far
-            if elsewhere:
-                host, secret = elsewhere[0].node.here, elsewhere[0].node.secret
-                identity, port = new_id(), Port()
-                undo.callback(port.release)
-                self.listener = Listener(host, secret=token(secret, identity))
-                meeting = Meeting(
-                    id=identity,
-                    nnodes=1 + len(elsewhere),
-                    ranks_per_node=self.ranks_per_node,
-                    rendezvous_port=port.number,
-                    report_port=self.listener.port,
-                )
-                arguments = meeting.arguments(host=host, node=0)
-                variables = {**gloo_interface(host), **variables}
+            if elsewhere is not None:
+                undo.callback(elsewhere.close)
+                self.listener = elsewhere.listen()
+                arguments = elsewhere.arguments(self.listener, self.ranks_per_node)
+                variables = {**elsewhere.variables(), **variables}
             else:
                 self.listener = Listener()
                 arguments = ["--standalone", f"--nproc-per-node={world_size}"]
@@ -89,12 +101,11 @@ class Group:
                 folder=folder,
                 variables={**variables, **self.listener.variables()},
                 interpreter=interpreter,
-                name=f"node 0 ({elsewhere[0].node.own_host})" if elsewhere else "",
+                name=elsewhere.local_name if elsewhere else "",
             )
             undo.callback(self.here.close)
             self.parts: list[Part] = [self.here]
-            for assignment in elsewhere:
-                part = RemotePart(assignment, meeting)
+            for part in elsewhere.start(self.listener, self.ranks_per_node) if elsewhere else ():
                 undo.callback(part.close)
                 self.parts.append(part)
             self._undo = undo.pop_all()
@@ -196,7 +207,7 @@ class Group:
             part.terminate()
 
     def close(self) -> None:
-        """End every process of the group, by force where it is still there; twice is as good as once."""
+        """End every process of the group, by force where it is still there. May be called twice."""
         for channel in self.channels.values():
             channel.close()
         self._undo.close()

@@ -13,6 +13,9 @@ from typing import NoReturn
 AGENT_VARIABLE = "BENCH_AGENT_PID"
 """Environment variable that tells the workers which process must be their parent."""
 
+EXITS_VARIABLE = "BENCH_EXITS"
+"""Environment variable that gives torchrun's process the pipe into which it writes how its ranks ended."""
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.launch import fate
-from bench.launch.agent import EXITS_VARIABLE
+from bench.launch.lifeline import EXITS_VARIABLE
 from bench.launch.scratch import Scratch
 from bench.launch.spec import WorkerSpec
 
@@ -72,7 +72,7 @@ class Part(Protocol):
         """Ask the agent to end."""
 
     def close(self) -> None:
-        """End every process, by force where it is still there; twice is as good as once."""
+        """End every process, by force where it is still there. May be called twice."""
 
 
 class LocalPart:

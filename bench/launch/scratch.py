@@ -29,7 +29,7 @@ class Scratch:
                 self._lock = -1
 
     def remove(self) -> None:
-        """Remove the folder and all that is in it; twice is as good as once."""
+        """Remove the folder and all that is in it. May be called twice."""
         if self._lock < 0:
             return
         _remove(self.path)

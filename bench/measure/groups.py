@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.cluster.group_nodes import GroupNodes
 from bench.cluster.nodes import Nodes
 from bench.cluster.remote import Assignment
 from bench.launch.group import Group
@@ -56,6 +57,7 @@ class GroupStarter:
     def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
         """Start a group from its spec, its files in `folder`; raises as `start` does."""
         backend = self._plan.backends[spec.backend]
+        assignments = self._assignments(spec, backend.stack)
         return self._start_group(
             spec,
             world_size=self._plan.world_size,
@@ -63,7 +65,7 @@ class GroupStarter:
             variables=backend.variables,
             interpreter=backend.interpreter,
             timeout_s=self._plan.timeout_s,
-            elsewhere=self._assignments(spec, backend.stack),
+            elsewhere=GroupNodes(assignments) if assignments else None,
         )
 
     def spec(self, name: str, launch: Launch) -> WorkerSpec:

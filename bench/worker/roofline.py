@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
-from bench.worker.workload.feeds import Batch
+from bench.worker.workload.feed import Batch
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}

@@ -17,6 +17,7 @@ from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker import engines, optimizers, sharding
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch
 
 MOST_SKIPPED = 64
 """Steps in a row whose gradient may overflow, each halving the loss's scale: beyond, no scale would do."""
@@ -68,7 +69,7 @@ class Training:
         )
         self._skipped_before = 0
 
-    def steps(self, count: int) -> Iterable[list[feeds.Batch]]:
+    def steps(self, count: int) -> Iterable[list[Batch]]:
         """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
         return self.feed.steps(count)
 

@@ -1,33 +1,15 @@
-"""Where a rank's micro-batches come from: made beforehand from a seed, or a dataset's loader."""
+"""Chooses where a rank's micro-batches come from, and makes the synthetic ones."""
 
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
 
 import torch
 
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch, Feed
 from bench.worker.workload.synthetic import padding_share, synthetic
 from bench.worker.workload.tasks import Arrays
-
-Batch = dict[str, torch.Tensor]
-
-
-class Feed(Protocol):
-    """The same seed gives the same batches in the same order under every backend."""
-
-    padding_share: float | None
-    """Padded positions / all positions; None where samples have no length."""
-
-    def steps(self, count: int) -> Iterable[list[Batch]]:
-        """The micro-batches of the next `count` steps."""
-
-    def repeat_first(self, count: int) -> None:
-        """From now on cycle through the first `count` micro-batches only."""
-
-    def waited(self) -> float | None:
-        """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:

@@ -17,7 +17,7 @@ from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import datasets
 from bench.worker.workload import model as models
-from bench.worker.workload.feeds import Batch
+from bench.worker.workload.feed import Batch
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
 
@@ -79,7 +79,7 @@ class Batches:
 
 
 class Loader:
-    """The feed of a dataset; `bench.worker.workload.feeds.Feed` says what its methods do.
+    """The feed of a dataset; `bench.worker.workload.feed.Feed` says what its methods do.
 
     Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
     They are forked from the rank: they share its cores, are stopped and ended with its process group, and
@@ -101,7 +101,7 @@ class Loader:
     ) -> None:
         self.clock = clock
         self.grad_accum = spec.grad_accum
-        with failing_in_a_sentence():
+        with ending_the_launch_in_a_sentence():
             prepared = datasets.prepare(
                 spec.data,
                 task=spec.model.task,
@@ -150,7 +150,7 @@ class Loader:
         self._waited = 0.0
         for _ in range(count):
             start = self.clock()
-            with failing_in_a_sentence():
+            with ending_the_launch_in_a_sentence():
                 micro_batches = [next(self._next) for _ in range(self.grad_accum)]
             self._waited += self.clock() - start
             yield micro_batches
@@ -158,7 +158,7 @@ class Loader:
     def repeat_first(self, count: int) -> None:
         """Make the first `count` micro-batches of the stream and cycle through them."""
         draws = iter(self.order)
-        with failing_in_a_sentence():
+        with ending_the_launch_in_a_sentence():
             cached = [self.batches[next(draws)] for _ in range(count)]
         self._next = itertools.cycle(cached)
         self._cached = True
@@ -184,7 +184,7 @@ def _as_it_is(batch: Batch) -> Batch:
 
 
 @contextmanager
-def failing_in_a_sentence() -> Iterator[None]:
+def ending_the_launch_in_a_sentence() -> Iterator[None]:
     """What the user can mend ends the launch with its sentence, also from within a worker's traceback."""
     try:
         yield
