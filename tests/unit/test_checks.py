@@ -1,0 +1,106 @@
+"""Results files that are refused, with the reason and the remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.errors import UserError
+from bench.results import csv_files
+from bench.results.records import SCHEMA_VERSION
+from tests.support.factories import block, comparison, record
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "bert-tiny-cpux2.csv"
+    csv_files.write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
+    return path
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        csv_files.read(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def test_a_missing_file_is_named_with_the_remedy(tmp_path: Path) -> None:
+    message = refused(tmp_path / "x.csv")
+    assert "no such file or directory" in message
+    assert "make bench" in message
+
+
+def test_a_folder_without_results_is_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no results file; measure with `make bench`"):
+        csv_files.list_files(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [1, 10, 100, 400])
+def test_a_truncated_file_is_refused_wherever_it_breaks_off(saved: Path, cut: int) -> None:
+    saved.write_bytes(saved.read_bytes()[:-cut])
+    assert "is damaged" in refused(saved)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00", b"a,b\n1,2\n"])
+def test_a_file_that_is_something_else_is_refused(saved: Path, content: bytes) -> None:
+    saved.write_bytes(content)
+    refused(saved)
+
+
+def test_a_file_with_nothing_but_its_header_is_refused(saved: Path) -> None:
+    saved.write_text(lines(saved)[0])
+    assert "it has no rows" in refused(saved)
+
+
+def test_foreign_columns_are_named(saved: Path) -> None:
+    header, *rest = lines(saved)
+    saved.write_text(header.replace("samples_per_s", "speed") + "".join(rest))
+    assert "samples_per_s, speed" in refused(saved)
+
+
+def test_another_schema_version_is_named(saved: Path) -> None:
+    header, first, *rest = lines(saved)
+    saved.write_text(header + "99" + first[1:] + "".join(rest))
+    assert f"has schema version 99, this harness reads {SCHEMA_VERSION}" in refused(saved)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (",80.0,", ",81.0,", "samples_per_s is not steps x global_batch / seconds"),
+        (",80.0,", ",fast,", "samples_per_s holds something that is not a number"),
+        (",80.0,", ",,", "a measured row lacks its figures"),
+        (",10,2.0,", ",10,-2.0,", "a measured row lacks its figures"),
+        (",ok,", ",fine,", "a status that does not exist"),
+        (",ok,", ",,", "a status that does not exist"),
+        ("bert-tiny-cpux2,", "another,", "it mixes comparisons"),
+    ],
+)
+def test_a_row_that_was_tampered_with_is_refused(saved: Path, old: str, new: str, reason: str) -> None:
+    header, first, *rest = lines(saved)
+    assert old in first
+    saved.write_text(header + first.replace(old, new, 1) + "".join(rest))
+    assert reason in refused(saved)
+
+
+@pytest.mark.parametrize("row", ["1,2\n", "\n"])
+def test_a_row_with_too_few_cells_is_refused(saved: Path, row: str) -> None:
+    saved.write_text("".join([*lines(saved), row]))
+    assert "too few or too many cells" in refused(saved)
+
+
+def test_a_backend_twice_in_one_round_is_refused(saved: Path) -> None:
+    saved.write_text("".join([*lines(saved), lines(saved)[1]]))
+    assert "an attempt of a backend in a round is there twice" in refused(saved)
+
+
+def test_two_valid_blocks_of_one_round_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    csv_files.write_records(path, [record(blocks=(block(1), block(1, attempt=2)))])
+    assert "two valid blocks in one round" in refused(path)

@@ -1,0 +1,187 @@
+"""A record's rows: exact figures, and blanks for what is missing."""
+
+from bench.results.columns import COLUMNS
+from bench.results.rows import rows_of_record
+from tests.support.factories import MIB, block, phase, record, sample, workload
+
+DESIGNED = [
+    "schema_version",
+    "comparison",
+    "status",
+    "message",
+    "started_at",
+    "git_commit",
+    "stack",
+    "device",
+    "model",
+    "task",
+    "backend",
+    "engine",
+    "optimizer",
+    "sharding",
+    "precision",
+    "attention",
+    "world_size",
+    "micro_batch",
+    "grad_accum",
+    "global_batch",
+    "seq_len",
+    "padding_share",
+    "threads_per_rank",
+    "launch",
+    "round",
+    "position",
+    "steps",
+    "seconds",
+    "samples_per_s",
+    "cpu_seconds",
+    "page_faults",
+    "setup_s",
+    "first_step_s",
+    "host_peak_mib",
+    "device_peak_mib",
+    "torch_peak_allocated_mib",
+    "torch_peak_reserved_mib",
+    "optimizer_state_bytes",
+    "energy_j",
+    "loss_difference",
+    "config_hash",
+    "environment_hash",
+    "environment",
+]
+
+MEASUREMENTS = COLUMNS[COLUMNS.index("round") : COLUMNS.index("config_hash")]
+
+
+def test_the_columns_of_the_design_are_there_in_their_order() -> None:
+    assert [column for column in COLUMNS if column in DESIGNED] == DESIGNED
+
+
+def test_a_block_becomes_a_row_with_exact_figures() -> None:
+    gpu = block(
+        round=3,
+        seconds=2.5,
+        position=2,
+        steps=7,
+        cpu_seconds=(1.25, 1.5),
+        torch_peak_allocated_bytes=(10 * MIB, 20 * MIB),
+        torch_peak_reserved_bytes=(30 * MIB, 25 * MIB),
+        device_used_bytes=(1024 * MIB, 1536 * MIB),
+        device_process_bytes=(900 * MIB, 800 * MIB),
+        energy_joules=(100.5, 200.25),
+        other_cpu_seconds=(0.01, 0.02),
+        stolen_seconds=(0.0, 0.03),
+        samples=(
+            (sample(), sample(used_bytes=1100 * MIB, power_watts=320.0)),
+            (sample(temperature_c=70.0, throttled_by=("power cap",)), sample(utilisation_percent=97.0)),
+        ),
+    )
+    before = (sample(used_bytes=24 * MIB, utilisation_percent=0.0), sample(used_bytes=36 * MIB))
+    (row,) = rows_of_record(record("ortmodule", launch=2, blocks=(gpu,), device_before=before))
+    assert tuple(row) == COLUMNS
+    expected = {
+        "status": "ok",
+        "message": "",
+        "backend": "ortmodule",
+        "reference": "pytorch",
+        "optimizer": "adamw_fused",
+        "global_batch": 16,
+        "parameters": 4_416_698,
+        "padding_share": 0.25,
+        "launch": 2,
+        "round": 3,
+        "position": 2,
+        "steps": 7,
+        "seconds": 2.5,
+        "samples_per_s": 7 * 16 / 2.5,
+        "cpu_seconds": 2.75,
+        "page_faults": 5,
+        "setup_s": 4.0,
+        "first_step_s": 1.0,
+        "setup_host_peak_mib": 300.0,
+        "first_step_host_peak_mib": 350.0,
+        "host_peak_mib": 500.0,
+        "device_peak_mib": 4000.0 - 24,
+        "device_process_mib": 900.0,
+        "device_baseline_mib": 36.0,
+        "gpu_utilisation": 98.5,
+        "gpu_utilisation_before": 99.0,
+        "gpu_clock_mhz": 1700.0,
+        "gpu_temperature_c": 70.0,
+        "gpu_power_w": 610.0,
+        "gpu_throttled_by": "power cap",
+        "attempt": 1,
+        "other_cpu_seconds": 0.03,
+        "stolen_seconds": 0.03,
+        "warm_up_s": 4.2,
+        "warm_up_steps": 20,
+        "warm_up_settled": 1,
+        "setup_cpu_seconds": 7.0,
+        "first_step_cpu_seconds": 1.5,
+        "torch_peak_allocated_mib": 20.0,
+        "torch_peak_reserved_mib": 30.0,
+        "optimizer_state_bytes": 2000,
+        "energy_j": 300.75,
+        "last_loss": 6.25,
+        "loss_difference": 1e-6,
+    }
+    assert {column: row[column] for column in expected} == expected
+
+
+def test_what_one_rank_or_device_could_not_measure_is_blank_and_never_zero() -> None:
+    partial = block(host_peak_bytes=(None, 5), device_used_bytes=(), energy_joules=(1.0, None))
+    (row,) = rows_of_record(
+        record(
+            blocks=(partial,),
+            setup=None,
+            optimizer_state_bytes=(),
+            workload=workload(parameters=None, padding_share=None),
+        )
+    )
+    blank = ["host_peak_mib", "device_peak_mib", "torch_peak_allocated_mib", "energy_j", "setup_s"]
+    blank += ["setup_host_peak_mib", "optimizer_state_bytes", "parameters", "padding_share"]
+    blank += ["gpu_utilisation", "gpu_power_w", "gpu_temperature_c", "device_baseline_mib"]
+    assert [row[column] for column in blank] == [None] * len(blank)
+
+
+def test_a_failed_launch_keeps_its_measured_blocks_and_adds_one_blank_row() -> None:
+    broken = record(status="crashed", message="rank 1 died", blocks=(block(1), block(2)))
+    first, second, last = rows_of_record(broken)
+    assert [row["status"] for row in (first, second, last)] == ["ok", "ok", "crashed"]
+    assert (first["message"], last["message"]) == ("", "rank 1 died")
+    assert [last[column] for column in MEASUREMENTS] == [None] * len(MEASUREMENTS)
+    assert (last["launch"], last["global_batch"], last["model"]) == (1, 16, "bert-tiny")
+
+
+def test_a_block_that_used_more_cpu_than_its_share_is_invalid_and_says_why_in_numbers() -> None:
+    # 2 s x 2 ranks x 1 core x 1.1 = 4.4 CPU seconds
+    fair, unfair = block(1, 2.0, cpu_seconds=(2.2, 2.2)), block(2, 2.0, cpu_seconds=(2.2, 2.3))
+    first, second = rows_of_record(record(blocks=(fair, unfair)))
+    assert first["status"] == "ok"
+    assert second["status"] == "invalid"
+    assert second["message"] == (
+        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
+    )
+    assert second["samples_per_s"] == 80.0
+
+
+def test_more_cores_per_rank_raise_the_cpu_budget() -> None:
+    (row,) = rows_of_record(record(cores_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
+    assert row["status"] == "ok"
+
+
+def test_the_environment_is_compact_json_with_sorted_keys() -> None:
+    (row,) = rows_of_record(record(environment={"b": {"y": 1, "x": "ä"}, "a": None}))
+    assert row["environment"] == '{"a":null,"b":{"x":"ä","y":1}}'
+
+
+def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before() -> None:
+    seen = (sample(used_bytes=700 * MIB), sample(used_bytes=None))
+    first = phase(device_used_bytes=(500 * MIB, None), samples=(seen, seen))
+    one = record(
+        first_step=phase(device_used_bytes=(500 * MIB,), samples=(seen,)),
+        device_before=(sample(used_bytes=100 * MIB),),
+    )
+    assert rows_of_record(one)[0]["first_step_device_peak_mib"] == 600.0
+    unknown = record(first_step=first, device_before=(sample(used_bytes=100 * MIB),) * 2)
+    assert rows_of_record(unknown)[0]["first_step_device_peak_mib"] is None, "one device is silent"
