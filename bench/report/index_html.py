@@ -48,7 +48,7 @@ def render_html(contents: Contents) -> str:
         findings=[(finding, evidence_lines(finding)) for finding in contents.findings],
         published=[
             (one, reference.FLAGS.get(one.flag, one.flag), formatting.ratio(one.ratio))
-            for one in reference.speedups()
+            for one in reference.published_speedups()
         ],
         definitions=definitions.DEFINITIONS,
         refused=collection.refused,

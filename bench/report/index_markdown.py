@@ -157,7 +157,7 @@ def _published() -> list[str]:
                     one.hardware,
                     reference.FLAGS.get(one.flag, one.flag) or MISSING,
                 ]
-                for one in reference.speedups()
+                for one in reference.published_speedups()
             ],
             numeric=["speed-up"],
         ),

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all."""
+"""Writes a text file whole or not at all."""
 
 import os
 from pathlib import Path

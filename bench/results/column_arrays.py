@@ -1,4 +1,4 @@
-"""A comparison's rows as numpy arrays, for what asks many small questions of them."""
+"""A comparison's rows as one numpy array for each column, quick to select from."""
 
 import math
 from copy import copy
@@ -11,16 +11,16 @@ from pandas.api.types import is_numeric_dtype
 
 
 class ColumnArrays:
-    """Some rows of one comparison, an array for each column that is asked for.
+    """Some rows of one comparison; `arrays[column]` has a column's values, shape (rows,).
 
-    Numbers are floats, NaN where blank. For the hundred rows of a comparison this takes a tenth of
-    the time of a DataFrame's own selections, and a report asks thousands of times.
+    Numbers are floats, NaN where blank. For the hundred rows of a comparison this takes a tenth of the
+    time of a DataFrame's own selections, of which a report makes thousands.
     """
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self._rows = rows
         self._columns: dict[str, npt.NDArray[Any]] = {}
-        self._chosen: npt.NDArray[Any] = np.arange(len(rows))
+        self._places: npt.NDArray[Any] = np.arange(len(rows))
 
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
         if column not in self._columns:
@@ -30,19 +30,19 @@ class ColumnArrays:
                 if is_numeric_dtype(whole.dtype)
                 else whole.to_numpy(object)  # text: object, and pandas 3 has a type of its own
             )
-        return self._columns[column][self._chosen]
+        return self._columns[column][self._places]
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self._places)
 
     def where(self, mask: npt.NDArray[Any]) -> "ColumnArrays":
-        """The rows at which `mask` is true."""
-        chosen = copy(self)
-        chosen._chosen = self._chosen[mask.astype(bool)]
-        return chosen
+        """The rows at which `mask`, shape (rows,), is true."""
+        selection = copy(self)
+        selection._places = self._places[mask.astype(bool)]
+        return selection
 
     def distinct(self, column: str) -> list[Any]:
-        """The values that are there, in order."""
+        """The different values of a column without blanks, in order of appearance."""
         values = self[column]
-        there = values if values.dtype == object else values[~np.isnan(values)]
-        return list(dict.fromkeys(there.tolist()))
+        filled = values if values.dtype == object else values[~np.isnan(values)]
+        return list(dict.fromkeys(filled.tolist()))

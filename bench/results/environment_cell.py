@@ -10,7 +10,7 @@ from bench.machine.environment import find_differences
 
 
 def format_environment(environment: Mapping[str, Any]) -> str:
-    """The environment as the text of its cell."""
+    """The environment as the text of its cell: compact JSON with sorted keys."""
     return json.dumps(environment, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -22,10 +22,10 @@ def latest_environment(table: pd.DataFrame) -> dict[str, Any]:
 def parse_environment(cell: str) -> dict[str, Any]:
     """The environment that a cell holds; empty if it is not a JSON object."""
     try:
-        found = json.loads(cell)
+        environment = json.loads(cell)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return environment if isinstance(environment, dict) else {}
 
 
 def environment_entry(environment: Any, *keys: str) -> Any:

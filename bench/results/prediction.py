@@ -1,4 +1,4 @@
-"""How much memory training needs before the first activation: arithmetic on the number of parameters."""
+"""Predicts the memory that training needs before the first activation, from the number of parameters."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Predicted:
 
 
 def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, device: str) -> Predicted:
-    """What every rank holds on its device.
+    """The bytes that every rank holds on its device before the first activation.
 
     Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast and
     live as activations do. Source of ZeRO's share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
@@ -51,17 +51,17 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, 
         world_size: ranks.
         device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
     """
-    divided, copies = DIVIDED[sharding], sharding in DEEPSPEED
+    divided = DIVIDED[sharding]
     if device == "cuda" and sharding in OFFLOADED:
         weights = 0 if "weights" in divided else FP32_BYTES * parameters
         return Predicted(weights=weights, gradients=0, optimizer=0)
 
-    def held(what: str, count: int) -> int:
+    def count_on_a_rank(what: str, count: int) -> int:
         return -(-count // world_size) if what in divided else count
 
-    copy = held("optimizer", trainable) if copies else 0
+    updated_copy = count_on_a_rank("optimizer", trainable) if sharding in DEEPSPEED else 0
     return Predicted(
-        weights=FP32_BYTES * (held("weights", parameters) + copy),
-        gradients=FP32_BYTES * held("gradients", trainable),
-        optimizer=ADAM_MOMENTS * FP32_BYTES * held("optimizer", trainable),
+        weights=FP32_BYTES * (count_on_a_rank("weights", parameters) + updated_copy),
+        gradients=FP32_BYTES * count_on_a_rank("gradients", trainable),
+        optimizer=ADAM_MOMENTS * FP32_BYTES * count_on_a_rank("optimizer", trainable),
     )

@@ -1,7 +1,7 @@
-"""What one backend leaves behind in one launch: immutable, versioned, raw figures only.
+"""The record of one backend in one launch: immutable, versioned, raw figures only.
 
 Nothing here is divided, averaged or rounded: a record holds counts, seconds and bytes as they were
-measured, one value per rank where ranks differ. `results` turns records into CSV rows.
+measured, one value per rank where ranks differ. `bench.results.rows` turns records into CSV rows.
 """
 
 import dataclasses

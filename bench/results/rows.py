@@ -16,23 +16,24 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
 
     A contaminated block (`bench.results.validity`) gets the status `invalid` and keeps its figures.
     """
-    measured = [_block_row(record, block) for block in record.blocks]
+    rows = [_block_row(record, block) for block in record.blocks]
     if record.status == "ok":
-        return measured
-    whole = {**_launch_cells(record), "status": record.status, "message": record.message}
+        return rows
+    launch_row = {**_launch_cells(record), "status": record.status, "message": record.message}
     if record.status == "untimed":
-        whole["loss_difference"] = record.loss_difference
-    return [*measured, whole]
+        launch_row["loss_difference"] = record.loss_difference
+    return [*rows, launch_row]
 
 
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
+    """The row of one measured block: what its launch shares, and its own figures."""
     launch = _launch_cells(record)
     seconds = arithmetic.block_seconds(block.seconds)
     contamination = validity.find_contamination(block, record.cores_per_rank)
     baseline = _baseline(record)
     return (
         launch
-        | _launch_phases(record)
+        | _phase_cells(record)
         | _gpu_cells(block)
         | _roofline_cells(record, block.steps, seconds)
         | {
@@ -47,20 +48,20 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "cpu_seconds": sum(block.cpu_seconds),
             "other_cpu_seconds": _sum(block.other_cpu_seconds),
             "stolen_seconds": _sum(block.stolen_seconds),
-            "cpu_clock_mhz": min(_all_known(block.cpu_clock_mhz), default=None),
+            "cpu_clock_mhz": min(_unless_one_is_missing(block.cpu_clock_mhz), default=None),
             "cpu_throttles": _sum(block.cpu_throttles),
             "page_faults": sum(block.page_faults),
             "host_peak_mib": _highest_mib(block.host_peak_bytes),
             "device_peak_mib": _device_peak_mib(block, baseline),
             "device_process_mib": _highest_mib(block.device_process_bytes),
             "device_baseline_mib": _highest_mib(baseline),
-            "gpu_utilisation_before": max(_all_known(_utilisation_before(record)), default=None),
+            "gpu_utilisation_before": max(_unless_one_is_missing(_utilisation_before(record)), default=None),
             "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
             "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
             "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
             "energy_j": _sum(block.energy_joules),
             "last_loss": _mean(block.last_loss),
-            "loader_s": max(_all_known(block.loader_seconds), default=None),
+            "loader_s": max(_unless_one_is_missing(block.loader_seconds), default=None),
             "loss_scale": block.loss_scale,
             "skipped_steps": block.skipped_steps,
             "loss_difference": record.loss_difference,
@@ -68,8 +69,8 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
     )
 
 
-def _launch_phases(record: Record) -> dict[str, Any]:
-    """What happened before the blocks, in every row of the launch."""
+def _phase_cells(record: Record) -> dict[str, Any]:
+    """Set-up, first step and warm-up, which stand in every row of the launch."""
     warm_up = record.warm_up
     cells: dict[str, Any] = {
         "warm_up_s": sum(arithmetic.block_seconds(one.seconds) for one in warm_up) if warm_up else None,
@@ -91,7 +92,7 @@ def _launch_phases(record: Record) -> dict[str, Any]:
 
 
 def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
-    """How much of what the devices can do the block did; blank where either is unknown."""
+    """Work per second, and its share of what the devices can do; blank where either is unknown."""
     work, roofline = record.workload, record.roofline
     cells: dict[str, Any] = {}
     if roofline.counted:
@@ -109,18 +110,18 @@ def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any
 
 
 def _gpu_cells(block: Block) -> dict[str, Any]:
-    """What the samples of the block say; blank without any."""
-    every = [sample for device in block.samples for sample in device]
+    """Load, clock, temperature and power of the GPUs in the block; blank without samples."""
+    samples = [sample for device in block.samples for sample in device]
 
-    def known(name: str, samples: Sequence[GpuSample] = every) -> list[float]:
+    def known_values(name: str, samples: Sequence[GpuSample] = samples) -> list[float]:
         return [value for sample in samples if (value := getattr(sample, name)) is not None]
 
-    powers = [known("power_watts", device) for device in block.samples]
-    reasons = {reason for sample in every for reason in sample.throttled_by or ()}
+    powers = [known_values("power_watts", device) for device in block.samples]
+    reasons = {reason for sample in samples for reason in sample.throttled_by or ()}
     return {
-        "gpu_utilisation": _mean(known("utilisation_percent")),
-        "gpu_clock_mhz": _mean(known("sm_clock_mhz")),
-        "gpu_temperature_c": max(known("temperature_c"), default=None),
+        "gpu_utilisation": _mean(known_values("utilisation_percent")),
+        "gpu_clock_mhz": _mean(known_values("sm_clock_mhz")),
+        "gpu_temperature_c": max(known_values("temperature_c"), default=None),
         "gpu_power_w": _sum([_mean(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
@@ -135,7 +136,7 @@ def _utilisation_before(record: Record) -> list[float | None]:
 
 
 def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | None:
-    """The highest device's largest use that was seen, less what was in use before the group started."""
+    """The largest use of the device with the highest, less what was in use before the group started."""
     peaks: list[int | None] = []
     for place, (end, before) in enumerate(zip(phase.device_used_bytes, baseline, strict=False)):
         samples = phase.samples[place] if place < len(phase.samples) else ()
@@ -145,7 +146,7 @@ def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | No
 
 
 def _launch_cells(record: Record) -> dict[str, Any]:
-    """What all rows of a record share; the measurements are still blank."""
+    """A row of what all rows of a record share; its measurements are still blank."""
     work = record.workload
     row: dict[str, Any] = dict.fromkeys(COLUMNS)
     for source in (record, work):
@@ -166,7 +167,7 @@ def _launch_cells(record: Record) -> dict[str, Any]:
 
 
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
-    known = _all_known(sizes)
+    known = _unless_one_is_missing(sizes)
     return arithmetic.mib(max(known)) if known else None
 
 
@@ -175,9 +176,9 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    return sum(known) if (known := _all_known(values)) else None
+    return sum(known) if (known := _unless_one_is_missing(values)) else None
 
 
-def _all_known(values: Sequence[Any]) -> Sequence[Any]:
+def _unless_one_is_missing(values: Sequence[Any]) -> Sequence[Any]:
     """The values, or nothing if one is missing: a maximum or sum of the rest would be too low."""
     return () if None in values else values

@@ -1,4 +1,4 @@
-"""Whether a block may count: pure functions of raw figures, asked while measuring and again for the rows.
+"""Decides whether a block may count: pure functions of raw figures, called in measuring and for the rows.
 
 A verdict never looks at a block's speed, so that leaving a block out cannot favour a backend.
 """

@@ -53,26 +53,28 @@ class Claim:
 
 
 @cache
-def figures() -> pd.DataFrame:
-    """published.csv as it is, all text."""
+def read_published_figures() -> pd.DataFrame:
+    """published.csv as a table whose cells are all text."""
     return pd.read_csv(FOLDER / "published.csv", dtype=str, keep_default_na=False)
 
 
 @cache
-def claims() -> tuple[Claim, ...]:
-    """claims.csv, in its order."""
+def read_claims() -> tuple[Claim, ...]:
+    """The lines of claims.csv, in its order."""
     table = pd.read_csv(FOLDER / "claims.csv", dtype=str, keep_default_na=False)
     return tuple(Claim(**row) for row in table.to_dict("records"))  # type: ignore[arg-type]
 
 
 @cache
-def speedups() -> tuple[Published, ...]:
+def published_speedups() -> tuple[Published, ...]:
     """Every published speed-up over `pytorch` of one model: computed where throughputs are, else as stated.
 
-    A range over several models is none; the blog's is `BLOG_BAND`.
+    A range over several models is left out; the blog's is `BLOG_BAND`.
     """
-    found = []
-    for _, group in figures().groupby(["source", "source_ref", "hardware", "model", "task"], sort=False):
+    published = []
+    for _, group in read_published_figures().groupby(
+        ["source", "source_ref", "hardware", "model", "task"], sort=False
+    ):
         base = group[(group["backend"] == "pytorch") & (group["samples_per_s"] != "")]
         for row in group[group["backend"] != "pytorch"].to_dict("records"):
             ratio = None
@@ -82,16 +84,16 @@ def speedups() -> tuple[Published, ...]:
                 ratio = 1 + float(row["speedup_percent"]) / 100
             if ratio is None or row["flag"] == "range":
                 continue
-            found.append(
+            published.append(
                 Published(
                     ratio=ratio,
                     **{key: row[key] for key in ("model", "backend", "precision", "source", "flag", "note")},
                     hardware=row["hardware"] or "hardware not stated",
                 )
             )
-    return tuple(found)
+    return tuple(published)
 
 
-def of_model(model: str) -> list[Published]:
+def published_speedups_of(model: str) -> list[Published]:
     """The published speed-ups of one model."""
-    return [one for one in speedups() if one.model == model]
+    return [published for published in published_speedups() if published.model == model]

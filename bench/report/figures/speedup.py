@@ -62,7 +62,7 @@ def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Pu
 def _of_model(one: ReportedComparison) -> list[reference.Published]:
     return [
         mark
-        for mark in reference.of_model(one.model)
+        for mark in reference.published_speedups_of(one.model)
         if (mark.flag == reference.AT_LARGEST) == one.at_largest
     ]
 
