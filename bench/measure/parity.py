@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from bench.errors import LaunchFailed
 
 GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
-"""Likewise on the gradient's norm of every step. Adam's update stays when all gradients are scaled,
-so that losses alone would not show gradients that were summed where they should have been averaged, which
-is at least a factor of 2."""
+"""By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
+
+Adam's update stays the same when all gradients are scaled, so that losses alone would not show gradients that
+were summed where they should have been averaged, which is at least a factor of 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,5 +66,5 @@ def check_parity(
     return difference
 
 
-def _largest_difference(ours: tuple[float, ...], theirs: tuple[float, ...]) -> float:
-    return max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))
+def _largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
+    return max(abs(our - other) / abs(other) for our, other in zip(ours, reference, strict=True))

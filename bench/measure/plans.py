@@ -147,8 +147,8 @@ class Schedule:
         launches: that were asked for; 0: parity alone.
         rounds: of each launch.
         until: half-width of the interval at which launches end; None: their number is fixed.
-        most_launches: the cap of `until` on their number, and
-        most_seconds: on the time of all launches.
+        most_launches: `until` adds no launch beyond so many.
+        most_seconds: nor one after which all of them would have taken longer.
     """
 
     reference: str

@@ -21,7 +21,7 @@ from bench.results.environment_cell import environment_differences, format_envir
 from bench.results.records import Record
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
-"""What would come out again: such a backend keeps its row and is not tried again."""
+"""Statuses that another try would not change: such a backend keeps its row and is not tried again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class EarlierRun:
     """What this run takes over from an earlier one; by default nothing.
 
     Attributes:
-        rows: as `results.write_rows` takes them: measured blocks, and the failures that are final.
+        rows: of the results file: measured blocks, and the failures that are final.
         retried: the other failures' rows, which stay until their backend has been tried again.
         rounds: how many rounds of each backend, of all launches together.
         launches: the launches they belong to.

@@ -1,0 +1,74 @@
+"""From a configuration to the plan of a comparison, and where its files lie."""
+
+import os
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from bench.config import identity
+from bench.config.schema import Config
+from bench.measure.launches import PARITY, SEARCH, timed
+from bench.measure.plans import ComparisonPlan
+from bench.measure.resolve import resolve
+from tests.support.configs import a_config
+
+
+def plan_of(config: Config) -> ComparisonPlan:
+    return resolve(config, "m-cpux2", "make bench", gpus=[], cores=[(0,), (1,)])
+
+
+def test_the_environment_of_a_stack_is_described_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks: list[str | None] = []
+    original = identity.collect_environment
+
+    def collect(config: Config, stack: str | None = None) -> dict[str, object]:
+        stacks.append(stack)
+        return original(config, stack)
+
+    monkeypatch.setattr(identity, "collect_environment", collect)
+    records = plan_of(a_config(tmp_path)).records
+    assert stacks == [None]
+    assert len({record.environment_hash for record in records.values()}) == 1
+    assert len(records) == 3
+
+
+def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    config.reference = "ortmodule"
+    plan = plan_of(config)
+    assert plan.names[0] == "ortmodule"
+    with pytest.raises(FrozenInstanceError):
+        plan.blocks.repeats = 3  # type: ignore[misc]
+
+
+def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    assert plan_of(config).search is None
+    config.measure.batch = "max"
+    search = plan_of(config).search
+    assert search is not None
+    assert search.start == config.micro_batch
+
+
+def test_messages_call_a_launch_by_its_stage_and_number() -> None:
+    assert [launch.label(4) for launch in (PARITY, SEARCH, timed(2), timed(5))] == [
+        "parity launch",
+        "before the launches",
+        "launch 2/4",
+        "launch 5/5",
+    ]
+
+
+def test_the_log_of_a_search_is_that_of_its_last_trial(tmp_path: Path) -> None:
+    output = plan_of(a_config(tmp_path)).output
+    assert output.log_of("pytorch", SEARCH) is None
+    for number in (9, 10):
+        log = output.folder_of_trial("pytorch", number) / "log.txt"
+        log.parent.mkdir(parents=True)
+        log.touch()
+        os.utime(log, (number, number))
+    assert output.log_of("pytorch", SEARCH) == log
+    assert output.log_of("pytorch", timed(1)) is None
