@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,40 @@ def test_composing_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words], cwd=CONF.parent, capture_output=True, text=True
+    )
+
+
+def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
+    done = command("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for group in ("backend", "data", "device", "experiment", "measure", "model", "precision"):
+        choices = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+        assert f"\n{group}: {choices}\n" in done.stdout
+    assert "python -m bench --multirun" in done.stdout
+    assert "micro_batch: ${bench.at_most:${model.micro_batch},${model.size},4}" in done.stdout
+
+
+@pytest.mark.alone
+@pytest.mark.quiet
+def test_help_takes_less_than_a_second_and_a_half() -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        command("--help")
+        return time.perf_counter() - started
+
+    assert (
+        min(seconds() for _ in range(3)) < 1.5 * slowness()
+    )  # the best of three: others may use this machine
+
+
+def test_the_command_refuses_without_a_traceback() -> None:
+    done = command("model=bort")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("model=bort does not exist; choose from: bart-large, ")
+    assert done.stderr.count("\n") == 1

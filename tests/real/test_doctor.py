@@ -1,141 +1,19 @@
-"""The doctor's judgement of machines that are not at hand, and of this one by the real command."""
+"""The doctor's real command, on this machine and on broken ones."""
 
 import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from bench.config.compose import compose
-from bench.doctor.judge import Finding, judge
 from bench.doctor.probe import ask_torch
-from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu118", "cuda_build": "11.8", "cuda": True}
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
-GPU = GpuSeen(name="NVIDIA H200", driver="560.1", free_gib=139, total_gib=140, processes=0)
-WELL = MachineSeen(
-    cores=16,
-    busy_cores=0.01,
-    memory_free_gib=100,
-    disk_free_gib=60,
-    tools={"g++": True, "git": True},
-    gpus=[GPU],
-    libraries=dict.fromkeys(ORT_LIBRARIES, True),
-    stacks=[StackSeen(name="ort", torch=TORCH), StackSeen(name="modern", torch=TORCH)],
-    backends={"pytorch": None, "ortmodule": None},
-    default_backends=["pytorch", "ortmodule"],
-)
-
-
-def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
-    found = judge(WELL)
-    assert {one.state for one in found} == {"ok"}
-    assert {one.remedy for one in found} == {""}
-    details = {one.what: one.detail for one in found}
-    assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
-    assert details["stack ort: CUDA"] == "CUDA 11.8, cuDNN 90100, NCCL 2.21.5, sm_90"
-
-
-BROKEN = [
-    ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
-    ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
-    ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.resident=one"),
-    ({"disk_free_gib": 3}, "disk", "poor", "3 GiB free", "make room"),
-    ({"tools": {"g++": False}}, "g++", "broken", "not on PATH", "apt install g++"),
-    (
-        {
-            "driver_problem": Refusal(
-                "The NVIDIA driver does not answer (NVML: x)", "repair it, or choose device=cpu"
-            )
-        },
-        *("NVIDIA driver", "broken", "does not answer", "repair it, or choose device=cpu."),
-    ),
-    ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
-    (
-        {"libraries": {"libcublas.so.11": True, "libcudnn.so.8": False}},
-        *("libcudnn.so.8", "broken", "GPU package needs it", "install cuDNN 8"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", pending=["ortmodule", "deepspeed"])]},
-        *("stack ort", "broken", "ortmodule, deepspeed to be done", "run `make setup`"),
-    ),
-    (
-        {"stacks": [StackSeen(name="modern", pending=["everything"])]},
-        *("stack modern", "poor", "not set up", "run `make setup STACK=modern`"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", import_error="ImportError: libfoo.so.7")]},
-        *("stack ort", "broken", "ImportError: libfoo.so.7", "make clean"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", torch=TORCH, wrong=["torch 2.5.0 instead of 2.6.0"])]},
-        *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", torch=TORCH, plain_onnxruntime="onnxruntime-gpu")]},
-        *("stack ort: onnxruntime-gpu", "broken", "overwrites", "make clean"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "cuda": False, "cuda_build": None})]},
-        *("stack ort: CUDA", "broken", "a build for CPUs", "built for CUDA"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "cuda": False})]},
-        *("stack ort: CUDA", "broken", "CUDA 11.8 finds no GPU", "driver for CUDA 11.8"),
-    ),
-    (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "capability": [12, 0]})]},
-        *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
-    ),
-    (
-        {"backends": {"pytorch": None, "ortmodule": Refusal("torch is not installed", "run `make setup`")}},
-        *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
-    ),
-    (
-        {
-            "backends": {
-                name: Refusal(f"backends.{name} needs modern", "set it up")
-                for name in ("x@modern", "y@modern")
-            }
-        },
-        *("backends", "poor", "x@modern, y@modern: needs modern", "set it up."),
-    ),
-    (
-        {
-            "stacks": [
-                StackSeen(
-                    name="ort", pending=["everything"], unsuitable=Refusal("No Python 3.11", "install one")
-                )
-            ]
-        },
-        *("stack ort", "broken", "No Python 3.11", "install one."),
-    ),
-]
-
-
-@pytest.mark.parametrize(("change", "what", "state", "detail", "remedy"), BROKEN)
-def test_every_problem_is_named_with_its_remedy(
-    change: dict[str, object], what: str, state: str, detail: str, remedy: str
-) -> None:
-    [one] = [one for one in judge(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
-    assert (one.what, one.state) == (what, state)
-    assert detail in one.detail
-    assert remedy in one.remedy
-
-
-def test_a_machine_without_gpus_has_one_finding_about_them() -> None:
-    found = {one.what: one for one in judge(replace(WELL, gpus=[]))}
-    assert found["GPUs"] == Finding(
-        what="GPUs", state="ok", detail="none visible: comparisons run on the CPU"
-    )
-    assert "stack ort: CUDA" not in found
 
 
 def doctor_here(path: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,21 +1,17 @@
 import os
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bench import __main__ as program
-from bench.config.choices import CONF
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure import preflight
 from bench.measure.preflight import check_packages
 from bench.setup import stacks
-from tests.support.calibration import slowness
 
 INTERRUPTED = "interrupted; complete rounds are kept, and the same command with resume=true goes on.\n"
 
@@ -237,40 +233,3 @@ def test_missing_packages_are_refused_before_anything_starts(
     assert capfd.readouterr().err == (
         "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.\n"
     )
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *words], cwd=CONF.parent, capture_output=True, text=True
-    )
-
-
-def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:
-    done = command("--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    for group in ("backend", "data", "device", "experiment", "measure", "model", "precision"):
-        choices = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
-        assert f"\n{group}: {choices}\n" in done.stdout
-    assert "python -m bench --multirun" in done.stdout
-    assert "micro_batch: ${bench.at_most:${model.micro_batch},${model.size},4}" in done.stdout
-
-
-@pytest.mark.alone
-@pytest.mark.quiet
-def test_help_takes_less_than_a_second_and_a_half() -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
-        command("--help")
-        return time.perf_counter() - started
-
-    assert (
-        min(seconds() for _ in range(3)) < 1.5 * slowness()
-    )  # the best of three: others may use this machine
-
-
-def test_the_command_refuses_without_a_traceback() -> None:
-    done = command("model=bort")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("model=bort does not exist; choose from: bart-large, ")
-    assert done.stderr.count("\n") == 1

@@ -1,0 +1,395 @@
+"""Several nodes: what is refused, who is let in, what becomes of a node that is lost."""
+
+import dataclasses
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cluster import node as node_program
+from bench.cluster.meeting import Meeting, Port, gloo_interface, shared_secret, token
+from bench.cluster.nodes import Nodes, RemoteDevice
+from bench.cluster.remote import Assignment, Node, RemotePart
+from bench.config.compose import compose
+from bench.config.device import Device
+from bench.config.identity import config_hash, measured_settings
+from bench.config.naming import file_stem
+from bench.config.schema import Config
+from bench.errors import LaunchFailed, UserError
+from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
+from bench.machine.variables import worker_variables
+from bench.measure.comparison import Comparison
+from bench.measure.launches import PARITY
+from bench.measure.preflight import check_machine
+from tests.support.configs import a_config
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRET = "a secret of sixteen or more"
+
+Say = Callable[[str], None]
+
+
+def a_device(**changes: Any) -> Device:
+    figures: dict[str, Any] = {
+        "type": "cpu",
+        "world_size": 2,
+        "threads": 1,
+        "hold_threads": True,
+        "allocator": "tuned",
+        "nnodes": 2,
+        "rdzv_endpoint": "127.0.0.1:29400",
+    }
+    return Device(**figures | changes)
+
+
+def two_nodes(folder: Path, **device: Any) -> Config:
+    return dataclasses.replace(a_config(folder), device=a_device(**device))
+
+
+# --- the configuration --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"world_size": 3}, r"device.world_size=3 cannot be shared equally by device.nnodes=2; .*size=2"),
+        ({"world_size": 2, "nnodes": 4}, r"device.nnodes=4; set device.world_size=4"),
+        ({"nnodes": 0}, "device.nnodes must be at least 1"),
+        ({"rdzv_endpoint": None}, "set device.rdzv_endpoint=HOST:PORT"),
+        ({"nnodes": 1}, "device.rdzv_endpoint=.* has no meaning on one node"),
+        ({"rdzv_endpoint": "node0"}, "device.rdzv_endpoint=node0 is not HOST:PORT"),
+        ({"rdzv_endpoint": "node0:99999"}, "has no possible port"),
+        ({"rdzv_timeout_s": 0}, "device.rdzv_timeout_s must be above 0"),
+        ({"rejoin_timeout_s": -1}, "device.rejoin_timeout_s must be at least 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_key(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        a_device(**changes)
+
+
+def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() -> None:
+    overrides = ["device=cpu", "model=bert-tiny", "device.nnodes=2", "device.world_size=2"]
+    here = [*overrides, "device.rdzv_endpoint=a:1", "device.rejoin_timeout_s=1"]
+    there = [*overrides, "device.rdzv_endpoint=b:2", "device.rdzv_timeout_s=9"]
+    one, other = compose(here), compose(there)
+    assert file_stem(one, "cpu", here) == file_stem(other, "cpu", there) == "bert-tiny-cpux2-device.nnodes=2"
+    assert config_hash(one) == config_hash(other)
+    assert measured_settings(one)["device"]["nnodes"] == 2
+
+
+def test_by_default_every_node_has_as_many_ranks_as_one_alone() -> None:
+    alone = compose(["device=cpu"]).device.world_size
+    assert (
+        compose(["device=cpu", "device.nnodes=3", "device.rdzv_endpoint=a:1"]).device.world_size == 3 * alone
+    )
+
+
+def test_a_node_needs_cores_and_gpus_for_its_own_ranks_only(tmp_path: Path) -> None:
+    check_machine(two_nodes(tmp_path, world_size=4), cores=2, gpus=0)
+    with pytest.raises(
+        UserError, match=r"need 2 cores on each of device.nnodes=2, .* set device.world_size=2"
+    ):
+        check_machine(two_nodes(tmp_path, world_size=4), cores=1, gpus=0)
+
+
+# --- who is let in ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("BENCH_SECRET", SECRET)
+    return SECRET
+
+
+@pytest.mark.parametrize("value", ["", "too short"])
+def test_without_a_secret_nobody_starts(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_SECRET", value)
+    with pytest.raises(UserError, match=r"need BENCH_SECRET, .*export BENCH_SECRET=\$\(openssl rand"):
+        shared_secret()
+
+
+def met(listener: Listener, secret: str) -> tuple[tuple[Channel, Message] | None, bool]:
+    """What the listener makes of a caller with this secret, and whether the caller was refused."""
+
+    def call() -> bool:
+        channel = dial(listener.address, 5)
+        try:
+            introduce(channel, secret, {"host": "there"})
+        except Refused:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as caller:
+        refused = caller.submit(call)
+        return listener.accept(), refused.result()
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1"])
+def test_only_who_knows_the_secret_is_heard(host: str | None) -> None:
+    listener = Listener(host, secret=SECRET)
+    assert met(listener, "another secret") == (None, True)
+    accepted, refused = met(listener, SECRET)
+    assert accepted is not None
+    assert accepted[1] == {"host": "there"}
+    assert not refused
+    listener.close()
+
+
+def test_a_listener_that_does_not_know_the_secret_is_not_obeyed() -> None:
+    ours, theirs = (Channel(one) for one in socket.socketpair())
+    theirs.send({"challenge": "1"})
+    theirs.send({"proof": "made up"})
+    with pytest.raises(Refused):
+        introduce(ours, SECRET, {})
+
+
+def test_the_secret_never_crosses_the_network_nor_reaches_a_worker(tmp_path: Path) -> None:
+    meeting = Meeting(id="1", nnodes=2, ranks_per_node=1, rendezvous_port=5, report_port=6)
+    told = json.dumps(dataclasses.asdict(meeting)) + " ".join(meeting.arguments(host="h", node=1))
+    assert SECRET not in told
+    assert token(SECRET, "1") not in told
+    assert (
+        meeting.variables(host="h", secret=SECRET)["BENCH_TOKEN"] == token(SECRET, "1") != token(SECRET, "2")
+    )
+    settings: dict[str, Any] = {"device": "cpu", "threads": 1, "allocator": "tuned", "precision": "fp32"}
+    assert "BENCH_SECRET" not in worker_variables({"BENCH_SECRET": SECRET}, checkpointing=False, **settings)
+
+
+def test_a_line_between_machines_is_watched_by_the_kernel() -> None:
+    listener = Listener("127.0.0.1", secret=SECRET)
+    accepted, _ = met(listener, SECRET)
+    assert accepted is not None
+    line = accepted[0].socket
+    assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    idle, every, times = (
+        line.getsockopt(socket.IPPROTO_TCP, option)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    )
+    assert idle + every * times == 30
+    assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    listener.close()
+
+
+def test_ranks_are_numbered_in_the_order_of_the_nodes_and_every_group_has_its_own_port() -> None:
+    ports = [Port(), Port()]
+    assert ports[0].number != ports[1].number
+    meeting = Meeting(id="x", nnodes=3, ranks_per_node=2, rendezvous_port=ports[0].number, report_port=1)
+    arguments = meeting.arguments(host="10.0.0.1", node=2)
+    assert {"--rdzv-backend=static", "--node-rank=2", "--nnodes=3", "--rdzv-id=x"} <= set(arguments)
+    assert f"--rdzv-endpoint=10.0.0.1:{ports[0].number}" in arguments
+    for port in ports:
+        port.release()
+
+
+def test_a_port_is_kept_for_the_one_who_will_listen_there() -> None:
+    port = Port()
+    with socket.socket() as somebody, pytest.raises(OSError, match="in use"):
+        somebody.bind(("", port.number))
+    with socket.create_server(("", port.number)):  # sets SO_REUSEADDR, as torch's store does
+        pass
+    port.release()
+
+
+def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
+    assert gloo_interface("127.0.0.2") == gloo_interface("127.0.0.1") != {}
+    assert gloo_interface("192.0.2.77") == {}
+
+
+# --- the nodes of a comparison, with a program that starts nothing ------------------------------------
+
+
+class FakeProgram:
+    """Stands for `bench.cluster.node` on another machine: answers requests with what it was made with."""
+
+    def __init__(self, listener_address: str, answers: dict[str, Any], **greeting: Any) -> None:
+        self.asked: list[Message] = []
+        self.answers = answers
+        self.greeting = node_program.greeting() | {"host": "there"} | greeting
+        self.channel = dial(listener_address, 5)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        introduce(self.channel, SECRET, self.greeting)
+        with ExitStack() as stack:
+            stack.callback(self.channel.close)
+            while True:
+                try:
+                    request = self.channel.receive()
+                except Exception:
+                    return
+                self.asked.append(request)
+                answer = self.answers.get(request["do"])
+                self.channel.send({"result": answer(request) if callable(answer) else answer})
+
+    def kill(self) -> None:
+        self.channel.socket.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, secret: str) -> Iterator[Nodes]:
+    said: list[str] = []
+    made = Nodes(two_nodes(tmp_path, rdzv_endpoint=f"127.0.0.1:{free_port()}", rdzv_timeout_s=2), said.append)
+    made.said = said  # type: ignore[attr-defined]
+    yield made
+    made.close()
+
+
+def free_port() -> int:
+    port = Port()
+    port.release()
+    return port.number
+
+
+def a_program(
+    nodes: Nodes, change: Callable[[dict[str, Any]], None] = lambda _: None, **more: Any
+) -> FakeProgram:
+    """One whose environment is ours but for `change`."""
+    theirs = json.loads(json.dumps(nodes.ours))
+    for environment in theirs.values():
+        change(environment)
+    answers = {"describe": theirs, **more.pop("answers", {})}
+    return FakeProgram(nodes.listener.address, answers, **more)
+
+
+def test_nodes_that_never_come_are_refused_after_the_time_out_with_the_remedy(nodes: Nodes) -> None:
+    nodes.device.rdzv_timeout_s = 0.1
+    words = r"0 of 1 other nodes reported at .* run `make node COORDINATOR=127.0.0.1:\d+` on each"
+    with pytest.raises(UserError, match=words):
+        nodes.gather()
+
+
+def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes: Nodes) -> None:
+    with ThreadPoolExecutor() as pool:
+        stranger = pool.submit(lambda: introduce(dial(nodes.listener.address), "another", {}))
+        time.sleep(0.1)
+        program = a_program(nodes)
+        nodes.gather()
+        with pytest.raises(Refused):
+            stranger.result()
+    assert [node.name for node in nodes.members] == ["node 1 (there)"]
+    program.kill()
+
+
+@pytest.mark.parametrize(
+    ("entry", "key", "value", "words"),
+    [
+        ("packages", "torch", "1.0", r"node 1 \(there\) cannot take part: .* packages.torch: .*, there 1.0;"),
+        ("cpu", "cores", 77, r"it differs from this one in cpu.cores: \d+, there 77; make them equal"),
+        ("variables", "NCCL_ALGO", "Ring", r"variables.NCCL_ALGO: missing, there Ring"),
+    ],
+)
+def test_a_node_that_differs_is_refused_and_both_sides_are_told_in_what(
+    nodes: Nodes, entry: str, key: str, value: Any, words: str
+) -> None:
+    program = a_program(nodes, lambda environment: environment[entry].update({key: value}))
+    with pytest.raises(UserError, match=words):
+        nodes.gather()
+    assert program.asked[-1]["do"] == "tell"
+    assert "cannot take part" in program.asked[-1]["text"]
+
+
+def test_a_node_with_other_code_is_refused_before_it_is_asked_anything_else(nodes: Nodes) -> None:
+    program = a_program(nodes, code="0" * 16, commit="abc")
+    with pytest.raises(UserError, match="its checkout is at commit abc and this one at"):
+        nodes.gather()
+    assert [request["do"] for request in program.asked] == ["tell"]
+
+
+def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: Nodes) -> None:
+    def change(environment: dict[str, Any]) -> None:
+        environment["memory_gib"] *= 1.01
+        environment["variables"]["GLOO_SOCKET_IFNAME"] = "eth7"
+
+    program = a_program(nodes, change)
+    nodes.gather()
+    program.kill()
+
+
+def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: str) -> None:
+    config = two_nodes(tmp_path, nnodes=3, world_size=3, rdzv_endpoint=f"127.0.0.1:{free_port()}")
+    three = Nodes(config, lambda _: None)
+    a_program(three, host="b")
+    time.sleep(0.1)
+    a_program(three, host="a")
+    three.gather()
+    assert [node.name for node in three.members] == ["node 1 (a)", "node 2 (b)"]
+    three.close()
+
+
+def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes: Nodes) -> None:
+    nodes.device.rejoin_timeout_s = 0.2
+    a_program(nodes)
+    nodes.gather()
+    nodes.require()
+    lost = nodes.members[0]
+    lost.channel.socket.shutdown(socket.SHUT_RDWR)
+    assert lost.is_lost()
+    for most in (1.0, 0.1):  # seconds: the second launch is skipped at once
+        start = time.monotonic()
+        with pytest.raises(LaunchFailed, match=r"node 1 \(there\) was lost before and is not back") as caught:
+            nodes.require()
+        assert caught.value.status == "skipped"
+        assert time.monotonic() - start < most
+    a_program(nodes)
+    time.sleep(0.1)
+    nodes.require()
+    assert nodes.members[0].name == "node 1 (there)"
+    assert not nodes.members[0].is_lost()
+
+
+def test_a_node_that_does_not_answer_counts_as_lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.cluster.remote.ANSWER_SECONDS", 0.1)
+    a_program(nodes, answers={"sample": lambda _: time.sleep(1)}, gpus=["GPU-1"])
+    nodes.gather()
+    device = RemoteDevice(nodes, 0, 0)
+    assert device.sample().used_bytes is None
+    assert device.absent == {"node": "node 1 (there) was lost: figures of its GPUs are missing"}
+    assert nodes.members[0].is_lost()
+
+
+def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: Nodes) -> None:
+    fields = {"used_bytes": 7, "utilisation_percent": 1, "sm_clock_mhz": 2, "temperature_c": 3}
+    sample = {**fields, "power_watts": None, "throttled_by": ["power cap"]}
+    program = a_program(
+        nodes,
+        answers={"sample": lambda _: {"sample": dict(sample), "absent": {"gpu_power": "NVML: no"}}},
+        gpus=["GPU-1", "GPU-2"],
+    )
+    nodes.gather()
+    device = RemoteDevice(nodes, 0, 1)
+    seen = device.sample()
+    assert (seen.used_bytes, seen.throttled_by) == (7, ("power cap",))
+    assert device.absent == {"gpu_power": "NVML: no"}
+    assert program.asked[-1] == {"do": "sample", "uuid": "GPU-2"}
+    program.kill()
+
+
+def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: Nodes, tmp_path: Path) -> None:
+    """The real session, asked for a stack that it does not have."""
+    ours, theirs = socket.socketpair()
+    session = node_program.Session.__new__(node_program.Session)
+    session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
+    session.parts, session.devices, session.cores = {}, {}, os.sched_getaffinity(0)
+    threading.Thread(target=session.serve, daemon=True).start()
+    node = Node(Channel(ours), node_program.greeting(), secret=SECRET, here="", own_host="here")
+    spec = Comparison(a_config(tmp_path), "m").starter.spec("pytorch", PARITY)
+    meeting = Meeting(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
+    assignment = Assignment(node=node, spec=spec, settings={}, stack="nonesuch")
+    with pytest.raises(LaunchFailed, match="nonesuch"):
+        RemotePart(assignment, meeting)
+    node.leave()
+
+
+def test_a_coordinator_that_is_told_of_several_nodes_but_has_none_refuses(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one node only"):
+        Comparison(two_nodes(tmp_path), "m-cpux2")
