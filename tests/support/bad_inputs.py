@@ -1,4 +1,4 @@
-"""What a user can get wrong, and the one sentence that each command prints.
+"""Mistakes that users make, and the one sentence that each command prints.
 
     python -m tests.support.bad_inputs --folder EMPTY_FOLDER --out tests/support/bad_inputs.md
 
@@ -138,12 +138,12 @@ class Answer:
 
 
 def cases() -> list[str]:
-    """Every case, as the words after `python -m bench`, or after `python -m bench.` for other commands."""
+    """Return every case, as the words after `python -m bench`, or after `python -m bench.`."""
     return [*BENCH, *OTHERS]
 
 
 def prepare(folder: Path) -> None:
-    """The files that the cases name: results that are good, damaged and foreign, and a user's own conf/."""
+    """Make the files that the cases name: good, damaged and foreign results, and a user's own conf/."""
     good = (ROOT / "results" / "bert-tiny-cpux2.csv").read_bytes()
     half = good[: good.index(b'"', good.index(b'"') + 1)]  # inside a quoted cell
     for place, content in {
@@ -162,7 +162,7 @@ def prepare(folder: Path) -> None:
 
 
 def words_of(case: str) -> list[str]:
-    """The words after `python -m`."""
+    """Return the words after `python -m`."""
     first, *words = case.split()
     if case in OTHERS:
         return [f"bench.{first}", *words]
@@ -198,20 +198,20 @@ def run_all(folder: Path) -> dict[str, Answer]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        told, _ = process.communicate(json.dumps([words_of(case) for case in cases()]))
+        output, _ = process.communicate(json.dumps([words_of(case) for case in cases()]))
     assert process.returncode == 0, "the commands could not be started"
-    answers = [answer(text, status, seconds, folder) for text, status, seconds in json.loads(told)]
+    answers = [answer(text, status, seconds, folder) for text, status, seconds in json.loads(output)]
     return dict(zip(cases(), answers, strict=True))
 
 
 def environment() -> dict[str, str]:
-    """The commands' environment variables."""
+    """Return the commands' environment variables."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def answer(said: str, status: int, seconds: float, folder: Path) -> Answer:
-    """What was said, without what belongs to this machine."""
-    text = re.sub(r"(?<=shows )\d+|(?<=process has )\d+|(?<=machine has )[\d,]+", "N", said.strip())
+def answer(errors: str, status: int, seconds: float, folder: Path) -> Answer:
+    """Return the answer without what belongs to this machine."""
+    text = re.sub(r"(?<=shows )\d+|(?<=process has )\d+|(?<=machine has )[\d,]+", "N", errors.strip())
     text = re.sub(r"set device\.\S+?=\d+( device\.threads=1)?\.", "set device.…=N.", text)
     return Answer(text=text.replace(str(folder), "FOLDER"), status=status, seconds=seconds)
 
@@ -220,14 +220,14 @@ _FORKING = """
 import json, os, runpy, sys, tempfile, time
 import bench.__main__, bench.compare.__main__, bench.report.__main__
 
-def start(words, said):
+def start(words, errors):
     pid = os.fork()
     if pid:
         return pid
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(said.fileno(), 2)
-    for name in ("bench.__main__", "bench.compare", "bench.report.__main__"):
-        del sys.modules[name]  # executed anew, as by -m
+    os.dup2(errors.fileno(), 2)
+    for name in ("bench.__main__", "bench.compare.__main__", "bench.report.__main__"):
+        del sys.modules[name]  # so that it is executed again, as by -m
     sys.argv = [words[0], *words[1:]]
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     sys.exit(0)
@@ -236,22 +236,22 @@ waiting, running, answers = list(enumerate(json.load(sys.stdin))), {}, {}
 while waiting or running:
     while waiting and len(running) < int(sys.argv[1]):
         number, words = waiting.pop(0)
-        said = tempfile.TemporaryFile()
-        running[start(words, said)] = number, said, time.monotonic()
+        errors = tempfile.TemporaryFile()
+        running[start(words, errors)] = number, errors, time.monotonic()
     pid, status = os.wait()
-    number, said, begun = running.pop(pid)
-    said.seek(0)
-    text = said.read().decode(errors="replace")
+    number, errors, begun = running.pop(pid)
+    errors.seek(0)
+    text = errors.read().decode(errors="replace")
     answers[number] = text, os.waitstatus_to_exitcode(status), time.monotonic() - begun
 json.dump([answers[number] for number in sorted(answers)], sys.stdout)
 """
 
 
 def markdown(answers: dict[str, Answer]) -> str:
-    """The table."""
+    """Return the table as Markdown."""
     return "\n".join(
         [
-            "# What can be got wrong, and what is said",
+            "# Mistakes of users, and what is printed",
             "",
             "`python -m tests.support.bad_inputs`; `make test` runs every line. Each ends "
             f"with status 2 within {SECONDS:.0f} s. `compare` and `report` are `python -m bench.compare` and "
@@ -266,7 +266,7 @@ def markdown(answers: dict[str, Answer]) -> str:
 
 
 def line(case: str, answer: Answer) -> str:
-    """Its line of the table."""
+    """Return a case's line of the table."""
     return f"| `{_cell(case)}` | {_cell(answer.text)} |"
 
 
