@@ -14,7 +14,7 @@ Number = TypeVar("Number", float, Floats)
 
 
 def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
-    """Throughput of a block over all ranks; `seconds` are those of its slowest rank."""
+    """Throughput of a block over all ranks; `seconds` are those of the slowest one."""
     return steps * global_batch / seconds
 
 
@@ -24,12 +24,16 @@ def rate(amount: Number, seconds: Number) -> Number:
 
 
 def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
-    """FLOPs of a micro-batch from those of two others: a part grows with the samples, a part does not.
+    """FLOPs of a micro-batch from those of two others: one part grows with the samples, one does not.
 
     Exact, since either part is a whole number.
+
+    Args:
+        counted: two pairs of a micro-batch and the FLOPs that were counted with it.
+        micro_batch: in samples.
     """
-    (few, flops), (many, more) = counted
-    return flops + (micro_batch - few) * ((more - flops) // (many - few))
+    (small, small_flops), (large, large_flops) = counted
+    return small_flops + (micro_batch - small) * ((large_flops - small_flops) // (large - small))
 
 
 def block_seconds(seconds_per_rank: Iterable[float]) -> float:

@@ -12,19 +12,19 @@ CPU_ALLOWANCE = 1.1
 """CPU seconds over seconds x ranks x cores above which a backend had more than its share of the machine."""
 
 FOREIGN_SHARE = 0.05
-"""Of the ranks' core time. More of it taken by other processes, or by the hypervisor, spoils a block."""
+"""Share of the ranks' core time above which other processes, or the hypervisor, spoil a block."""
 
 UNCERTAIN_SECONDS = 0.02
-"""Of each core: the kernel counts its time in ticks of 0.01 s, of which both ends of a block may cut one."""
+"""For each core: the kernel counts in ticks of 0.01 s, and a tick may be cut at either end of a block."""
 
 STEADY_BYTES = 8 << 20
 """New memory per step below which a process' memory counts as settled."""
 
 PAGE_BYTES = 4 << 10
-"""Of a small page, one fault each. Huge pages hide from that count, so the peak's growth is asked, too."""
+"""Of a small page, one fault each. Huge pages escape that count, so the growth of the peak counts as well."""
 
 STEADY_SPEED = 0.05
-"""A warm-up block that is faster than the one before by more than this share was not the last needed."""
+"""Share by which a warm-up block may be faster than the one before if warming up is to have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
