@@ -43,7 +43,7 @@ CLOCK_DROP = 0.05
 """A block's clock, of GPU or processor, below the backend's median by more than this share."""
 
 UNEXPLAINED_MIB = 500.0
-"""Growth of device memory from block to block that is not torch's, above which somebody has joined."""
+"""Growth of device memory from block to block that is not torch's, above which another process has joined."""
 
 FEWEST_BLOCKS = 8
 """For statements about the shape of a distribution."""

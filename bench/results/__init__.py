@@ -1,1 +1,1 @@
-"""What a comparison leaves behind: records, the rows made of them, and the CSV that holds the rows."""
+"""What a comparison leaves behind: records, their rows, and the CSV file that holds the rows."""

@@ -132,7 +132,7 @@ class Product:
 
 @dataclass(frozen=True, kw_only=True)
 class Roofline:
-    """The work of a step and what the device can do, found once for all backends of a comparison.
+    """The work of a step and what the device can do, determined once for all backends of a comparison.
 
     Attributes:
         counted: micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they

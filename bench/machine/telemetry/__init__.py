@@ -1,1 +1,1 @@
-"""What a process or a machine can tell about itself: GPUs, memory, CPU time, energy."""
+"""Measures a process and its machine while they work: GPUs, memory, CPU time, energy."""

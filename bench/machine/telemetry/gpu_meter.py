@@ -57,7 +57,7 @@ class GpuMeter:
             sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
             if not sizes or sizes[0] is None:
                 self.absent["device_process_bytes"] = (
-                    "NVML does not tell a process' memory here"
+                    "NVML does not report a process' memory here"
                     if sizes
                     else "NVML does not list this process"
                 )

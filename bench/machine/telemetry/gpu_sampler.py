@@ -13,7 +13,7 @@ LARGEST_SHARE = 0.005
 
 BUSY_PERCENT = 5.0
 BUSY_BYTES = 600 << 20
-"""Utilisation and memory of a device above which somebody else seems to use it."""
+"""Utilisation and memory of a device above which another process seems to use it."""
 
 MOST_LOOKS = 4
 SECONDS_BETWEEN_LOOKS = 1.0

@@ -48,7 +48,7 @@ class RankMeter:
         energy = self.device.energy_joules()
         clock, throttles = clock_mhz(self.cores), throttle_count(self.cores)
         if clock is None:
-            self.absent["cpu_clock_mhz"] = "the kernel does not tell the processor's clock here"
+            self.absent["cpu_clock_mhz"] = "the kernel does not report the processor's clock here"
         if throttles is None:
             self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
         others, stolen = self._time_of_others()
@@ -70,7 +70,7 @@ class RankMeter:
         now, own = core_time(self.cores), cpu_seconds()
         before = self._core_time
         if now is None or before is None:
-            reason = "/proc/stat does not tell about this rank's cores"
+            reason = "/proc/stat does not list this rank's cores"
             self.absent |= {"other_cpu_seconds": reason, "stolen_seconds": reason}
             return None, None
         return (now.busy - before.busy) - (own - self._own_seconds), now.stolen - before.stolen
