@@ -78,10 +78,11 @@ def simulate(
     estimator: str = "midmean",
 ) -> Coverage:
     """Simulate so many comparisons under this noise, with the launches and rounds of the preset."""
-    estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=ESTIMATORS[estimator])
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
+        average = _remembered(ESTIMATORS[estimator])
+        estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=average)
         launches = [noise.draw_launch(random, measure.rounds) for _ in range(measure.launches)]
         speedup = estimate(launches)
         while until is not None and intervals.half_width(speedup) > until and len(launches) < most:
@@ -117,6 +118,18 @@ def every_noise() -> Iterator[tuple[str, Measure, Noise]]:
         measure = compose([f"measure={preset}"]).measure
         for noise in (*(read_recording(name, measure.rounds) for name in RECORDINGS), *artificial_noise()):
             yield preset, measure, noise
+
+
+def _remembered(average: Callable[[Floats], float]) -> Callable[[Floats], float]:
+    """The same function, which averages each launch once. Its launches must live as long as it does."""
+    known: dict[int, float] = {}
+
+    def of(launch: Floats) -> float:
+        if id(launch) not in known:
+            known[id(launch)] = average(launch)
+        return known[id(launch)]
+
+    return of
 
 
 def simulate_coverage(comparisons: int, seed: int = 0) -> pd.DataFrame:

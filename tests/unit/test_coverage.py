@@ -1,5 +1,6 @@
 """Does the 95 % interval contain the truth in 95 % of comparisons? Simulated, as `make coverage` does."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ MADE = {noise.name: noise for noise in artificial_noise()}
 COMPARISONS = 2000  # the share of hits is then known to about half a per cent
 
 
+@cache
 def preset(name: str) -> Measure:
     return compose([f"measure={name}"]).measure
 
