@@ -227,7 +227,7 @@ def _comparable(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str,
 
 
 class RemoteDevice:
-    """A GPU of another node, read through its program; has the methods of `telemetry.device.Device`.
+    """A GPU of another node, read through its program; has the methods of `GpuMeter`.
 
     Args:
         nodes: of the comparison.

@@ -54,7 +54,7 @@ def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: 
     assert device.absent == {"device_process_bytes": "NVML does not list this process"}
     nvml.processes[A] = [(os.getpid(), None)]  # as under MIG
     assert device.process_bytes() is None
-    assert device.absent == {"device_process_bytes": "NVML does not tell a process' memory here"}
+    assert device.absent == {"device_process_bytes": "NVML does not report a process' memory here"}
 
 
 def test_what_the_driver_keeps_for_itself_is_nobody_s_use(nvml: FakeNvml) -> None:
