@@ -42,7 +42,7 @@ def main() -> int:
         with as_user_errors(overrides):
             check_overrides(overrides)
             jobs.check(sys.argv[1:])
-            with jobs.failing_in_a_sentence():
+            with jobs.naming_failed_jobs():
                 for_each_point(outcome.measure)
     except SweepIncomplete as error:
         outcome.failed.append(str(error))

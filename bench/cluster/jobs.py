@@ -104,7 +104,7 @@ def report(trouble: Trouble) -> None:
 
 
 @contextmanager
-def failing_in_a_sentence() -> Iterator[None]:
+def naming_failed_jobs() -> Iterator[None]:
     """A job that could not be submitted, or that has died, ends the sweep in this process.
 
     Raises:

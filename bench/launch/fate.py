@@ -5,6 +5,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from bench.errors import LaunchFailed
 
 VMSTAT = Path("/proc/vmstat")
@@ -26,15 +28,14 @@ OUT_OF_MEMORY = (
 """How torch, ONNX Runtime, Python, CUDA, cuBLAS, C++ and the loader say it, in lower case."""
 
 STATES = {
-    "R": "computes",
-    "S": "sleeps",
-    "D": "waits for a disk",
-    "T": "is stopped (SIGSTOP)",
-    "t": "is stopped by a debugger",
-    "Z": "has ended",
-    "X": "has ended",
+    psutil.STATUS_RUNNING: "computes",
+    psutil.STATUS_DISK_SLEEP: "waits for a disk",
+    psutil.STATUS_STOPPED: "is stopped (SIGSTOP)",
+    psutil.STATUS_TRACING_STOP: "is stopped by a debugger",
+    psutil.STATUS_ZOMBIE: "has ended",
+    psutil.STATUS_DEAD: "has ended",
 }
-"""The kernel's letters for a process' state (Linux, proc(5))."""
+"""The states of a process in words; any other is some way to sleep."""
 
 
 def tells_of_memory(text: str) -> bool:
@@ -116,9 +117,10 @@ def explain(
 
 
 def oom_kills() -> int | None:
-    """How many processes the kernel has killed so far for want of memory; None if untold.
+    """How many processes the kernel has killed so far for want of memory; None if it does not tell.
 
     Those of this control group where the kernel counts them apart, else those of the whole machine.
+    psutil does not read these counters.
     """
     try:
         own = next(line[4:] for line in CGROUP.read_text().splitlines() if line.startswith("0::/"))
@@ -140,10 +142,9 @@ def _oom_kills(path: Path) -> int:
 def state(pid: int) -> str:
     """What a process does at this moment."""
     try:
-        letter = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
+        return STATES.get(psutil.Process(pid).status(), "sleeps")
+    except psutil.NoSuchProcess:
         return "has ended"
-    return STATES.get(letter, "sleeps")
 
 
 def states(pids: Mapping[int, int]) -> str:

@@ -1,6 +1,6 @@
 """Check a dataset before any launch: whether it exists, here; whether it fits the task, in another process.
 
-Imports no `datasets`, which would import half of the stack: `bench.worker.workload.check` does.
+Imports no `datasets`, which would import half of the stack: `bench.worker.workload.inspect_dataset` does.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def check_dataset(config: Config) -> None:
         spec = Path(folder) / "spec.json"
         spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-m", "bench.worker.workload.check", str(os.getpid()), str(spec)],
+            [sys.executable, "-m", "bench.worker.workload.inspect_dataset", str(os.getpid()), str(spec)],
             env=worker_variables(
                 os.environ,
                 device="cpu",
@@ -54,7 +54,9 @@ def check_dataset(config: Config) -> None:
     if done.returncode == 2 and done.stdout.strip():
         raise UserError(done.stdout.strip().splitlines()[-1])
     if done.returncode != 0:
-        raise RuntimeError(f"bench.worker.workload.check ended with status {done.returncode}:\n{done.stderr}")
+        raise RuntimeError(
+            f"bench.worker.workload.inspect_dataset ended with status {done.returncode}:\n{done.stderr}"
+        )
 
 
 def _spec(config: Config) -> dict[str, object]:

@@ -21,10 +21,10 @@ from bench.config.data import Data
 from bench.errors import LaunchFailed, UserError
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.cpu import cpu_seconds
-from bench.worker.workload import datasets as preparations
-from bench.worker.workload.datasets.masked_lm import hidden
+from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Draw, Loader, Order
+from bench.worker.workload.preparation.masked_lm import hidden
 from bench.worker.workload.tasks import IGNORED, Arrays
 from tests.support import local_data
 from tests.support.configs import a_spec
@@ -56,13 +56,13 @@ def prepared(
     seq_len: int | None = 16,
     settings: Any = SETTINGS,
     **changes: Any,
-) -> preparations.Prepared:
+) -> preparation.Prepared:
     """A text task's dataset of the rows of `local_data`, or of these."""
     given: dict[str, Any] = {
         "path": local_data.lines(folder / "data", local_data.rows(task) if rows is None else rows),
         "processor": local_data.tokenizer(folder / "tokenizer"),
     }
-    return preparations.prepare(
+    return preparation.prepare(
         Data(name="hf", **given | changes),
         task=task,
         model="m",
@@ -72,7 +72,7 @@ def prepared(
     )
 
 
-def batch(made: preparations.Prepared, *numbers: int, seed: int = 0) -> Arrays:
+def batch(made: preparation.Prepared, *numbers: int, seed: int = 0) -> Arrays:
     return made.batch(numbers or range(4), np.random.default_rng(seed))
 
 

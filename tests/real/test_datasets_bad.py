@@ -17,7 +17,7 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.preflight_dataset import check_dataset
-from bench.worker.workload.check import check
+from bench.worker.workload.inspect_dataset import inspect_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
@@ -58,7 +58,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         if "processor" not in changes:
             given["processor"] = local_data.tokenizer(tmp_path / "words", **tokenizer or {})
         with pytest.raises(UserError) as caught:
-            check(
+            inspect_dataset(
                 Data(name="hf", **given | changes),
                 task=task,
                 model=a_model(task=task),

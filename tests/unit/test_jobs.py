@@ -88,8 +88,8 @@ def test_a_job_that_dies_ends_the_sweep_in_a_sentence_and_errors_of_ours_keep_th
     died = type("FailedJobError", (Exception,), {"__module__": "submitit.core.utils"})
     with (
         pytest.raises(SweepIncomplete, match="A job of the sweep failed: it died"),
-        jobs.failing_in_a_sentence(),
+        jobs.naming_failed_jobs(),
     ):
         raise died("it died\nTraceback …")
-    with pytest.raises(KeyError), jobs.failing_in_a_sentence():
+    with pytest.raises(KeyError), jobs.naming_failed_jobs():
         raise KeyError("ours")

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
-from bench.worker.workload import datasets
 from bench.worker.workload import model as models
+from bench.worker.workload import preparation
 from bench.worker.workload.feed import Batch
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
@@ -62,7 +62,7 @@ class Order:
 class Batches:
     """Makes the batch of a draw, in the rank or in one of its workers: the same either way."""
 
-    def __init__(self, prepared: datasets.Prepared, *, seed: int, rank: int) -> None:
+    def __init__(self, prepared: preparation.Prepared, *, seed: int, rank: int) -> None:
         self.prepared = prepared
         self.seed = seed
         self.rank = rank
@@ -101,8 +101,8 @@ class Loader:
     ) -> None:
         self.clock = clock
         self.grad_accum = spec.grad_accum
-        with ending_the_launch_in_a_sentence():
-            prepared = datasets.prepare(
+        with user_errors_failing_the_launch():
+            prepared = preparation.prepare(
                 spec.data,
                 task=spec.model.task,
                 model=spec.model.name,
@@ -150,7 +150,7 @@ class Loader:
         self._waited = 0.0
         for _ in range(count):
             start = self.clock()
-            with ending_the_launch_in_a_sentence():
+            with user_errors_failing_the_launch():
                 micro_batches = [next(self._next) for _ in range(self.grad_accum)]
             self._waited += self.clock() - start
             yield micro_batches
@@ -158,7 +158,7 @@ class Loader:
     def repeat_first(self, count: int) -> None:
         """Make the first `count` micro-batches of the stream and cycle through them."""
         draws = iter(self.order)
-        with ending_the_launch_in_a_sentence():
+        with user_errors_failing_the_launch():
             cached = [self.batches[next(draws)] for _ in range(count)]
         self._next = itertools.cycle(cached)
         self._cached = True
@@ -184,7 +184,7 @@ def _as_it_is(batch: Batch) -> Batch:
 
 
 @contextmanager
-def ending_the_launch_in_a_sentence() -> Iterator[None]:
+def user_errors_failing_the_launch() -> Iterator[None]:
     """What the user can mend ends the launch with its sentence, also from within a worker's traceback."""
     try:
         yield

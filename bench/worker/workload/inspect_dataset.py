@@ -1,7 +1,7 @@
-"""Looks a dataset through once, before any launch: whether it fits task and model; and tokenizes it.
+"""Reads a dataset once, before any launch: checks that it fits the task and the model, and tokenizes it.
 
-`python -m bench.worker.workload.check PARENT_PID SPEC.json` prints one sentence and ends with status 2 if
-something is wrong that the user can correct. The ranks find its tokens in the cache of `datasets`.
+`python -m bench.worker.workload.inspect_dataset PARENT_PID SPEC.json` prints one sentence and ends with status 2
+if something is wrong that the user can correct. The ranks find its tokens in the cache of `datasets`.
 """
 
 import json
@@ -17,8 +17,8 @@ from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch.lifeline import die_with
 from bench.launch.spec import model_of
-from bench.worker.workload import datasets
-from bench.worker.workload.datasets.source import first_words
+from bench.worker.workload import preparation
+from bench.worker.workload.preparation.source import first_words
 
 LOOKED_AT = 2000
 """Images or sounds that are opened, evenly spread over the dataset; a damaged one beyond them ends the launch
@@ -28,7 +28,7 @@ AT_ONCE = 16
 """Samples held in memory at a time."""
 
 
-def check(
+def inspect_dataset(
     data: Data, *, task: str, model: Model, settings: Any, seq_len: int | None, global_batch: int
 ) -> None:
     """Prepare the dataset and open samples of it.
@@ -36,7 +36,7 @@ def check(
     Raises:
         UserError: it cannot be used with this model.
     """
-    prepared = datasets.prepare(
+    prepared = preparation.prepare(
         data,
         task=task,
         model=model.name,
@@ -57,7 +57,7 @@ def main() -> int:
     plain = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
     model = model_of(plain["model"])
     try:
-        check(
+        inspect_dataset(
             Data(**plain["data"]),
             task=model.task,
             model=model,

@@ -9,10 +9,10 @@ import numpy.typing as npt
 from datasets import Audio
 
 from bench.errors import UserError
-from bench.worker.workload.datasets import Context, Samples, stacked
-from bench.worker.workload.datasets.processors import check_tokenizer
-from bench.worker.workload.datasets.source import first_words
-from bench.worker.workload.datasets.tokenized import text
+from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload.preparation.processors import check_tokenizer
+from bench.worker.workload.preparation.source import first_words
+from bench.worker.workload.preparation.tokenized import text
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 

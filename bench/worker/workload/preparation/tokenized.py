@@ -10,7 +10,7 @@ import numpy as np
 from datasets.fingerprint import Hasher
 
 from bench.errors import UserError
-from bench.worker.workload.datasets.source import first_words
+from bench.worker.workload.preparation.source import first_words
 from bench.worker.workload.tasks import Arrays
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def tokenized(dataset: Any, function: Callable[[dict[str, list[Any]]], Any], con
     Args:
         dataset: with the task's columns.
         function: from columns to columns of integers, which replace them; rows may become more or fewer.
-        context: a `bench.worker.workload.datasets.Context`.
+        context: a `bench.worker.workload.preparation.Context`.
 
     Raises:
         UserError: the text cannot be tokenized.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from bench.errors import UserError
-from bench.worker.workload.datasets import Context, Samples, stacked
-from bench.worker.workload.datasets.labels import numbering
-from bench.worker.workload.datasets.processors import check_tokenizer
-from bench.worker.workload.datasets.tokenized import tokenized
+from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload.preparation.labels import numbering
+from bench.worker.workload.preparation.processors import check_tokenizer
+from bench.worker.workload.preparation.tokenized import tokenized
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import transformers
 
 from bench.errors import UserError
-from bench.worker.workload.datasets.source import first_words
+from bench.worker.workload.preparation.source import first_words
 
 UNLIMITED = 10**9
 """A tokenizer without a limit says that it has a much larger one (transformers' VERY_LARGE_INTEGER)."""
@@ -50,7 +50,7 @@ def check_tokenizer(tokenizer: Any, context: Any, *, fast: bool = False, pads: b
 
     Args:
         tokenizer: of transformers.
-        context: a `bench.worker.workload.datasets.Context`.
+        context: a `bench.worker.workload.preparation.Context`.
         fast: whether the task needs to know which token came from where.
         pads: whether the task pads.
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from datasets import Image
 
 from bench.errors import UserError
-from bench.worker.workload.datasets import Context, Samples, stacked
-from bench.worker.workload.datasets.labels import classes
-from bench.worker.workload.datasets.source import first_words
+from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload.preparation.labels import classes
+from bench.worker.workload.preparation.source import first_words
 from bench.worker.workload.tasks import Arrays
 
 

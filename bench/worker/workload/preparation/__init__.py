@@ -1,4 +1,4 @@
-"""Real datasets: a module for each task, which prepares samples as the task's training script would.
+"""Prepares the samples of real datasets as a task's training script would; one module for each task.
 
 Nothing here imports torch: `bench.worker.workload.loader` makes tensors of the arrays.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.config.data import Data
 from bench.errors import UserError
-from bench.worker.workload.datasets import processors, source
+from bench.worker.workload.preparation import processors, source
 from bench.worker.workload.tasks import Arrays
 
 
@@ -84,7 +84,7 @@ class Empty:
 def make(task: str) -> Preparation:
     """The preparation of the task called `task`."""
     made: Preparation = import_module(
-        f"bench.worker.workload.datasets.{task.replace('-', '_')}"
+        f"bench.worker.workload.preparation.{task.replace('-', '_')}"
     ).Preparation()
     return made
 
@@ -95,7 +95,7 @@ def prepare(
     """Load the dataset and the processor that `data` names, and make the samples.
 
     What is tokenized beforehand is kept in the cache of Hugging Face's `datasets`, so that the ranks of all
-    launches find what `bench.worker.workload.check` has made.
+    launches find what `bench.worker.workload.inspect_dataset` has made.
 
     Args:
         data: which dataset, split, columns and processor.

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from bench.errors import UserError
-from bench.worker.workload.datasets import Context, Samples, stacked
-from bench.worker.workload.datasets.processors import check_tokenizer
-from bench.worker.workload.datasets.tokenized import text, tokenized
+from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload.preparation.processors import check_tokenizer
+from bench.worker.workload.preparation.tokenized import text, tokenized
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
 from bench.worker.workload.tasks.masked_lm import MASKED_SHARE
 

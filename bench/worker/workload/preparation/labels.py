@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload.datasets.source import first_words
+from bench.worker.workload.preparation.source import first_words
 
 
 def classes(dataset: Any, column: str, context: Any) -> dict[Any, int]:
@@ -23,7 +23,7 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
         feature: of the column, in the words of `datasets`; a ClassLabel tells its classes.
         values: every label that occurs, repeated or not.
         column: the task's name of it.
-        context: a `bench.worker.workload.datasets.Context`.
+        context: a `bench.worker.workload.preparation.Context`.
 
     Raises:
         UserError: a label is no class, or there are more than the model has.
