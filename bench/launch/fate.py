@@ -1,4 +1,4 @@
-"""What became of a process that is gone, or does not answer: from its exit status, its log, the kernel."""
+"""Explains why a process ended or does not answer, from its exit status, its log and kernel counters."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""Processes that end with their parent, whatever kills it, and one that tidies up when it is asked to end.
+"""Makes processes end with their parent, however it ends, and lets a process clean up on SIGTERM.
 
 `python -m bench.launch.lifeline SCRIPT ARGUMENTS…` runs a script that ends with its agent.
 """
@@ -11,7 +11,7 @@ import sys
 from typing import NoReturn
 
 AGENT_VARIABLE = "BENCH_AGENT_PID"
-"""Environment variable that tells the workers which process must be their parent."""
+"""Environment variable with the process id that must be the workers' parent."""
 
 EXITS_VARIABLE = "BENCH_EXITS"
 """Environment variable that gives torchrun's process the pipe into which it writes how its ranks ended."""
@@ -36,7 +36,7 @@ class Terminated(KeyboardInterrupt):
 
     @classmethod
     def catch(cls) -> None:
-        """Turn these signals into this exception, but not for a process that was told to ignore them."""
+        """Turn these signals into this exception, unless this process ignores them already (nohup)."""
         caught = [
             number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
         ]

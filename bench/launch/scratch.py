@@ -1,4 +1,4 @@
-"""Temporary folders that nobody has to tidy up after: a killed owner's are removed by the next one."""
+"""Temporary folders that are always removed: what a killed process leaves, the next one removes."""
 
 import fcntl
 import os
@@ -12,9 +12,9 @@ LOCK = "owner.lock"
 
 
 class Scratch:
-    """A temporary folder, its owner's until `remove`; whoever is killed leaves it to the next `Scratch`.
+    """A temporary folder that its owner removes; if the owner is killed, the next `Scratch` removes it.
 
-    The owner holds a file lock in it, which the kernel gives up with the process, across containers, too.
+    The owner holds a file lock in it. The kernel releases it when the process ends, also across containers.
     """
 
     def __init__(self) -> None:

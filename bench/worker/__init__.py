@@ -1,1 +1,1 @@
-"""One rank: builds the model, trains it under its backend and measures itself. Alone imports torch."""
+"""One rank: builds the model, trains it and measures itself. No other package imports torch."""

@@ -1,4 +1,4 @@
-"""One rank: does what the coordinator asks, and sleeps in a read between.
+"""One rank: answers the coordinator's requests, and sleeps in a read between them.
 
 The requests are the methods of `Rank`.
 """

@@ -1,4 +1,4 @@
-"""How far training is from what the device can do: the work of a step, counted; matrix products, timed.
+"""Counts the FLOPs of a step and times matrix products, to compare training with what the device can do.
 
 The share of a device's floating-point operations that the model's own take is called MFU in Chowdhery et al.
 2022 (PaLM, arXiv:2204.02311, appendix B): work that an engine does twice, such as recomputed activations,
@@ -108,8 +108,8 @@ def counted(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
     Positions of padding count, as they are computed. Counted are matrix products and convolutions, not what
     is done element by element, and not the optimizer.
 
-    Shapes tell all of it, so that nothing is computed and no memory taken (torch's FakeTensorMode), unless
-    shapes depend on data, as with mixtures of experts: then the model really runs.
+    Shapes suffice for that, so nothing is computed and no memory is taken (torch's FakeTensorMode). Where
+    shapes depend on data, as with mixtures of experts, the model really runs.
 
     Raises:
         ValueError: it has to be built for real and is too large for that.

@@ -1,4 +1,4 @@
-"""One rank's training: built from a spec, stepped over its batches. Knows torch, no sockets, no results."""
+"""One rank's training: builds model, engine, optimizer and sharding from a spec, and takes steps."""
 
 import itertools
 import time
@@ -20,7 +20,7 @@ from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
 MOST_SKIPPED = 64
-"""Steps in a row whose gradient may overflow, each halving the loss's scale: beyond, no scale would do."""
+"""Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
 
 
 class Training:
@@ -104,7 +104,7 @@ class Training:
         return self.sharding.step(micro_batches)
 
     def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-        """A step that takes `spec.slowed_by` longer than it does, busy all the while as a slow one is."""
+        """A step made longer by the share `spec.slowed_by`; it keeps the core busy as a slow engine would."""
         start = time.perf_counter()
         loss = self._step(micro_batches)
         self.synchronize()
@@ -150,9 +150,9 @@ class Training:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def free_cached(self) -> None:
-        """Give back what torch's caching allocator keeps without need, such as a compiler's trial runs left.
+        """Release what torch's caching allocator keeps unused, such as memory of a compiler's trial runs.
 
-        Else every later peak of the device's memory would hold it.
+        Otherwise it would be part of every later peak of the device's memory.
         """
         if self._on_cuda:
             torch.cuda.empty_cache()
@@ -218,7 +218,7 @@ def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
     precision.check_capability(
         spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
     )
-    # ONNX Runtime uses TF32 unless told otherwise and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
+    # By default ONNX Runtime uses TF32 and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
     # holds both to fp32; for tf32 both get it.
     torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
     torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
@@ -226,14 +226,14 @@ def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
 
 
 def _check_identity(wanted: str, device: torch.device) -> None:
-    """NVML's name of the device must be CUDA's; of a MIG slice CUDA tells another."""
+    """NVML's name of the device must be CUDA's; for a MIG slice CUDA gives another."""
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
     if wanted.startswith("GPU-") and uuid != wanted:
         raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
 
 
 def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
-    """Load the comparison's initial state; the group that is told to makes it first.
+    """Load the comparison's initial state; the reference's group saves it first.
 
     On several nodes rank 0 loads it, and the others get it from there.
 

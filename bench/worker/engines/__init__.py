@@ -1,4 +1,4 @@
-"""What executes forward and backward. One module an engine, imported only in the process that uses it."""
+"""What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
 from importlib import import_module
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did."""
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
-        """The module to train; the engine keeps to `threads` CPU threads, or to its own idea if None.
+        """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
 
         With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
         comes with transformers' gradient checkpointing switched on then.

@@ -1,4 +1,4 @@
-"""Plain PyTorch."""
+"""PyTorch as it is: each operator runs as soon as it is called."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ class Engine:
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The ORTModule; nothing is exported before its first forward.
 
-        With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL tells it: a checkpoint of
+        With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
         PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
         """
         if threads is not None:

@@ -1,4 +1,4 @@
-"""How the ranks share the work: one module a kind, imported only in the process that uses it."""
+"""How the ranks share the work: one module per sharding, imported only by ranks that use it."""
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -87,5 +87,5 @@ def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:
-    """How the record tells of loss scaling: the class that does it, and its settings."""
+    """What the record says about loss scaling: the class that does it, and its settings."""
     return {"class": f"{type(scaler).__module__}.{type(scaler).__qualname__}", **settings}

@@ -52,7 +52,7 @@ class Sharding:
         self.scaler = _scaler(precision)
         if self.scaler is not None:
             # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
-            # gradients; its step obeys this one just as well, once it is told whether there was an overflow.
+            # gradients; its step follows this one just as well, once it knows whether there was an overflow.
             self.zero.loss_scaler = self.scaler
             self.zero.dynamic_loss_scale = True
         self.loss_function = ""
@@ -183,7 +183,7 @@ def settings(
         },
         "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host
         "zero_allow_untested_optimizer": True,
-        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 unless told, which Adam all but hides
+        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
         "steps_per_print": 2**31,
         "wall_clock_breakdown": False,
     }

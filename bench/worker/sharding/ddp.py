@@ -23,7 +23,7 @@ class Sharding:
         *,
         build_optimizer: BuildOptimizer,
         device: torch.device,
-        micro_batch: int,  # noqa: ARG002 - DeepSpeed must be told, DDP need not
+        micro_batch: int,  # noqa: ARG002 - DeepSpeed needs it, DDP does not
         grad_accum: int,
         precision: Precision,
     ) -> None:

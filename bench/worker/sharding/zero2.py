@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO stage 2: each rank keeps its part of the gradients, too."""
+"""DeepSpeed ZeRO stage 2: each rank also keeps only its part of the gradients."""
 
 from bench.worker.sharding import _zero
 

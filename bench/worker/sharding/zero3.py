@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO stage 3: each rank keeps its part of the weights, too."""
+"""DeepSpeed ZeRO stage 3: each rank also keeps only its part of the weights."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Low-rank adapters through peft, put into the model: its class, inputs and configuration stay its own."""
+"""Adds low-rank adapters (peft) to a model, whose class, inputs and configuration stay as they are."""
 
 from importlib import import_module
 from typing import Any

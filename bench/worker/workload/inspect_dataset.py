@@ -1,7 +1,7 @@
 """Reads a dataset once, before any launch: checks that it fits the task and the model, and tokenizes it.
 
-`python -m bench.worker.workload.inspect_dataset PARENT_PID SPEC.json` prints one sentence and ends with status
-2 if something is wrong that the user can correct. The ranks find its tokens in the cache of `datasets`.
+`python -m bench.worker.workload.inspect_dataset PARENT_PID SPEC.json` prints one sentence and ends with
+status 2 if the user has something to correct. The ranks find the tokens in the cache of `datasets`.
 """
 
 import json

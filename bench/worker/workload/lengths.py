@@ -1,4 +1,4 @@
-"""How long samples are before they are padded: ORT's optimisations of sparse labels and embeddings use it."""
+"""Draws the lengths of synthetic samples; some of ORT's optimisations skip the padding behind them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A dataset's micro-batches, made while the ranks train, as users' own training does it."""
+"""Makes a dataset's micro-batches while the ranks train, as a user's own training would."""
 
 import itertools
 import os
@@ -125,7 +125,7 @@ class Loader:
             self.batches,
             sampler=self.order,
             batch_size=None,  # a draw is a whole batch
-            collate_fn=_as_it_is,
+            collate_fn=_unchanged,
             num_workers=spec.data.workers,
             persistent_workers=spec.data.workers > 0,
             multiprocessing_context="fork" if spec.data.workers else None,
@@ -179,13 +179,13 @@ class _Lifeline:
         die_with(self.rank_pid)
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _unchanged(batch: Batch) -> Batch:
     return batch
 
 
 @contextmanager
 def user_errors_failing_the_launch() -> Iterator[None]:
-    """What the user can mend ends the launch with its sentence, also from within a worker's traceback."""
+    """Turn a `UserError` into the launch's failure, also when it comes out of a loader worker's traceback."""
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Building the model: from its published configuration, or from pretrained weights where they can be had."""
+"""Builds the model from its published configuration, or from pretrained weights."""
 
 import inspect
 import re
@@ -73,7 +73,7 @@ def switch_off_dropout(settings: Any) -> None:
     """Make a configuration deterministic.
 
     Sets to 0 every dropout, `*_pdrop`, drop-path and layer-drop probability and the jitter of routers, and
-    switches off the masking of spectrograms; in configurations within the configuration, too.
+    switches off the masking of spectrograms, also in configurations inside the configuration.
     """
     for key, value in list(vars(settings).items()):
         if isinstance(value, transformers.PretrainedConfig):

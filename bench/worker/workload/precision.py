@@ -47,7 +47,7 @@ def autocast(model: torch.nn.Module, precision: str, device_type: str) -> None:
     model.forward = MethodType(forward, model)
     if device_type == "cpu":
         # A layer norm of 16-bit inputs and 32-bit weights has no form in ONNX. Softmax, which CUDA's autocast
-        # runs in float32, too, stays in 16 bits on a CPU: under all backends alike.
+        # runs in float32, too, stays in 16 bits on a CPU: the same under all backends.
         for module in model.modules():
             if isinstance(module, NORMS):
                 module.register_forward_pre_hook(_in_float32)

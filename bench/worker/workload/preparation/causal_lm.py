@@ -1,4 +1,4 @@
-"""Causal language modelling on texts: put one behind the other and cut into equal pieces."""
+"""Causal language modelling on texts: joined and cut into pieces of equal length."""
 
 from collections.abc import Sequence
 from itertools import chain

@@ -20,7 +20,7 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
     """What each label becomes: itself where it is a number, its place among the sorted ones if it is a word.
 
     Args:
-        feature: of the column, in the words of `datasets`; a ClassLabel tells its classes.
+        feature: of the column, in the words of `datasets`; a ClassLabel knows its classes.
         values: every label that occurs, repeated or not.
         column: the task's name of it.
         context: a `bench.worker.workload.preparation.Context`.

@@ -1,4 +1,4 @@
-"""Translation: a text in one language, its labels the text in the other."""
+"""Translation: a text in one language, with the text in the other as its labels."""
 
 from collections.abc import Sequence
 from typing import Any

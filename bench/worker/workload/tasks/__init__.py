@@ -1,4 +1,4 @@
-"""The training tasks: a module for each, which knows the model's head and what a batch is made of."""
+"""The training tasks: one module each, which names the model's head and makes random batches."""
 
 from importlib import import_module
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""What the tasks over tokens share."""
+"""Attention masks and random tokens, which all tasks over tokens need."""
 
 from typing import Any
 

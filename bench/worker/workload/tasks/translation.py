@@ -1,4 +1,4 @@
-"""Translation: a text out of a text, by an encoder and a decoder."""
+"""Translation: an encoder reads one text, a decoder writes another."""
 
 from typing import Any
 
