@@ -41,7 +41,7 @@ def main() -> int:
     try:
         with as_user_errors(overrides):
             check_overrides(overrides)
-            jobs.check(sys.argv[1:])
+            jobs.check_launcher(sys.argv[1:])
             with jobs.naming_failed_jobs():
                 for_each_point(outcome.measure)
     except SweepIncomplete as error:
@@ -78,8 +78,8 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
     assert isinstance(given, dict)
     overrides = [str(override) for override in given["task"]]
     config = load(cfg)
-    if jobs.task() > 0:
-        jobs.serve(config)
+    if jobs.task_number() > 0:
+        jobs.serve_first_task(config)
         return []
     name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
     return measure_and_report(config, name, repeat_command(overrides, stacks.own()))
@@ -124,19 +124,19 @@ class CommandOutcome:
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)  # tracebacks
-    process: str = field(default_factory=jobs.this_process)
+    process: str = field(default_factory=jobs.process_name)
 
     def measure(self, cfg: DictConfig) -> None:
         """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
         self._measure(cfg)
-        if self.process != jobs.this_process():  # this is a copy, in a job
+        if self.process != jobs.process_name():  # this is a copy, in a job
             self.print()
-            if jobs.task() == 0:
-                jobs.report({"refused": self.refused, "failed": self.failed, "bugs": self.bugs})
+            if jobs.task_number() == 0:
+                jobs.write_report({"refused": self.refused, "failed": self.failed, "bugs": self.bugs})
 
     def collect(self) -> None:
         """Add what jobs have noted."""
-        for trouble in jobs.reports():
+        for trouble in jobs.read_reports():
             self.refused += trouble["refused"]
             self.failed += trouble["failed"]
             self.bugs += trouble["bugs"]

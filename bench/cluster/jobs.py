@@ -1,4 +1,4 @@
-"""Points of a sweep as jobs of SLURM (hydra/launcher=slurm), each in processes of its own, mostly elsewhere.
+"""Runs the points of a sweep as SLURM jobs (hydra/launcher=slurm) and collects what they report.
 
 Hydra's submitit launcher pickles what `python -m bench` would have called and calls it in every task of the
 job. The first task measures; the others, of which there is one on each further node, serve it as nodes.
@@ -27,13 +27,13 @@ EXECUTOR = "SUBMITIT_EXECUTOR"
 """Environment variable that submitit sets in the tasks of a job."""
 
 REPORT = "outcome.json"
-"""In Hydra's folder of a point: what a job has to say to the process that submitted it."""
+"""In Hydra's folder of a point: the file in which a job reports to the process that submitted it."""
 
 Trouble = dict[str, list[str]]
 
 
 class Sweep(Callback):
-    """Notes where the jobs of this process' sweep leave their reports."""
+    """Remembers the folder in which the jobs of this process's sweep write their reports."""
 
     folder: ClassVar[Path | None] = None
 
@@ -51,8 +51,8 @@ def _arrived() -> Sweep:
     return Sweep()
 
 
-def check(words: Sequence[str]) -> None:
-    """Refuse a command line whose launcher would not be used, or cannot be had here.
+def check_launcher(words: Sequence[str]) -> None:
+    """Refuse a command line whose launcher would be ignored or is not available here.
 
     Raises:
         UserError: with the remedy.
@@ -72,18 +72,18 @@ def check(words: Sequence[str]) -> None:
         )
 
 
-def this_process() -> str:
-    """Unlike any other's, here and elsewhere, at this time."""
+def process_name() -> str:
+    """A name of this process that no other process has at this time, on any machine."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def task(variables: Mapping[str, str] = os.environ) -> int:
-    """The place of this process among its job's tasks; 0 without a job."""
+def task_number(variables: Mapping[str, str] = os.environ) -> int:
+    """The number of this process among the tasks of its job, from 0; 0 without a job."""
     return _job().global_rank if EXECUTOR in variables else 0
 
 
-def serve(config: Config) -> None:
-    """Be a node of the job's first task until that has ended.
+def serve_first_task(config: Config) -> None:
+    """Take part as a node in the comparison that the job's first task measures, until that task ends.
 
     Raises:
         UserError: there is nothing to serve.
@@ -98,14 +98,14 @@ def serve(config: Config) -> None:
     node.serve(device.rdzv_endpoint, wait_s=device.rdzv_timeout_s, once=True)
 
 
-def report(trouble: Trouble) -> None:
-    """In a job's first task: leave this for the process that submitted it."""
+def write_report(trouble: Trouble) -> None:
+    """In a job's first task: write what went wrong for the process that submitted the job."""
     write_atomically(Path(HydraConfig.get().runtime.output_dir) / REPORT, json.dumps(trouble))
 
 
 @contextmanager
 def naming_failed_jobs() -> Iterator[None]:
-    """A job that could not be submitted, or that has died, ends the sweep in this process.
+    """If a job could not be submitted or has died, end the sweep and name its log.
 
     Raises:
         SweepIncomplete: instead of what submitit raises.
@@ -120,14 +120,14 @@ def naming_failed_jobs() -> Iterator[None]:
         raise SweepIncomplete(f"A job of the sweep failed: {first}{logs}.") from error
 
 
-def reports() -> list[Trouble]:
-    """What the jobs of this process' sweep have left."""
+def read_reports() -> list[Trouble]:
+    """The reports of all jobs of this process's sweep."""
     if Sweep.folder is None:
         return []
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Sweep.folder.glob(f"*/{REPORT}"))]
 
 
 def _job() -> Any:
-    import submitit  # half a second that nobody else need wait
+    import submitit  # takes half a second, which only jobs need to wait
 
     return submitit.JobEnvironment()

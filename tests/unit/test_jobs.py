@@ -33,7 +33,7 @@ def test_a_launcher_that_would_do_nothing_is_refused(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=sentence):
-        jobs.check(["model=gpt2", *words])
+        jobs.check_launcher(["model=gpt2", *words])
 
 
 def test_other_launchers_and_sweeps_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_other_launchers_and_sweeps_are_let_through(monkeypatch: pytest.MonkeyPa
         ["hydra/launcher=slurm", "--multirun"],
         ["hydra.mode=MULTIRUN", "hydra/launcher=slurm"],
     ):
-        jobs.check(words)
+        jobs.check_launcher(words)
 
 
 def test_the_nodes_of_a_job_meet_at_the_first_of_them() -> None:
@@ -58,7 +58,7 @@ def test_nodes_are_found_in_slurm_s_own_list(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_outside_of_a_job_every_process_is_the_first() -> None:
-    assert jobs.task({}) == 0
+    assert jobs.task_number({}) == 0
 
 
 def test_a_job_of_another_number_of_tasks_than_nodes_is_refused(
@@ -71,7 +71,7 @@ def test_a_job_of_another_number_of_tasks_than_nodes_is_refused(
     with pytest.raises(
         UserError, match=r"2 tasks cannot measure on device.nnodes=1; set hydra.launcher.nodes=1"
     ):
-        jobs.serve(a_config(tmp_path))
+        jobs.serve_first_task(a_config(tmp_path))
 
 
 def test_what_jobs_report_is_collected_from_their_folders(
@@ -81,7 +81,7 @@ def test_what_jobs_report_is_collected_from_their_folders(
     trouble: dict[str, Any] = {"refused": [], "failed": ["a row"], "bugs": []}
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "outcome.json").write_text(json.dumps(trouble))
-    assert jobs.reports() == [trouble]
+    assert jobs.read_reports() == [trouble]
 
 
 def test_a_job_that_dies_ends_the_sweep_in_a_sentence_and_errors_of_ours_keep_their_traceback() -> None:
