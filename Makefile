@@ -59,7 +59,7 @@ sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
-	$(VENV)/bin/python -m bench.cluster.node $(COORDINATOR) $(ARGS)
+	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
 
 compare: setup ## compare results/ with its last commit, or BASE=… with NEW=… (files, folders, git revisions)
 ## ARGS=--markdown prints a table for a pull request

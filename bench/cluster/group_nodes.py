@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench.cluster.meeting import Meeting, Port, gloo_interface, new_id, token
-from bench.cluster.remote import Assignment, RemotePart
+from bench.cluster.remote_ranks import Assignment, RemoteRanks
+from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, new_id, token
 from bench.launch.channel import Listener
-from bench.launch.part import Part
+from bench.launch.local_ranks import NodeRanks
 
 
 class GroupNodes:
@@ -30,28 +30,28 @@ class GroupNodes:
 
     def arguments(self, listener: Listener, ranks_per_node: int) -> list[str]:
         """Torchrun's on this node."""
-        return self._meeting(listener, ranks_per_node).arguments(host=self._host, node=0)
+        return self._rendezvous(listener, ranks_per_node).arguments(host=self._host, node=0)
 
     def variables(self) -> dict[str, str]:
         """The environment variables that the ranks of this node need to find the others."""
         return gloo_interface(self._host)
 
-    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[Part]:
+    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[NodeRanks]:
         """Start the ranks on one node after the other.
 
         Raises:
             LaunchFailed: a node could not start them.
         """
-        meeting = self._meeting(listener, ranks_per_node)
+        rendezvous = self._rendezvous(listener, ranks_per_node)
         for assignment in self._assignments:
-            yield RemotePart(assignment, meeting)
+            yield RemoteRanks(assignment, rendezvous)
 
     def close(self) -> None:
         """Let others have the port of the rendezvous."""
         self._port.release()
 
-    def _meeting(self, listener: Listener, ranks_per_node: int) -> Meeting:
-        return Meeting(
+    def _rendezvous(self, listener: Listener, ranks_per_node: int) -> Rendezvous:
+        return Rendezvous(
             id=self._id,
             nnodes=1 + self.count,
             ranks_per_node=ranks_per_node,

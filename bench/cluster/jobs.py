@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from bench.cluster import node
+from bench.cluster import node_agent
 from bench.config.compose import register
 from bench.config.schema import Config
 from bench.errors import SweepIncomplete, UserError
@@ -95,7 +95,7 @@ def serve_first_task(config: Config) -> None:
             f"a job of {tasks} tasks cannot measure on device.nnodes={device.nnodes}; "
             f"set hydra.launcher.nodes={device.nnodes}, of one task each."
         )
-    node.serve(device.rdzv_endpoint, wait_s=device.rdzv_timeout_s, once=True)
+    node_agent.serve(device.rdzv_endpoint, wait_s=device.rdzv_timeout_s, once=True)
 
 
 def write_report(trouble: Trouble) -> None:

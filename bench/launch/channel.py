@@ -1,4 +1,7 @@
-"""JSON lines over one socket: between the coordinator and one rank, or the coordinator and one node.
+"""Messages over one socket: between the coordinator and one rank, or the coordinator and one node.
+
+Each is MessagePack behind its length. Not multiprocessing.connection, whose handshake is HMAC-MD5 before
+Python 3.12, and whose reads cannot be left half-done: one slow rank would hold up the others.
 
 On one machine the addresses are in Linux's abstract namespace: nothing lies on disk, so nothing is left
 behind, whoever is killed. Across machines it is TCP. A waiting side sleeps in a read and notices the other's
@@ -7,12 +10,14 @@ end as end-of-file, and a machine that is gone by the kernel's keep-alive.
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 import select
 import socket
-from typing import Any
+import struct
+from typing import Any, TypeVar
+
+import msgspec
 
 SOCKET_VARIABLE = "BENCH_SOCKET"
 TOKEN_VARIABLE = "BENCH_TOKEN"
@@ -25,7 +30,18 @@ IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 4
 """After so long without a word the kernel asks whether the other machine is there, so often, so many times:
 one that is gone is noticed after 30 seconds."""
 
+LENGTH = struct.Struct(">I")
+"""Before each message: its bytes."""
+
+LONGEST_MESSAGE = 64 << 20
+"""Bytes; a longer one is no message of ours."""
+
 Message = dict[str, Any]
+"""Of the handshake."""
+
+T = TypeVar("T")
+
+_MESSAGES: "msgspec.msgpack.Decoder[Message]" = msgspec.msgpack.Decoder(Message)
 
 
 class Closed(Exception):
@@ -47,34 +63,32 @@ class Channel:
         """For selectors."""
         return self.socket.fileno()
 
-    def send(self, message: Message) -> None:
-        """Send one message.
+    def send(self, message: object) -> None:
+        """Send one message: a msgspec Struct, a dataclass, or plain data.
 
         Raises:
             Closed: there is nobody to read it.
         """
         try:
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
+            encoded = msgspec.msgpack.encode(message)
+            self.socket.sendall(LENGTH.pack(len(encoded)) + encoded)
         except OSError as error:
             raise Closed from error
 
-    def receive(self) -> Message:
+    def receive(self, decoder: "msgspec.msgpack.Decoder[T]") -> T:
         """The next message; sleeps until there is one.
 
         Raises:
             Closed: there will be none.
+            ValueError: it is not what the decoder takes.
         """
-        while (message := self.receive_part()) is None:
+        while (message := self.receive_if_complete(decoder)) is None:
             pass
         return message
 
-    def receive_part(self) -> Message | None:
-        """Read once; a message if one is complete by now, else None.
-
-        Raises:
-            Closed: there will be none.
-        """
-        if b"\n" not in self._received:
+    def receive_if_complete(self, decoder: "msgspec.msgpack.Decoder[T]") -> T | None:
+        """Read once; a message if one is complete by now, else None. Raises as `receive` does."""
+        if not self._is_complete():
             try:
                 part = self.socket.recv(1 << 16)
             except OSError as error:
@@ -82,12 +96,23 @@ class Channel:
             if not part:
                 raise Closed
             self._received += part
-        line, newline, rest = self._received.partition(b"\n")
-        if not newline:
-            return None
-        self._received = rest
-        message: Message = json.loads(line)
-        return message
+            if not self._is_complete():
+                return None
+        end = LENGTH.size + self._length()
+        encoded, self._received = self._received[LENGTH.size : end], self._received[end:]
+        try:
+            return decoder.decode(encoded)
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from error
+
+    def _is_complete(self) -> bool:
+        return len(self._received) >= LENGTH.size and len(self._received) >= LENGTH.size + self._length()
+
+    def _length(self) -> int:
+        (length,) = LENGTH.unpack_from(self._received)
+        if length > LONGEST_MESSAGE:
+            raise ValueError(f"a message of {length} bytes is none of ours")
+        return int(length)
 
     def has_closed(self) -> bool:
         """Whether the other side has ended, without waiting and without taking what it has sent."""
@@ -137,15 +162,20 @@ class Listener:
         """For selectors."""
         return self.socket.fileno()
 
-    def accept(self) -> tuple[Channel, Message] | None:
-        """A channel and the greeting that came over it; None if the caller does not know the secret."""
+    def accept(self, greetings: "msgspec.msgpack.Decoder[T]") -> tuple[Channel, T] | None:
+        """A channel and the greeting that came over it; None if the caller does not know the secret.
+
+        Args:
+            greetings: decodes the greeting.
+        """
         connection, _ = self.socket.accept()
         if connection.family != socket.AF_UNIX:
             _watch_the_line(connection)
         connection.settimeout(HANDSHAKE_SECONDS)
         channel = Channel(connection)
         try:
-            greeting = _admit(channel, self.secret)
+            _admit(channel, self.secret)
+            greeting = channel.receive(greetings)
         except (Closed, Refused, ValueError, KeyError, TypeError):
             channel.close()
             return None
@@ -157,7 +187,7 @@ class Listener:
         self.socket.close()
 
 
-def connect(greeting: Message) -> Channel:
+def connect(greeting: object) -> Channel:
     """The rank's side: connect to the coordinator and say who we are."""
     channel = dial(os.environ[SOCKET_VARIABLE])
     introduce(channel, os.environ[TOKEN_VARIABLE], greeting)
@@ -182,33 +212,32 @@ def dial(address: str, seconds: float | None = None) -> Channel:
     return Channel(connection)
 
 
-def introduce(channel: Channel, secret: str, greeting: Message) -> None:
+def introduce(channel: Channel, secret: str, greeting: object) -> None:
     """Prove to each other that both know the secret, which itself is never sent, then say who we are.
 
     Raises:
         Refused: one side does not know the other's secret.
         Closed: nobody is there any more.
     """
-    theirs = str(channel.receive()["challenge"])
+    theirs = str(channel.receive(_MESSAGES)["challenge"])
     ours = secrets.token_hex(32)
     channel.send({"challenge": ours, "proof": _proof(secret, "caller", theirs, ours)})
-    answer = channel.receive()
+    answer = channel.receive(_MESSAGES)
     if not hmac.compare_digest(str(answer.get("proof")), _proof(secret, "listener", theirs, ours)):
         raise Refused
     channel.send(greeting)
 
 
-def _admit(channel: Channel, secret: str) -> Message:
-    """The other side of `introduce`; the greeting."""
+def _admit(channel: Channel, secret: str) -> None:
+    """The other side of `introduce`, up to the greeting."""
     ours = secrets.token_hex(32)
     channel.send({"challenge": ours})
-    caller = channel.receive()
+    caller = channel.receive(_MESSAGES)
     theirs = str(caller["challenge"])
     if not hmac.compare_digest(str(caller["proof"]), _proof(secret, "caller", ours, theirs)):
         channel.send({"proof": None})
         raise Refused
     channel.send({"proof": _proof(secret, "listener", ours, theirs)})
-    return channel.receive()
 
 
 def _proof(secret: str, role: str, listeners: str, callers: str) -> str:

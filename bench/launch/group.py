@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from bench.errors import LaunchFailed
 from bench.launch import fate
-from bench.launch.channel import Channel, Closed, Listener, Message
-from bench.launch.part import AGENT_SECONDS, Ended, LocalPart, Part
+from bench.launch.channel import Channel, Closed, Listener
+from bench.launch.local_ranks import AGENT_SECONDS, Ended, LocalRanks, NodeRanks
+from bench.launch.messages import ANSWERS, GREETINGS, A, End, Failed, Request
 from bench.launch.spec import WorkerSpec
 
 SELECT_SECONDS = 5
@@ -48,7 +49,7 @@ class OtherNodes(Protocol):
     def variables(self) -> dict[str, str]:
         """The environment variables that the ranks of this node need to find the others."""
 
-    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[Part]:
+    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[NodeRanks]:
         """Start the ranks there, in the order of the nodes."""
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class Group:
                 self.listener = Listener()
                 arguments = ["--standalone", f"--nproc-per-node={world_size}"]
             undo.callback(self.listener.close)
-            self.here = LocalPart(
+            self.here = LocalRanks(
                 spec,
                 arguments=arguments,
                 folder=folder,
@@ -104,7 +105,7 @@ class Group:
                 name=elsewhere.local_name if elsewhere else "",
             )
             undo.callback(self.here.close)
-            self.parts: list[Part] = [self.here]
+            self.parts: list[NodeRanks] = [self.here]
             for part in elsewhere.start(self.listener, self.ranks_per_node) if elsewhere else ():
                 undo.callback(part.close)
                 self.parts.append(part)
@@ -126,33 +127,33 @@ class Group:
             selector.register(self.listener, selectors.EVENT_READ)
             while len(self.channels) < self.world_size:
                 for _ in self._wait(selector, deadline, "start"):
-                    if accepted := self.listener.accept():
+                    if accepted := self.listener.accept(GREETINGS):
                         channel, greeting = accepted
-                        rank, pid = greeting["rank"], greeting["pid"]
+                        rank, pid = greeting.rank, greeting.pid
                         self.channels[rank], self.pids[rank] = channel, pid
                         self._part_of(rank).adopt(rank, pid)
 
-    def request(self, action: str, watch: Watch | None = None, **arguments: Any) -> list[Message]:
+    def request(self, request: Request[A], watch: Watch | None = None) -> list[A]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
         Raises:
             LaunchFailed: a rank failed, ended or took longer than the time limit.
         """
-        self.ask(action, **arguments)
-        return self.answers(action, watch)
+        self.ask(request)
+        return self.answers(request, watch)
 
-    def ask(self, action: str, **arguments: Any) -> None:
+    def ask(self, request: Request[Any]) -> None:
         """Send a request without waiting for the answers."""
         self._signal_ranks(signal.SIGCONT)
         for rank, channel in self.channels.items():
             try:
-                channel.send({"do": action, **arguments})
+                channel.send(request)
             except Closed:
-                raise self._cause({rank: None}, action) from None
+                raise self._cause({rank: None}, request.name) from None
 
-    def answers(self, action: str, watch: Watch | None = None) -> list[Message]:
+    def answers(self, request: Request[A], watch: Watch | None = None) -> list[A]:
         """Wait for every rank's answer to `ask`, and meanwhile let `watch` do what it has to."""
-        answers: dict[int, Message] = {}
+        answers: dict[int, Any] = {}
         troubles: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
         told_by: float | None = None  # when the last trouble must have been told, from the first one on
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
@@ -160,25 +161,27 @@ class Group:
                 selector.register(channel, selectors.EVENT_READ, rank)
             while selector.get_map():
                 if told_by is None:
-                    ready = self._wait(selector, deadline, action, watch)
+                    ready = self._wait(selector, deadline, request.name, watch)
                 elif not (ready := selector.select(max(0.0, told_by - time.monotonic()))):
                     break
                 for key, _ in ready:
                     rank = key.data
                     try:
-                        message = self.channels[rank].receive_part()
+                        answer = self.channels[rank].receive_if_complete(ANSWERS)
                     except Closed:
-                        message, troubles[rank] = {}, None
-                    if message is None:
+                        selector.unregister(key.fileobj)
+                        troubles[rank] = None
+                        continue
+                    if answer is None:
                         continue
                     selector.unregister(key.fileobj)
-                    if error := message.get("error"):
-                        troubles[rank] = LaunchFailed(error["status"], error["message"], error["details"])
-                    answers[rank] = message
+                    if isinstance(answer, Failed):
+                        troubles[rank] = LaunchFailed(answer.status, answer.message, answer.details)
+                    answers[rank] = answer
                 if troubles and told_by is None:
                     told_by = time.monotonic() + SECONDS_FOR_THE_CAUSE
         if troubles:
-            raise self._cause(troubles, action)
+            raise self._cause(troubles, request.name)
         return [answers[rank] for rank in range(self.world_size)]
 
     def pause(self) -> None:
@@ -198,9 +201,9 @@ class Group:
         self._signal_ranks(signal.SIGCONT)
         for channel in self.channels.values():
             try:
-                channel.send({"do": "end"})
+                channel.send(End())
                 channel.socket.settimeout(10)
-                channel.receive()
+                channel.receive(ANSWERS)
             except (Closed, TimeoutError):
                 continue
         for part in self.parts:
@@ -286,7 +289,7 @@ class Group:
     def _ranks_on(self, node: int) -> range:
         return range(node * self.ranks_per_node, (node + 1) * self.ranks_per_node)
 
-    def _part_of(self, rank: int) -> Part:
+    def _part_of(self, rank: int) -> NodeRanks:
         return self.parts[rank // self.ranks_per_node]
 
     def _signal_ranks(self, number: signal.Signals) -> None:

@@ -1,13 +1,12 @@
 """What a worker is told when it starts: everything, in one JSON file."""
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from bench.config.data import Data
-from bench.config.model import Lora, Model
+from bench.config.model import Model
 from bench.config.training import Adam, Precision
 from bench.results.atomic import write_atomically
 
@@ -44,26 +43,9 @@ class WorkerSpec:
 
     def save(self, path: Path) -> None:
         """Write the spec as JSON."""
-        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1))
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1).decode())
 
     @classmethod
     def load(cls, path: Path) -> "WorkerSpec":
         """Read what `save` wrote."""
-        return cls.of(json.loads(path.read_text(encoding="utf-8")))
-
-    @classmethod
-    def of(cls, plain: dict[str, Any]) -> "WorkerSpec":
-        """The spec that `dataclasses.asdict` made `plain` of."""
-        plain["model"] = model_of(plain["model"])
-        plain["precision"] = Precision(**plain["precision"])
-        plain["data"] = Data(**plain["data"])
-        plain["adam"] = Adam(**plain["adam"])
-        plain["device_uuids"] = tuple(plain["device_uuids"])
-        plain["cores"] = tuple(tuple(cores) for cores in plain["cores"])
-        return cls(**plain)
-
-
-def model_of(plain: dict[str, Any]) -> Model:
-    """The model that `dataclasses.asdict` made `plain` of."""
-    lora = plain["lora"]
-    return Model(**plain | {"lora": None if lora is None else Lora(**lora)})
+        return msgspec.json.decode(path.read_bytes(), type=cls)

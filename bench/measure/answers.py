@@ -4,27 +4,22 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from bench.launch.channel import Message
+from bench.launch.messages import Built, PhaseFigures, RooflineFound
 from bench.results import arithmetic
-from bench.results.records import Phase, Product, Roofline
+from bench.results.records import Phase, Roofline
 
 MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
-"""What every rank's answer to `build`, `first_step` and `block` holds under the names of `Phase`."""
+"""The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
 
 
-def per_rank(answers: Sequence[Message], key: str) -> tuple[Any, ...]:
-    """One figure of every rank."""
-    return tuple(answer[key] for answer in answers)
-
-
-def phase_figures(answers: Sequence[Message]) -> dict[str, Any]:
+def phase_figures(answers: Sequence[PhaseFigures]) -> dict[str, Any]:
     """What a `Phase` holds of every rank."""
-    return {key: per_rank(answers, key) for key in MEASURED_PER_RANK}
+    return {name: tuple(getattr(answer, name) for answer in answers) for name in MEASURED_PER_RANK}
 
 
-def mean_over_ranks(answers: Sequence[Message], key: str) -> tuple[float, ...]:
-    """A figure of every step, mean over the ranks."""
-    return tuple(arithmetic.mean(figures) for figures in zip(*per_rank(answers, key), strict=True))
+def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean over the ranks of a figure of every step; one sequence of steps for each rank."""
+    return tuple(arithmetic.mean(of_a_step) for of_a_step in zip(*figures, strict=True))
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:
@@ -33,21 +28,21 @@ def mean_of_known(values: Sequence[float | None]) -> float | None:
     return arithmetic.mean(known) if known else None
 
 
-def model_figures(built: Sequence[Message]) -> dict[str, Any]:
+def model_figures(built: Sequence[Built]) -> dict[str, Any]:
     """What a workload holds once there is a model, from the answers to `build`."""
     return {
-        "parameters": built[0]["parameters"],
-        "trainable_parameters": built[0]["trainable_parameters"],
-        "padding_share": mean_of_known(per_rank(built, "padding_share")),
+        "parameters": built[0].parameters,
+        "trainable_parameters": built[0].trainable_parameters,
+        "padding_share": mean_of_known([answer.padding_share for answer in built]),
     }
 
 
-def roofline_of(answers: Sequence[Message]) -> Roofline:
+def roofline_of(answers: Sequence[RooflineFound]) -> Roofline:
     """The work of a step and the devices' limit; no limit where a rank could not time its products."""
-    products = per_rank(answers, "product")
+    products = [answer.product for answer in answers if answer.product is not None]
     return Roofline(
-        counted=tuple((samples, flops) for samples, flops in answers[0]["counted"]),
-        counted_on=answers[0]["counted_on"],
-        products=() if None in products else tuple(Product(**product) for product in products),
-        absent=tuple(dict.fromkeys(reason for answer in answers for reason in answer["absent"])),
+        counted=tuple(answers[0].counted),
+        counted_on=answers[0].counted_on,
+        products=tuple(products) if len(products) == len(answers) else (),
+        absent=tuple(dict.fromkeys(reason for answer in answers for reason in answer.absent)),
     )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.launch.channel import Message
 from bench.launch.group import Group
+from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.telemetry.gpu_sampler import GpuSampler
-from bench.measure.answers import model_figures, per_rank, phase_figures
+from bench.measure.answers import model_figures, phase_figures
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import BlockPlan
@@ -41,54 +41,54 @@ class BlockTimer:
 
     def set_up(self, group: Group, name: str, launch: Launch) -> None:
         """Build, take the first step and warm up; everything goes on record."""
-        built = self._request(group, "build")
+        built = self._request(group, Build())
         self._ledger.update_workload(name, launch, **model_figures(built))
         self._ledger.update(
             name,
             launch,
             setup=Phase(**self._figures(built)),
-            host_runtime_bytes=per_rank(built, "host_runtime_bytes"),
+            host_runtime_bytes=tuple(answer.host_runtime_bytes for answer in built),
             predicted=predict(
-                parameters=built[0]["parameters"],
-                trainable=built[0]["trainable_parameters"],
+                parameters=built[0].parameters,
+                trainable=built[0].trainable_parameters,
                 sharding=self._plan.shardings[name],
                 world_size=self._plan.world_size,
                 device=self._plan.device,
             ),
         )
-        first = self._request(group, "first_step")
+        first = self._request(group, TakeFirstStep())
         self._ledger.update(
             name,
             launch,
             first_step=Phase(**self._figures(first)),
-            proof=first[0]["proof"],
+            proof=first[0].proof,
             absent=self._absent(first),
-            optimizer_state_bytes=per_rank(first, "optimizer_state_bytes"),
+            optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
         )
         blocks = self._warm_up(group)
         self._ledger.update(name, launch, warm_up=tuple(blocks), warm_up_settled=validity.has_settled(blocks))
 
     def rehearse(self, group: Group, steps: int) -> None:
         """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks."""
-        self._request(group, "build")
-        self._request(group, "first_step")
+        self._request(group, Build())
+        self._request(group, TakeFirstStep())
         self._warm_up(group)
         for _ in range(steps):
-            group.request("block", steps=1)
+            group.request(TimeBlock(steps=1))
 
     def wake(self, group: Group) -> None:
         """One more untimed block of a group that has waited for the others' set-up.
 
         Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
         """
-        group.request("block", steps=self._plan.warmup_steps)
+        group.request(TimeBlock(steps=self._plan.warmup_steps))
 
     def steps_of_a_block(self, group: Group) -> int:
         """How many of this group's steps fit into a timed block."""
         count = self._plan.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         seconds = min(
-            max(answer["seconds"] for answer in group.request("block", steps=count)) for _ in range(2)
+            max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2)
         )
         return steps_per_block(seconds / count, self._plan.block_seconds)
 
@@ -101,8 +101,8 @@ class BlockTimer:
             LaunchFailed: a loss is not finite, or the group failed.
         """
         for attempt in itertools.count(1):
-            answers = self._request(group, "block", steps=steps)
-            losses = per_rank(answers, "losses")
+            answers = self._request(group, TimeBlock(steps=steps))
+            losses = [answer.losses for answer in answers]
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
             block = Block(
@@ -111,9 +111,9 @@ class BlockTimer:
                 attempt=attempt,
                 steps=steps,
                 last_loss=tuple(rank[-1] for rank in losses),
-                loader_seconds=per_rank(answers, "loader_seconds"),
-                loss_scale=answers[0]["loss_scale"],
-                skipped_steps=answers[0]["skipped_steps"],
+                loader_seconds=tuple(answer.loader_seconds for answer in answers),
+                loss_scale=answers[0].loss_scale,
+                skipped_steps=answers[0].skipped_steps,
                 **self._figures(answers),
             )
             repeats = self._ledger.add_block(name, launch, block, self._absent(answers))
@@ -129,22 +129,22 @@ class BlockTimer:
         steps = self._plan.warmup_steps
         blocks: list[WarmUp] = []
         while not validity.has_settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
-            answers = self._request(group, "block", steps=steps)
+            answers = self._request(group, TimeBlock(steps=steps))
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
         return blocks
 
-    def _request(self, group: Group, action: str, **arguments: Any) -> list[Message]:
+    def _request(self, group: Group, request: Request[A]) -> list[A]:
         """Ask for a phase, and sample the devices while it runs."""
         self._sampler.start()
-        return group.request(action, self._sampler, **arguments)
+        return group.request(request, self._sampler)
 
-    def _figures(self, answers: Sequence[Message]) -> dict[str, Any]:
+    def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
         """What a `Phase` holds: every rank's figures, and the devices' samples."""
         return phase_figures(answers) | {"samples": self._sampler.take()}
 
-    def _absent(self, answers: Sequence[Message]) -> dict[str, str]:
+    def _absent(self, answers: Sequence[PhaseFigures]) -> dict[str, str]:
         """Why a figure of the phase is missing, by its name, whichever rank or device could not have it."""
         absent = self._sampler.absent()
-        for reasons in per_rank(answers, "absent"):
-            absent |= reasons
+        for answer in answers:
+            absent |= answer.absent
         return absent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.cluster.nodes import Nodes, RemoteDevice, gathered
+from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
@@ -57,7 +57,7 @@ def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOut
     bar = ProgressBar(Console(stderr=True))
     with (
         locked(Path(config.results_dir) / "runs" / stem, stem),
-        gathered(config, bar.print_line) as nodes,
+        connected_nodes(config, bar.print_line) as nodes,
     ):
         comparison = Comparison(config, stem, command=command, bar=bar, nodes=nodes)
         with leaving_the_ranks_cores(comparison.cores), bar:
@@ -91,7 +91,7 @@ class Comparison:
         start_group: Callable[..., Group] = Group,
         clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
-        nodes: Nodes | None = None,
+        nodes: NodePool | None = None,
     ) -> None:
         device = config.device
         if nodes is None and device.nnodes > 1:
@@ -204,7 +204,7 @@ class Comparison:
         self.bar.expect({kind: count * launches for kind, count in in_a_launch.items()})
 
 
-def _devices(gpus: Sequence[Gpu], ranks_per_node: int, nodes: Nodes | None) -> list[SampledDevice]:
+def _devices(gpus: Sequence[Gpu], ranks_per_node: int, nodes: NodePool | None) -> list[SampledDevice]:
     """The GPUs of every rank, on this node and on the others; none on a CPU."""
     devices: list[SampledDevice] = [GpuMeter(gpu.uuid) for gpu in gpus[:ranks_per_node]]
     if nodes is not None and gpus:

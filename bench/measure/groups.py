@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.cluster.group_nodes import GroupNodes
-from bench.cluster.nodes import Nodes
-from bench.cluster.remote import Assignment
+from bench.cluster.node_pool import NodePool
+from bench.cluster.remote_ranks import Assignment
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.cores import core_shares
@@ -32,7 +32,7 @@ class GroupStarter:
         output: Output,
         reference: str,
         start_group: Callable[..., Group] = Group,
-        nodes: Nodes | None = None,
+        nodes: NodePool | None = None,
     ) -> None:
         self._plan = plan
         self._output = output

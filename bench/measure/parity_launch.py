@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.launch.channel import Message
+from bench.launch.messages import (
+    Build,
+    Built,
+    FindRoofline,
+    ParityTrained,
+    Request,
+    TrainForParity,
+    UseFirstBatches,
+)
 from bench.measure.answers import mean_over_ranks, model_figures, roofline_of
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -89,34 +97,38 @@ class ParityLaunch:
         with RunningGroups(PARITY, self._starter, self._failures) as groups:
             groups.start(names)
             if reference in groups:  # it saves the initial state that the others load
-                self._ask(groups, [reference], "build")
-            self._ask(groups, [name for name in groups if name != reference], "build")
-            self._ask(groups, list(groups), "use_first_batches", count=self._plan.batches)
-            self._ask(groups, list(groups), "follow", steps=self._plan.steps)
+                self._ask(groups, [reference], Build())
+            self._ask(groups, [name for name in groups if name != reference], Build())
+            self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
+            self._ask(groups, list(groups), TrainForParity(steps=self._plan.steps))
             if reference in groups and not self._plan.is_all:
                 self._find_roofline(groups, all_names)
             groups.end()
 
-    def _ask(self, groups: RunningGroups, names: Sequence[str], action: str, **arguments: Any) -> None:
+    def _ask(self, groups: RunningGroups, names: Sequence[str], request: Request[Any]) -> None:
         """Ask several groups for the same at once, and take their answers."""
         reference = self._plan.reference
         for name in names:
             with groups.failing_into_row(name):
-                if action == "build" and name != reference and not self._output.initial_state.exists():
+                if (
+                    isinstance(request, Build)
+                    and name != reference
+                    and not self._output.initial_state.exists()
+                ):
                     raise self._without_reference()
-                groups[name].ask(action, **arguments)
+                groups[name].ask(request)
         for name in [name for name in names if name in groups]:
             with groups.failing_into_row(name):
-                self._keep_answers(name, action, groups[name].answers(action))
+                self._keep_answers(name, groups[name].answers(request))
 
-    def _keep_answers(self, name: str, action: str, answers: Sequence[Message]) -> None:
-        if action == "build":
+    def _keep_answers(self, name: str, answers: Sequence[Any]) -> None:
+        if isinstance(answers[0], Built):
             self._models[name] = model_figures(answers)
-        elif action == "follow":
-            self._proofs[name] = answers[0]["proof"]
+        elif isinstance(answers[0], ParityTrained):
+            self._proofs[name] = answers[0].proof
             trajectory = Trajectory(
-                losses=mean_over_ranks(answers, "losses"),
-                gradient_norms=mean_over_ranks(answers, "gradient_norms"),
+                losses=mean_over_ranks([answer.losses for answer in answers]),
+                gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
             )
             self.trajectories[name] = trajectory
             self._ledger.describe(
@@ -132,7 +144,7 @@ class ParityLaunch:
         for name in groups.keys() - {reference}:
             groups[name].pause()
         try:
-            roofline = roofline_of(groups[reference].request("roofline"))
+            roofline = roofline_of(groups[reference].request(FindRoofline()))
         except LaunchFailed as failure:
             groups.pop(reference).close()
             roofline = Roofline(absent=(f"{failure.status}: {failure.message}",))

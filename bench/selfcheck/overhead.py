@@ -25,6 +25,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import Terminated
+from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
 from bench.measure.cores import leaving_the_ranks_cores
@@ -152,9 +153,9 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             harness.pause()
 
         def under_the_harness() -> float:
-            answers = harness.request("block", steps=steps)
+            answers = harness.request(TimeBlock(steps=steps))
             harness.pause()
-            return arithmetic.block_seconds(answer["seconds"] for answer in answers)
+            return arithmetic.block_seconds(answer.seconds for answer in answers)
 
         def in_the_bare_loop() -> float:
             seconds = bare.train_block(steps)

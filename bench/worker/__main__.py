@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.launch.channel import connect
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
+from bench.launch.messages import Greeting
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank import Rank, serve
 
@@ -21,7 +22,7 @@ def main() -> None:
         # Private writable memory, unlike RLIMIT_AS, which counts mappings that nobody ever touches.
         resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
-    channel = connect({"rank": rank, "pid": os.getpid()})
+    channel = connect(Greeting(rank=rank, pid=os.getpid()))
     status = serve(channel, Rank(spec, rank=rank, local_rank=local_rank))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,4 @@
-"""One rank: answers the coordinator's requests, and sleeps in a read between them.
-
-The requests are the methods of `Rank`.
-"""
+"""One rank: does what the coordinator asks, one request after the other, and sleeps in a read between."""
 
 import gc
 import time
@@ -9,17 +6,45 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.launch.channel import Channel, Closed
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.importing import without_collections
+from bench.launch.messages import (
+    REQUESTS,
+    Answer,
+    AnyRequest,
+    BlockTimed,
+    Build,
+    Built,
+    Done,
+    End,
+    Failed,
+    FindRoofline,
+    FirstStepTaken,
+    ParityTrained,
+    RooflineFound,
+    TakeFirstStep,
+    TimeBlock,
+    TrainForParity,
+    UseFirstBatches,
+)
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 
 
 class Rank:
-    """The requests a rank answers; each returns what goes back to the coordinator."""
+    """Answers the requests of `bench.launch.messages`, each by a method.
+
+    Args:
+        spec: what is trained, and how.
+        rank: among all ranks of the group.
+        local_rank: among those on this machine.
+        clock: seconds; tests give their own.
+    """
 
     def __init__(
         self,
@@ -36,7 +61,25 @@ class Rank:
         uuids = spec.device_uuids
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
-    def build(self) -> dict[str, Any]:
+    def answer(self, request: AnyRequest) -> Answer:
+        """Do what the coordinator asks."""
+        match request:
+            case Build():
+                return self.build()
+            case TakeFirstStep():
+                return self.first_step()
+            case TimeBlock(steps=steps):
+                return self.block(steps)
+            case UseFirstBatches(count=count):
+                return self.use_first_batches(count)
+            case TrainForParity(steps=steps):
+                return self.train_for_parity(steps)
+            case FindRoofline():
+                return self.find_roofline()
+            case End():
+                raise AssertionError("`serve` ends the rank")
+
+    def build(self) -> Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
         self.meter.prepare(new_peak=False)
         self.meter.start()
@@ -56,31 +99,31 @@ class Rank:
         self.training.synchronize()
         self.training.barrier()
         seconds = self.clock() - start
-        return {
+        return Built(
             **self._figures(seconds),
-            "parameters": self.training.parameters,
-            "trainable_parameters": self.training.trainable_parameters,
-            "padding_share": self.training.feed.padding_share,
-            "host_runtime_bytes": self.training.host_runtime_bytes,
-        }
+            parameters=self.training.parameters,
+            trainable_parameters=self.training.trainable_parameters,
+            padding_share=self.training.feed.padding_share,
+            host_runtime_bytes=self.training.host_runtime_bytes,
+        )
 
-    def first_step(self) -> dict[str, Any]:
+    def first_step(self) -> FirstStepTaken:
         """The first step: export, compilation and allocation happen here."""
         block = self.block(steps=1)
-        if block["skipped_steps"]:  # of fp16; what is read below exists once the weights have been updated
+        if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
             for batch in self.training.steps(1):
                 self.training.applied_step(batch)
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
         self.training.free_cached()
-        return {
-            **block,
-            "proof": self.training.proof(),
-            "optimizer_state_bytes": self.training.optimizer_state_bytes(),
-        }
+        return FirstStepTaken(
+            **msgspec.structs.asdict(block),
+            proof=self.training.proof(),
+            optimizer_state_bytes=self.training.optimizer_state_bytes(),
+        )
 
-    def block(self, steps: int) -> dict[str, Any]:
+    def block(self, steps: int) -> BlockTimed:
         """Time `steps` optimizer steps between two synchronisations.
 
         Nothing else is inside, but for what a dataset's loader does at every step.
@@ -100,14 +143,15 @@ class Rank:
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
-        return {
+        return BlockTimed(
             **self._figures(seconds),
-            "losses": losses.tolist(),
-            "loader_seconds": training.feed.waited(),
+            losses=losses.tolist(),
+            loader_seconds=training.feed.waited(),
             **training.loss_scaling(),
-        }
+        )
 
     def _figures(self, seconds: float) -> dict[str, Any]:
+        """The fields of `PhaseFigures`."""
         figures = self.meter.stop()
         allocated, reserved = self.training.torch_peaks()
         return {
@@ -118,7 +162,7 @@ class Rank:
             "absent": self.meter.absent | self.training.absent,
         }
 
-    def follow(self, steps: int) -> dict[str, Any]:
+    def train_for_parity(self, steps: int) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
@@ -130,14 +174,14 @@ class Rank:
         for batch in self.training.steps(steps):
             losses.append(self.training.applied_step(batch).item())
             norms.append(sharding.gradient_norm)
-        return {"losses": losses, "gradient_norms": norms, "proof": self.training.proof()}
+        return ParityTrained(losses=losses, gradient_norms=norms, proof=self.training.proof())
 
-    def use_first_batches(self, count: int) -> dict[str, Any]:
+    def use_first_batches(self, count: int) -> Done:
         """Cycle through the first `count` micro-batches from now on."""
         self.training.use_first_batches(count)
-        return {}
+        return Done()
 
-    def roofline(self) -> dict[str, Any]:
+    def find_roofline(self) -> RooflineFound:
         """The device's matrix-product rate and, on rank 0, the FLOPs of a step; what fails is only absent.
 
         After everything else in the launch that it is asked of: it builds a second model.
@@ -145,23 +189,24 @@ class Rank:
         from bench.worker import roofline
 
         training = self.training
-        found: dict[str, Any] = {"counted": [], "counted_on": "", "product": None, "absent": []}
+        product, absent = None, []
+        counted: dict[str, Any] = {"counted": [], "counted_on": ""}
         try:
-            found["product"] = roofline.product(
+            product = roofline.product(
                 training.device,
                 self.spec.precision.name,
                 synchronize=training.synchronize,
                 barrier=training.barrier,
             )
         except RuntimeError as error:  # no memory left beside the model, or no such product on this device
-            found["absent"].append(f"matrix products: {in_a_line(error)}")
+            absent.append(f"matrix products: {in_a_line(error)}")
         if self.rank == 0:
             try:
                 (first, *_), *_ = training.steps(1)
-                found |= roofline.counted(self.spec, first)
+                counted = roofline.counted(self.spec, first)
             except Exception as error:  # nothing that is trained or timed depends on it
-                found["absent"].append(f"FLOPs of a step: {in_a_line(error)}")
-        return found
+                absent.append(f"FLOPs of a step: {in_a_line(error)}")
+        return RooflineFound(**counted, product=product, absent=absent)
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""
@@ -186,27 +231,24 @@ def in_a_line(error: Exception) -> str:
 def serve(channel: Channel, rank: Rank) -> int:
     """Answer requests until the coordinator says `end` or ends itself; the exit status."""
     while True:
+        answer: Answer
         try:
-            request = channel.receive()
+            request = channel.receive(REQUESTS)
+            if isinstance(request, End):
+                return 0
+            answer = rank.answer(request)
         except Closed:
             return 1
-        action = request.pop("do")
-        if action == "end":
-            return 0
-        try:
-            answer = getattr(rank, action)(**request)
         except Exception as error:
             traceback.print_exc()
-            answer = {
-                "error": {
-                    "status": rank.status_of(error),
-                    "message": error.message if isinstance(error, LaunchFailed) else in_a_line(error),
-                    "details": traceback.format_exc(),
-                }
-            }
+            answer = Failed(
+                status=rank.status_of(error),
+                message=error.message if isinstance(error, LaunchFailed) else in_a_line(error),
+                details=traceback.format_exc(),
+            )
         try:
             channel.send(answer)
         except Closed:
             return 1
-        if "error" in answer:
+        if isinstance(answer, Failed):
             return 1

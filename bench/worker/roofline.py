@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
+from bench.results.records import Product
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 from bench.worker.workload.precision import SIXTEEN_BITS
@@ -39,7 +40,7 @@ def product(
     synchronize: Callable[[], None],
     barrier: Callable[[], None],
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, Any]:
+) -> Product:
     """The quickest matrix products of this rank while all ranks multiply: FLOPs and the seconds they took.
 
     Whatever happens, every rank comes to as many barriers.
@@ -47,18 +48,18 @@ def product(
     Raises:
         RuntimeError: not even the narrowest matrices could be multiplied.
     """
-    best: dict[str, Any] = {}
+    best: Product | None = None
     failure: RuntimeError | None = None
     for width in WIDTHS[device.type]:
         barrier()
         try:
-            if not best or 2 * width**3 * best["seconds"] < WARM_UP * best["flops"]:
-                one = _quickest(width, device, precision, synchronize, clock)
-                if not best or one["flops"] * best["seconds"] > best["flops"] * one["seconds"]:
-                    best = one
+            if best is None or 2 * width**3 * best.seconds < WARM_UP * best.flops:
+                reading = _quickest(width, device, precision, synchronize, clock)
+                if best is None or reading.flops * best.seconds > best.flops * reading.seconds:
+                    best = reading
         except RuntimeError as error:  # no memory for matrices as wide as this, or no kernel
             failure = error
-    if not best:
+    if best is None:
         raise failure or RuntimeError("nothing was multiplied")
     return best
 
@@ -69,7 +70,7 @@ def _quickest(
     precision: str,
     synchronize: Callable[[], None],
     clock: Callable[[], float],
-) -> dict[str, Any]:
+) -> Product:
     """The quickest reading of products of this width.
 
     What ends after the window does not count, since other ranks may have stopped by then; but where not even
@@ -96,7 +97,7 @@ def _quickest(
     while True:
         seconds = read(products)
         if clock() > start + WARM_UP + WINDOW:
-            return {"flops": 2 * width**3 * products, "seconds": quickest}
+            return Product(flops=2 * width**3 * products, seconds=quickest)
         quickest = min(quickest, seconds)
 
 

@@ -8,11 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.launch.group import Group
+from bench.launch.messages import (
+    Build,
+    Built,
+    FirstStepTaken,
+    ParityTrained,
+    TakeFirstStep,
+    TimeBlock,
+    TrainForParity,
+    UseFirstBatches,
+)
 from bench.measure.answers import mean_over_ranks
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
@@ -33,8 +42,8 @@ class Running:
     """Three groups that have been built, have taken a first step and now wait."""
 
     groups: dict[str, Group]
-    built: dict[str, list[dict[str, Any]]]
-    first: dict[str, list[dict[str, Any]]]
+    built: dict[str, list[Built]]
+    first: dict[str, list[FirstStepTaken]]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +56,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         groups = {name: stack.enter_context(comparison.starter.start(name, PARITY)) for name in ALL}
         for group in groups.values():
             group.connect()
-        built = {name: group.request("build") for name, group in groups.items()}
-        first = {name: group.request("first_step") for name, group in groups.items()}
+        built = {name: group.request(Build()) for name, group in groups.items()}
+        first = {name: group.request(TakeFirstStep()) for name, group in groups.items()}
         yield Running(groups, built, first)
         for group in groups.values():
             group.end()
@@ -71,21 +80,21 @@ class TestRunning:
 
     def test_the_model_is_built_from_its_configuration(self, running: Running) -> None:
         for answers in running.built.values():
-            assert {answer["parameters"] for answer in answers} == {a_model().parameters}
+            assert {answer.parameters for answer in answers} == {a_model().parameters}
 
     def test_ort_s_losses_came_out_of_ort_s_autograd_node(self, running: Running) -> None:
         for name in ("ortmodule", "ortmodule_zero1"):
             for answer in running.first[name]:
-                engine = answer["proof"]["engine"]
+                engine = answer.proof["engine"]
                 assert engine["loss_function"] == "_ORTModuleFunctionBackward"
                 assert engine["nodes"] > 100
                 assert engine["onnxruntime"] == "1.19.2"
-        eager = running.first["pytorch"][0]["proof"]["engine"]
+        eager = running.first["pytorch"][0].proof["engine"]
         assert eager["loss_function"] == "NllLossBackward0"
 
     def test_every_backend_ran_the_same_hyperparameters(self, running: Running) -> None:
         for name in ALL:
-            optimizer = running.first[name][0]["proof"]["optimizer"]
+            optimizer = running.first[name][0].proof["optimizer"]
             assert optimizer["class"] == "torch.optim.adamw.AdamW"
             (group,) = optimizer["groups"]
             assert (group["lr"], group["betas"], group["eps"]) == (1e-3, [0.9, 0.999], 1e-8)
@@ -93,16 +102,16 @@ class TestRunning:
             assert bool(group["fused"]) == (name != "pytorch")
 
     def test_zero_1_is_deepspeed_s_and_ddp_is_torch_s(self, running: Running) -> None:
-        zero = running.first["ortmodule_zero1"][0]["proof"]["sharding"]
+        zero = running.first["ortmodule_zero1"][0].proof["sharding"]
         assert zero["stage"] == 1
         assert zero["optimizer_class"].endswith("DeepSpeedZeroOptimizer")
         for name in ("pytorch", "ortmodule"):
-            sharding = running.first[name][0]["proof"]["sharding"]
+            sharding = running.first[name][0].proof["sharding"]
             assert sharding["class"].endswith("DistributedDataParallel")
 
     def test_zero_1_halves_the_optimizer_states_of_two_ranks(self, running: Running) -> None:
         def held(name: str) -> list[int]:
-            return [answer["optimizer_state_bytes"] for answer in running.first[name]]
+            return [answer.optimizer_state_bytes for answer in running.first[name]]
 
         parameters = a_model().parameters
         assert held("ortmodule") == pytest.approx([8 * parameters] * 2, rel=0.01)
@@ -119,10 +128,10 @@ class TestRunning:
 
     def test_ranks_see_different_batches_and_start_from_the_same_weights(self, running: Running) -> None:
         for rank in range(2):
-            losses = [running.first[name][rank]["losses"][0] for name in ALL]
+            losses = [running.first[name][rank].losses[0] for name in ALL]
             assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
         pytorch = running.first["pytorch"]
-        assert pytorch[0]["losses"] != pytorch[1]["losses"]
+        assert pytorch[0].losses != pytorch[1].losses
 
     def test_all_three_train_alike_over_twenty_steps_with_accumulated_gradients(
         self, running: Running
@@ -130,8 +139,8 @@ class TestRunning:
         """Without accumulation: tests/real/test_datasets_end_to_end.py."""
         trained: dict[str, Trajectory] = {}
         for name, group in running.groups.items():
-            group.request("use_first_batches", count=8)
-            trained[name] = trajectory(group.request("follow", steps=20))
+            group.request(UseFirstBatches(count=8))
+            trained[name] = trajectory(group.request(TrainForParity(steps=20)))
         for name in ALL:
             found = check_parity(trained[name], trained["pytorch"], 1e-4, 1e-3)
             print(f"{name}: losses within {found:.1e}")
@@ -143,7 +152,7 @@ class TestRunning:
         self, running: Running
     ) -> None:
         group = running.groups["pytorch"]
-        seconds = max(answer["seconds"] for answer in group.request("block", steps=50))
+        seconds = max(answer.seconds for answer in group.request(TimeBlock(steps=50)))
         steps = round(50 * 4 / seconds)
         for name in ("ortmodule", "ortmodule_zero1"):
             running.groups[name].pause()
@@ -156,18 +165,18 @@ class TestRunning:
         time.sleep(1)
         before, start = cpu_nanoseconds(idle), time.monotonic()
         own = time.thread_time_ns()  # of the coordinator; other threads here are the test runner's
-        group.request("block", steps=steps)
+        group.request(TimeBlock(steps=steps))
         spent = cpu_nanoseconds(idle) - before + time.thread_time_ns() - own
         share = spent / 1e9 / (time.monotonic() - start)
         print(f"idle processes used {share:.3%} of a core")
         assert share < 0.01
 
 
-def trajectory(answers: list[dict[str, Any]]) -> Trajectory:
+def trajectory(answers: list[ParityTrained]) -> Trajectory:
     """Of a group's answers, as the parity launch takes it."""
     return Trajectory(
-        losses=mean_over_ranks(answers, "losses"),
-        gradient_norms=mean_over_ranks(answers, "gradient_norms"),
+        losses=mean_over_ranks([answer.losses for answer in answers]),
+        gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
+from bench.launch.messages import Build, TakeFirstStep, TrainForParity
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.setup import stacks
@@ -79,17 +80,15 @@ def trained(comparison: Comparison, name: str) -> Trained:
     """A first step and `STEPS` more, each of two micro-batches, dropout off."""
     with comparison.starter.start(name, PARITY) as group:
         group.connect()
-        group.request("build")
-        first = group.request("first_step")
-        answers = group.request("follow", steps=STEPS)
+        group.request(Build())
+        first = group.request(TakeFirstStep())
+        answers = group.request(TrainForParity(steps=STEPS))
         group.end()
     return Trained(
-        proof=first[0]["proof"],
-        state_bytes=sum(answer["optimizer_state_bytes"] for answer in first),
-        losses=[
-            sum(losses) / len(losses) for losses in zip(*(one["losses"] for one in answers), strict=True)
-        ],
-        norms=answers[0]["gradient_norms"],
+        proof=first[0].proof,
+        state_bytes=sum(answer.optimizer_state_bytes for answer in first),
+        losses=[sum(losses) / len(losses) for losses in zip(*(one.losses for one in answers), strict=True)],
+        norms=answers[0].gradient_norms,
     )
 
 
@@ -140,7 +139,7 @@ def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> No
     with Comparison(made, "m-cpux2").starter.start("pytorch", PARITY) as group:
         group.connect()
         with pytest.raises(LaunchFailed, match=r"fully_shard of torch 2\.6.* needs a CUDA device") as caught:
-            group.request("build")
+            group.request(Build())
     assert caught.value.status == "unsupported"
 
 

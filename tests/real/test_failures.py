@@ -20,6 +20,7 @@ import pytest
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults
 from bench.launch.group import Group
+from bench.launch.messages import Request, TrainForParity
 from bench.launch.spec import WorkerSpec
 from bench.measure.launches import PARITY
 from bench.setup.checkout import ROOT
@@ -56,11 +57,11 @@ def faulty(faults: Mapping[str, tuple[str, Fault]], when: Callable[[], bool] = l
     class Faulty(Group):
         seen: ClassVar[set[int]] = set()  # process ids
 
-        def ask(self, action: str, **arguments: Any) -> None:
-            super().ask(action, **arguments)
+        def ask(self, request: Request[Any]) -> None:
+            super().ask(request)
             self.seen.update(self.pids.values())
             name = backend_of(self)
-            if name in spared and action == faults[name][0] and when():
+            if name in spared and request.name == faults[name][0] and when():
                 spared.remove(name)
                 faults[name][1](self)
 
@@ -119,13 +120,13 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
                 variables = {**variables, "PYTHONPATH": f"{folder / 'broken'}:{ROOT}"}
             super().__init__(spec, variables=variables, **settings)
 
-        def ask(self, action: str, **arguments: Any) -> None:
-            if action != "follow" or backend_of(self) != "deaf":
-                super().ask(action, **arguments)
+        def ask(self, request: Request[Any]) -> None:
+            if not isinstance(request, TrainForParity) or backend_of(self) != "deaf":
+                super().ask(request)
                 return
             # Rank 1 never hears of it, and rank 0 waits for it in a collective.
             self.seconds_left = 3
-            self.channels[0].send({"do": action, **arguments})
+            self.channels[0].send(request)
 
     made = config(folder, "pytorch", *EXPECTED)
     made.backends["import"].sharding = "zero1"

@@ -220,7 +220,7 @@ def _sleeping_block() -> dict[str, float]:
     end.record()
     end.synchronize()
     return {
-        "block": rank.block(steps=steps)["seconds"],
+        "block": rank.block(steps=steps).seconds,
         "kernels": begin.elapsed_time(end) / 1000,
         "launched": launched,
     }
@@ -252,7 +252,7 @@ def _rates() -> dict[str, float]:
         one = roofline.product(
             device, name, synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
         )
-        found[name] = one["flops"] / one["seconds"]
+        found[name] = one.flops / one.seconds
     return found
 
 

@@ -16,6 +16,7 @@ from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
+from bench.launch.messages import Build, TakeFirstStep
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from tests.support.configs import a_config
@@ -56,7 +57,7 @@ def test_a_killed_rank_is_named(group: Group) -> None:
     group.connect()
     os.kill(group.pids[1], signal.SIGKILL)
     with pytest.raises(LaunchFailed, match=r"^rank 1 was killed by SIGKILL during build$") as caught:
-        group.request("build")
+        group.request(Build())
     assert caught.value.status == "crashed"
 
 
@@ -68,18 +69,18 @@ def test_an_agent_that_is_ended_takes_its_ranks_with_it_and_is_named(
     pids = descendants(group.here.agent.pid)
     group.here.agent.send_signal(number)
     with pytest.raises(LaunchFailed, match=rf"^torchrun was killed by {number.name} during build$"):
-        group.request("build")
+        group.request(Build())
     assert gone(pids)
 
 
 def test_a_rank_that_does_not_answer_runs_into_the_time_limit(group: Group) -> None:
     group.connect()
     group.seconds_left = 1
-    group.ask("build")
+    group.ask(Build())
     os.kill(group.pids[1], signal.SIGSTOP)
     words = "measure.timeout_s=60 seconds in all; rank 0 .*, rank 1 is stopped"
     with pytest.raises(LaunchFailed, match=words) as caught:
-        group.answers("build")
+        group.answers(Build())
     assert caught.value.status == "timeout"
 
 
@@ -158,7 +159,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     with comparison.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()
-        group.request("build", watch)
+        group.request(Build(), watch)
         yield Built(group, watch, time.monotonic() - start)
 
 
@@ -175,15 +176,15 @@ class TestBuilt:
         group = built.group
         used = group.timeout_s - group.seconds_left
         assert used > 1  # torch alone takes as long to import
-        group.request("first_step")
+        group.request(TakeFirstStep())
         assert group.timeout_s - group.seconds_left > used
 
     def test_what_a_rank_tells_comes_before_that_torchrun_ends_the_others(self, built: Built) -> None:
         # Only rank 0 fails; rank 1 waits for it in the first step, until torchrun notices.
         built.group.channels[0].send({"do": "no_such_request"})
-        built.group.channels[1].send({"do": "first_step"})
-        with pytest.raises(LaunchFailed, match=r"^AttributeError: .*no_such_request"):
-            built.group.answers("first_step")
+        built.group.channels[1].send(TakeFirstStep())
+        with pytest.raises(LaunchFailed, match=r"^ValueError: .*no_such_request"):
+            built.group.answers(TakeFirstStep())
 
 
 def test_a_process_state_in_words() -> None:

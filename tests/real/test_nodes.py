@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cluster.meeting import Port
+from bench.cluster.rendezvous import Port
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
 from tests.support.processes import descendants, gone

@@ -15,6 +15,7 @@ from bench.config.backend import Backend
 from bench.config.choices import LOSS_TOLERANCE
 from bench.config.schema import Config
 from bench.config.training import Precision
+from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.measure.parity import GRADIENT_TOLERANCE
@@ -90,32 +91,32 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
         for name in names:  # launch 0: dropout is off, the reference saves the initial state
             group = stack.enter_context(comparison.starter.start(name, PARITY))
             group.connect()
-            group.request("build")
-            group.request("use_first_batches", count=4)  # every step sees the same
-            skipping[name] = group.request("block", steps=3)
-            first[name] = group.request("first_step")
-            after[name] = group.request("block", steps=3)
+            group.request(Build())
+            group.request(UseFirstBatches(count=4))  # every step sees the same
+            skipping[name] = group.request(TimeBlock(steps=3))
+            first[name] = group.request(TakeFirstStep())
+            after[name] = group.request(TimeBlock(steps=3))
             group.end()
     for name in names:
         for rank in range(2):
-            loss = skipping[name][rank]["losses"][0]
-            assert skipping[name][rank]["losses"] == [loss] * 3, "a skipped step changes no weight"
-            assert skipping[name][rank]["skipped_steps"] == 3
-            assert skipping[name][rank]["loss_scale"] == 2.0**37
+            loss = skipping[name][rank].losses[0]
+            assert skipping[name][rank].losses == [loss] * 3, "a skipped step changes no weight"
+            assert skipping[name][rank].skipped_steps == 3
+            assert skipping[name][rank].loss_scale == 2.0**37
             # Whatever the first step is, what is read after it comes from one that was taken.
-            assert first[name][rank]["skipped_steps"] == 1
-            assert first[name][rank]["optimizer_state_bytes"] > 0
-            assert after[name][rank]["skipped_steps"] == 0
-            assert after[name][rank]["losses"][-1] < after[name][rank]["losses"][0] < loss
-            assert 1 < after[name][rank]["loss_scale"] < 2.0**36
-            scaling = first[name][rank]["proof"]["sharding"]["loss_scaling"]
+            assert first[name][rank].skipped_steps == 1
+            assert first[name][rank].optimizer_state_bytes > 0
+            assert after[name][rank].skipped_steps == 0
+            assert after[name][rank].losses[-1] < after[name][rank].losses[0] < loss
+            assert 1 < (after[name][rank].loss_scale or 0) < 2.0**36
+            scaling = first[name][rank].proof["sharding"]["loss_scaling"]
             assert scaling.pop("class").endswith("Scaler")
             assert scaling == {"initial_scale": 2.0**40, "growth_steps": 1000, "growth": 2, "backoff": 0.5}
-            found = first[name][rank]["proof"]["precision"]
+            found = first[name][rank].proof["precision"]
             assert found == {"autocast": "torch.float16", "updated": ["torch.float32"]}
-    assert len({answer["loss_scale"] for name in names for answer in after[name]}) == 1
+    assert len({answer.loss_scale for name in names for answer in after[name]}) == 1
     for one, other in zip(after["pytorch"], after["pytorch_zero1"], strict=True):
-        assert one["losses"] == pytest.approx(other["losses"], rel=1e-5)
+        assert one.losses == pytest.approx(other.losses, rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
 from bench.results import arithmetic
+from bench.results.records import Product
 from bench.setup import stacks
 from bench.worker import roofline
 from bench.worker.workload import feeds
@@ -144,7 +145,7 @@ class Multiplying:
     def barrier(self) -> None:
         self.barriers += 1
 
-    def product(self) -> dict[str, Any]:
+    def product(self) -> Product:
         return roofline.product(
             torch.device("cpu"), "fp32", synchronize=lambda: None, barrier=self.barrier, clock=self.clock
         )
@@ -152,7 +153,7 @@ class Multiplying:
 
 def test_the_quickest_width_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Multiplying(monkeypatch, {2: 0.002, 4: 0.008, 8: 0.128}).product()
-    assert found["flops"] / found["seconds"] == pytest.approx(2 * 4**3 / 0.008)
+    assert found.flops / found.seconds == pytest.approx(2 * 4**3 / 0.008)
 
 
 def test_what_is_too_wide_for_the_memory_is_left_out_and_every_rank_meets_the_others(
@@ -160,7 +161,7 @@ def test_what_is_too_wide_for_the_memory_is_left_out_and_every_rank_meets_the_ot
 ) -> None:
     script = Multiplying(monkeypatch, {2: 0.002, 4: 0, 8: 0})
     found = script.product()
-    assert found["flops"] / found["seconds"] == pytest.approx(2 * 2**3 / 0.002)
+    assert found.flops / found.seconds == pytest.approx(2 * 2**3 / 0.002)
     assert script.barriers == 3
 
 
@@ -169,7 +170,7 @@ def test_one_slow_product_is_better_than_none_and_wider_ones_are_not_waited_for(
 ) -> None:
     script = Multiplying(monkeypatch, {2: 2.0, 4: 16.0})
     found = script.product()
-    assert found == {"flops": 16, "seconds": 2.0}
+    assert found == Product(flops=16, seconds=2.0)
     assert script.clock.now == 100 + 3 * 2.0
 
 
@@ -180,7 +181,7 @@ def test_a_device_that_cannot_multiply_says_why(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_real_rate_is_found_within_a_few_seconds() -> None:
     found = roofline.product(torch.device("cpu"), "fp32", synchronize=lambda: None, barrier=lambda: None)
-    assert 1e9 < found["flops"] / found["seconds"] < 1e14
+    assert 1e9 < found.flops / found.seconds < 1e14
 
 
 # What becomes of it

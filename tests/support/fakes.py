@@ -5,7 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import LaunchFailed
+from bench.launch.messages import (
+    A,
+    BlockTimed,
+    Build,
+    Built,
+    Done,
+    FindRoofline,
+    FirstStepTaken,
+    ParityTrained,
+    Request,
+    RooflineFound,
+    TakeFirstStep,
+    TimeBlock,
+    TrainForParity,
+    UseFirstBatches,
+)
 from bench.launch.spec import WorkerSpec
+from bench.results.records import Product
 
 
 class FakeClock:
@@ -126,14 +143,14 @@ class FakeGroup:
     def connect(self) -> None:
         pass
 
-    def ask(self, action: str, **arguments: Any) -> None:
-        self.asked = arguments
+    def ask(self, request: Request[A]) -> None:
         self.awake = True
-        self.counts[action] = self.counts.get(action, 0) + 1
-        if action == "build" and self.spec.saves_initial_state:
+        self.counts[request.name] = self.counts.get(request.name, 0) + 1
+        if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
-    def answers(self, action: str) -> list[dict[str, Any]]:
+    def answers(self, request: Request[A]) -> list[Any]:
+        action = request.name
         failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
         if failure is not None:
             raise LaunchFailed(*failure)
@@ -142,13 +159,13 @@ class FakeGroup:
         broken = self.script.get("breaks", {}).get((self.launch, self.spec.micro_batch))
         if action == "block" and broken is not None and self.counts["block"] > 4:
             raise LaunchFailed(*broken)
-        return [getattr(self, f"_{action}")(rank) for rank in range(self.world_size)]
+        return [self._answer(request, rank) for rank in range(self.world_size)]
 
-    def request(self, action: str, watch: object = None, **arguments: Any) -> list[dict[str, Any]]:
+    def request(self, request: Request[A], watch: object = None) -> list[Any]:
         others = [group for group in self.started if group is not self and not group.closed]
         assert not any(group.awake for group in others), "while one is measured, the others sleep"
-        self.ask(action, **arguments)
-        return self.answers(action)
+        self.ask(request)
+        return self.answers(request)
 
     def pause(self) -> None:
         assert not self.closed
@@ -163,49 +180,51 @@ class FakeGroup:
     def close(self) -> None:
         self.closed = True
 
-    def _build(self, rank: int) -> dict[str, Any]:
-        return {
-            **self._figures(5.0 + rank, rank),
-            "host_peak_bytes": 100 << 20,
-            "parameters": 1000,
-            "trainable_parameters": 1000,
-            "padding_share": 0.25,
-            "host_runtime_bytes": 50 << 20,
-        }
+    def _answer(self, request: object, rank: int) -> Any:
+        match request:
+            case Build():
+                return Built(
+                    **self._figures(5.0 + rank, rank) | {"host_peak_bytes": 100 << 20},
+                    parameters=1000,
+                    trainable_parameters=1000,
+                    padding_share=0.25,
+                    host_runtime_bytes=50 << 20,
+                )
+            case TakeFirstStep():
+                return FirstStepTaken(**self._block(1, rank), proof={"ran": True}, optimizer_state_bytes=8000)
+            case TimeBlock(steps=steps):
+                return BlockTimed(**self._block(steps, rank))
+            case UseFirstBatches():
+                return Done()
+            case TrainForParity(steps=steps):
+                return ParityTrained(
+                    losses=[self.script.get("loss", 2.0)] * steps,
+                    gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
+                    proof={"ran": True},
+                )
+            case FindRoofline():
+                return RooflineFound(
+                    counted=[(4, 4_000), (8, 8_000)] if rank == 0 else [],
+                    counted_on="shapes",
+                    product=Product(flops=2_000_000, seconds=1.0),
+                    absent=[],
+                )
+        raise AssertionError(f"{request} has no answer")
 
-    def _use_first_batches(self, _: int) -> dict[str, Any]:
-        return {}
-
-    def _follow(self, rank: int) -> dict[str, Any]:
-        steps = self.asked["steps"]
-        return {
-            "losses": [self.script.get("loss", 2.0)] * steps,
-            "gradient_norms": [self.script.get("gradient_norm", 0.5)] * steps,
-            "proof": {"ran": True},
-        }
-
-    def _roofline(self, rank: int) -> dict[str, Any]:
-        counted = [(4, 4_000), (8, 8_000)] if rank == 0 else []
-        product = {"flops": 2_000_000, "seconds": 1.0}
-        return {"counted": counted, "counted_on": "shapes", "product": product, "absent": []}
-
-    def _first_step(self, rank: int) -> dict[str, Any]:
-        self.asked = {"steps": 1}
-        return {
-            **self._block(rank),
-            "proof": {"ran": True},
-            "optimizer_state_bytes": 8000,
-        }
-
-    def _block(self, rank: int) -> dict[str, Any]:
-        steps = self.asked["steps"]
+    def _block(self, steps: int, rank: int) -> dict[str, Any]:
+        """The fields of `BlockTimed`."""
         slower = self.script.get("launches", {}).get(self.launch, 1.0)
         seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
-        figures = self._figures(seconds, rank) | {"losses": [self.script.get("block_loss", 2.0)] * steps}
-        skipped = self.script.get("skipped", {}).get((self.launch, self.counts.get("block")))
-        figures |= {"loader_seconds": None, "loss_scale": None, "skipped_steps": skipped}
-        disturbed = self.script.get("disturbed", {}).get((self.launch, self.counts.get("block")), 0.0)
-        return figures | {"other_cpu_seconds": seconds * disturbed}
+        nth = self.counts.get("block")
+        disturbed = self.script.get("disturbed", {}).get((self.launch, nth), 0.0)
+        return {
+            **self._figures(seconds, rank),
+            "losses": [self.script.get("block_loss", 2.0)] * steps,
+            "loader_seconds": None,
+            "loss_scale": None,
+            "skipped_steps": self.script.get("skipped", {}).get((self.launch, nth)),
+            "other_cpu_seconds": seconds * disturbed,
+        }
 
     def _figures(self, seconds: float, rank: int) -> dict[str, Any]:
         return {

@@ -338,11 +338,11 @@ def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
 def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = []
 
-    def interrupted(self: FakeGroup, rank: int) -> dict[str, Any]:
+    def interrupted(self: FakeGroup, steps: int, rank: int) -> dict[str, Any]:
         blocks.append(rank)
         if len(blocks) > 80:  # in the middle of the second launch's rounds
             raise KeyboardInterrupt
-        return original(self, rank)
+        return original(self, steps, rank)
 
     original = FakeGroup._block
     monkeypatch.setattr(FakeGroup, "_block", interrupted)

@@ -12,12 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from bench.cluster import node as node_program
-from bench.cluster.meeting import Meeting, Port, gloo_interface, shared_secret, token
-from bench.cluster.nodes import Nodes, RemoteDevice
-from bench.cluster.remote import Assignment, Node, RemotePart
+from bench.cluster import node_agent as node_program
+from bench.cluster.messages import NODE_REQUESTS, Answered, DescribeEnvironment, SampleGpu, ShowLine
+from bench.cluster.node_pool import NodePool, RemoteDevice
+from bench.cluster.remote_ranks import Assignment, Node, RemoteRanks
+from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, shared_secret, token
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
@@ -32,6 +34,7 @@ from bench.measure.preflight import check_machine
 from tests.support.configs import a_config
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAIN: "msgspec.msgpack.Decoder[Any]" = msgspec.msgpack.Decoder()
 SECRET = "a secret of sixteen or more"
 
 Say = Callable[[str], None]
@@ -130,7 +133,7 @@ def met(listener: Listener, secret: str) -> tuple[tuple[Channel, Message] | None
 
     with ThreadPoolExecutor() as caller:
         refused = caller.submit(call)
-        return listener.accept(), refused.result()
+        return listener.accept(PLAIN), refused.result()
 
 
 @pytest.mark.parametrize("host", [None, "127.0.0.1"])
@@ -153,12 +156,14 @@ def test_a_listener_that_does_not_know_the_secret_is_not_obeyed() -> None:
 
 
 def test_the_secret_never_crosses_the_network_nor_reaches_a_worker(tmp_path: Path) -> None:
-    meeting = Meeting(id="1", nnodes=2, ranks_per_node=1, rendezvous_port=5, report_port=6)
-    told = json.dumps(dataclasses.asdict(meeting)) + " ".join(meeting.arguments(host="h", node=1))
+    rendezvous = Rendezvous(id="1", nnodes=2, ranks_per_node=1, rendezvous_port=5, report_port=6)
+    told = json.dumps(dataclasses.asdict(rendezvous)) + " ".join(rendezvous.arguments(host="h", node=1))
     assert SECRET not in told
     assert token(SECRET, "1") not in told
     assert (
-        meeting.variables(host="h", secret=SECRET)["BENCH_TOKEN"] == token(SECRET, "1") != token(SECRET, "2")
+        rendezvous.variables(host="h", secret=SECRET)["BENCH_TOKEN"]
+        == token(SECRET, "1")
+        != token(SECRET, "2")
     )
     settings: dict[str, Any] = {"device": "cpu", "threads": 1, "allocator": "tuned", "precision": "fp32"}
     assert "BENCH_SECRET" not in worker_variables({"BENCH_SECRET": SECRET}, checkpointing=False, **settings)
@@ -182,8 +187,10 @@ def test_a_line_between_machines_is_watched_by_the_kernel() -> None:
 def test_ranks_are_numbered_in_the_order_of_the_nodes_and_every_group_has_its_own_port() -> None:
     ports = [Port(), Port()]
     assert ports[0].number != ports[1].number
-    meeting = Meeting(id="x", nnodes=3, ranks_per_node=2, rendezvous_port=ports[0].number, report_port=1)
-    arguments = meeting.arguments(host="10.0.0.1", node=2)
+    rendezvous = Rendezvous(
+        id="x", nnodes=3, ranks_per_node=2, rendezvous_port=ports[0].number, report_port=1
+    )
+    arguments = rendezvous.arguments(host="10.0.0.1", node=2)
     assert {"--rdzv-backend=static", "--node-rank=2", "--nnodes=3", "--rdzv-id=x"} <= set(arguments)
     assert f"--rdzv-endpoint=10.0.0.1:{ports[0].number}" in arguments
     for port in ports:
@@ -210,10 +217,10 @@ def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
 class FakeProgram:
     """Stands for `bench.cluster.node` on another machine: answers requests with what it was made with."""
 
-    def __init__(self, listener_address: str, answers: dict[str, Any], **greeting: Any) -> None:
-        self.asked: list[Message] = []
+    def __init__(self, listener_address: str, answers: dict[type, Any], **greeting: Any) -> None:
+        self.asked: list[Any] = []
         self.answers = answers
-        self.greeting = node_program.greeting() | {"host": "there"} | greeting
+        self.greeting = msgspec.structs.replace(node_program.greeting(), **{"host": "there"} | greeting)
         self.channel = dial(listener_address, 5)
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -224,21 +231,23 @@ class FakeProgram:
             stack.callback(self.channel.close)
             while True:
                 try:
-                    request = self.channel.receive()
+                    request = self.channel.receive(NODE_REQUESTS)
                 except Exception:
                     return
                 self.asked.append(request)
-                answer = self.answers.get(request["do"])
-                self.channel.send({"result": answer(request) if callable(answer) else answer})
+                answer = self.answers.get(type(request))
+                self.channel.send(Answered(value=answer(request) if callable(answer) else answer))
 
     def kill(self) -> None:
         self.channel.socket.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, secret: str) -> Iterator[Nodes]:
+def nodes(tmp_path: Path, secret: str) -> Iterator[NodePool]:
     said: list[str] = []
-    made = Nodes(two_nodes(tmp_path, rdzv_endpoint=f"127.0.0.1:{free_port()}", rdzv_timeout_s=2), said.append)
+    made = NodePool(
+        two_nodes(tmp_path, rdzv_endpoint=f"127.0.0.1:{free_port()}", rdzv_timeout_s=2), said.append
+    )
     made.said = said  # type: ignore[attr-defined]
     yield made
     made.close()
@@ -251,24 +260,24 @@ def free_port() -> int:
 
 
 def a_program(
-    nodes: Nodes, change: Callable[[dict[str, Any]], None] = lambda _: None, **more: Any
+    nodes: NodePool, change: Callable[[dict[str, Any]], None] = lambda _: None, **more: Any
 ) -> FakeProgram:
     """One whose environment is ours but for `change`."""
     theirs = json.loads(json.dumps(nodes.ours))
     for environment in theirs.values():
         change(environment)
-    answers = {"describe": theirs, **more.pop("answers", {})}
+    answers = {DescribeEnvironment: theirs, **more.pop("answers", {})}
     return FakeProgram(nodes.listener.address, answers, **more)
 
 
-def test_nodes_that_never_come_are_refused_after_the_time_out_with_the_remedy(nodes: Nodes) -> None:
+def test_nodes_that_never_come_are_refused_after_the_time_out_with_the_remedy(nodes: NodePool) -> None:
     nodes.device.rdzv_timeout_s = 0.1
     words = r"0 of 1 other nodes reported at .* run `make node COORDINATOR=127.0.0.1:\d+` on each"
     with pytest.raises(UserError, match=words):
         nodes.gather()
 
 
-def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes: Nodes) -> None:
+def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes: NodePool) -> None:
     with ThreadPoolExecutor() as pool:
         stranger = pool.submit(lambda: introduce(dial(nodes.listener.address), "another", {}))
         time.sleep(0.1)
@@ -289,23 +298,23 @@ def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes:
     ],
 )
 def test_a_node_that_differs_is_refused_and_both_sides_are_told_in_what(
-    nodes: Nodes, entry: str, key: str, value: Any, words: str
+    nodes: NodePool, entry: str, key: str, value: Any, words: str
 ) -> None:
     program = a_program(nodes, lambda environment: environment[entry].update({key: value}))
     with pytest.raises(UserError, match=words):
         nodes.gather()
-    assert program.asked[-1]["do"] == "tell"
-    assert "cannot take part" in program.asked[-1]["text"]
+    assert isinstance(program.asked[-1], ShowLine)
+    assert "cannot take part" in program.asked[-1].text
 
 
-def test_a_node_with_other_code_is_refused_before_it_is_asked_anything_else(nodes: Nodes) -> None:
+def test_a_node_with_other_code_is_refused_before_it_is_asked_anything_else(nodes: NodePool) -> None:
     program = a_program(nodes, code="0" * 16, commit="abc")
     with pytest.raises(UserError, match="its checkout is at commit abc and this one at"):
         nodes.gather()
-    assert [request["do"] for request in program.asked] == ["tell"]
+    assert [type(request) for request in program.asked] == [ShowLine]
 
 
-def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: Nodes) -> None:
+def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: NodePool) -> None:
     def change(environment: dict[str, Any]) -> None:
         environment["memory_gib"] *= 1.01
         environment["variables"]["GLOO_SOCKET_IFNAME"] = "eth7"
@@ -317,7 +326,7 @@ def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: Nodes) ->
 
 def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: str) -> None:
     config = two_nodes(tmp_path, nnodes=3, world_size=3, rdzv_endpoint=f"127.0.0.1:{free_port()}")
-    three = Nodes(config, lambda _: None)
+    three = NodePool(config, lambda _: None)
     a_program(three, host="b")
     time.sleep(0.1)
     a_program(three, host="a")
@@ -326,7 +335,7 @@ def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: 
     three.close()
 
 
-def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes: Nodes) -> None:
+def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes: NodePool) -> None:
     nodes.device.rejoin_timeout_s = 0.2
     a_program(nodes)
     nodes.gather()
@@ -347,9 +356,9 @@ def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes:
     assert not nodes.members[0].is_lost()
 
 
-def test_a_node_that_does_not_answer_counts_as_lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.cluster.remote.ANSWER_SECONDS", 0.1)
-    a_program(nodes, answers={"sample": lambda _: time.sleep(1)}, gpus=["GPU-1"])
+def test_a_node_that_does_not_answer_counts_as_lost(nodes: NodePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.cluster.remote_ranks.ANSWER_SECONDS", 0.1)
+    a_program(nodes, answers={SampleGpu: lambda _: time.sleep(1)}, gpus=["GPU-1"])
     nodes.gather()
     device = RemoteDevice(nodes, 0, 0)
     assert device.sample().used_bytes is None
@@ -357,12 +366,12 @@ def test_a_node_that_does_not_answer_counts_as_lost(nodes: Nodes, monkeypatch: p
     assert nodes.members[0].is_lost()
 
 
-def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: Nodes) -> None:
+def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: NodePool) -> None:
     fields = {"used_bytes": 7, "utilisation_percent": 1, "sm_clock_mhz": 2, "temperature_c": 3}
     sample = {**fields, "power_watts": None, "throttled_by": ["power cap"]}
     program = a_program(
         nodes,
-        answers={"sample": lambda _: {"sample": dict(sample), "absent": {"gpu_power": "NVML: no"}}},
+        answers={SampleGpu: lambda _: {"sample": dict(sample), "absent": {"gpu_power": "NVML: no"}}},
         gpus=["GPU-1", "GPU-2"],
     )
     nodes.gather()
@@ -370,23 +379,23 @@ def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: Nodes) ->
     seen = device.sample()
     assert (seen.used_bytes, seen.throttled_by) == (7, ("power cap",))
     assert device.absent == {"gpu_power": "NVML: no"}
-    assert program.asked[-1] == {"do": "sample", "uuid": "GPU-2"}
+    assert program.asked[-1] == SampleGpu(uuid="GPU-2")
     program.kill()
 
 
-def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: Nodes, tmp_path: Path) -> None:
+def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: NodePool, tmp_path: Path) -> None:
     """The real session, asked for a stack that it does not have."""
     ours, theirs = socket.socketpair()
     session = node_program.Session.__new__(node_program.Session)
     session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
-    session.parts, session.devices, session.cores = {}, {}, os.sched_getaffinity(0)
+    session.parts, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
     threading.Thread(target=session.serve, daemon=True).start()
     node = Node(Channel(ours), node_program.greeting(), secret=SECRET, here="", own_host="here")
     spec = Comparison(a_config(tmp_path), "m").starter.spec("pytorch", PARITY)
-    meeting = Meeting(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
+    rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
     assignment = Assignment(node=node, spec=spec, settings={}, stack="nonesuch")
     with pytest.raises(LaunchFailed, match="nonesuch"):
-        RemotePart(assignment, meeting)
+        RemoteRanks(assignment, rendezvous)
     node.leave()
 
 

@@ -28,11 +28,11 @@ def interrupted(
     count = Counter[str]()
     original = FakeGroup._block
 
-    def block(self: FakeGroup, rank: int) -> dict[str, Any]:
+    def block(self: FakeGroup, steps: int, rank: int) -> dict[str, Any]:
         count["blocks"] += 1
         if count["blocks"] > blocks:
             raise KeyboardInterrupt
-        return original(self, rank)
+        return original(self, steps, rank)
 
     with monkeypatch.context() as patch:
         patch.setattr(FakeGroup, "_block", block)

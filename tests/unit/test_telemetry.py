@@ -183,7 +183,7 @@ def test_somebody_who_stays_is_seen_before_a_group(nvml: FakeNvml) -> None:
     assert (seen.utilisation_percent, clocks.now) == (97, 3.0)
 
 
-def test_the_reasons_of_every_device_are_gathered(nvml: FakeNvml) -> None:
+def test_the_reasons_of_every_device_are_connected_nodes(nvml: FakeNvml) -> None:
     nvml.forbidden = {"nvmlDeviceGetPowerUsage"}
     sampler = a_sampler(Clocks(), A, SLICE)
     sampler.look()

@@ -8,6 +8,17 @@ import pytest
 
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
+from bench.launch.messages import (
+    ANSWERS,
+    Answer,
+    AnyRequest,
+    Build,
+    Built,
+    Done,
+    End,
+    Failed,
+    UseFirstBatches,
+)
 from bench.worker.rank import Rank, serve
 from tests.support.configs import a_spec
 from tests.support.fakes import FakeClock, FakeTraining
@@ -26,7 +37,7 @@ def rank(clock: FakeClock) -> Rank:
 
 
 def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Rank) -> None:
-    assert rank.block(steps=4)["seconds"] == 4 * 0.5 + 0.25
+    assert rank.block(steps=4).seconds == 4 * 0.5 + 0.25
 
 
 def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Rank) -> None:
@@ -41,26 +52,30 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
         "synchronize",
         "read losses",
     ]
-    assert answer["losses"] == [2.5, 2.5]
-    assert answer["seconds"] == 1.25
+    assert answer.losses == [2.5, 2.5]
+    assert answer.seconds == 1.25
 
 
 def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:
     answer = rank.block(steps=1)
-    assert abs(answer["other_cpu_seconds"]) < 60
-    assert answer["stolen_seconds"] >= 0
+    assert answer.other_cpu_seconds is not None
+    assert abs(answer.other_cpu_seconds) < 60
+    assert answer.stolen_seconds is not None
+    assert answer.stolen_seconds >= 0
 
 
 def test_what_cannot_be_had_on_a_cpu_is_none(rank: Rank) -> None:
     answer = rank.block(steps=1)
-    for key in ("torch_peak_allocated_bytes", "device_used_bytes", "energy_joules"):
-        assert answer[key] is None
+    assert answer.torch_peak_allocated_bytes is None
+    assert answer.device_used_bytes is None
+    assert answer.energy_joules is None
 
 
 def test_cpu_seconds_and_the_host_s_peak_are_real(rank: Rank) -> None:
     answer = rank.block(steps=1)
-    assert 0 <= answer["cpu_seconds"] < 60
-    assert answer["host_peak_bytes"] > 1 << 20
+    assert 0 <= answer.cpu_seconds < 60
+    assert answer.host_peak_bytes is not None
+    assert answer.host_peak_bytes > 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -85,15 +100,19 @@ def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
 
 
 def test_a_rank_answers_until_it_is_told_to_end() -> None:
-    class Echo:
-        def say(self, word: str) -> dict[str, str]:
-            return {"said": word}
+    class Cycling:
+        def answer(self, request: AnyRequest) -> Answer:
+            assert isinstance(request, UseFirstBatches)
+            self.count = request.count
+            return Done()
 
-    channel, thread, exits = serving(Echo())
-    for word in ("one", "two"):
-        channel.send({"do": "say", "word": word})
-        assert channel.receive() == {"said": word}
-    channel.send({"do": "end"})
+    rank = Cycling()
+    channel, thread, exits = serving(rank)
+    for count in (1, 2):
+        channel.send(UseFirstBatches(count=count))
+        assert channel.receive(ANSWERS) == Done()
+        assert rank.count == count
+    channel.send(End())
     thread.join(5)
     assert exits == [0]
 
@@ -112,15 +131,16 @@ def test_a_failing_request_is_reported_and_ends_the_rank(
         def __init__(self) -> None:
             pass
 
-        def build(self) -> dict[str, Any]:
+        def build(self) -> Built:
             raise ValueError("no model")
 
     channel, thread, exits = serving(Broken())
-    channel.send({"do": "build"})
-    error = channel.receive()["error"]
+    channel.send(Build())
+    failed = channel.receive(ANSWERS)
     thread.join(5)
-    assert error["status"] == "crashed"
-    assert error["message"] == "ValueError: no model"
-    assert "Traceback" in error["details"]
+    assert isinstance(failed, Failed)
+    assert failed.status == "crashed"
+    assert failed.message == "ValueError: no model"
+    assert "Traceback" in failed.details
     assert exits == [1]
     assert "no model" in capsys.readouterr().err

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch.lifeline import die_with
-from bench.launch.spec import model_of
 from bench.worker.workload import preparation
 from bench.worker.workload.preparation.source import first_words
 
@@ -55,7 +55,7 @@ def main() -> int:
     """Check what the file in argv describes; the exit status."""
     die_with(int(sys.argv[1]))
     plain = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    model = model_of(plain["model"])
+    model = msgspec.convert(plain["model"], Model)
     try:
         inspect_dataset(
             Data(**plain["data"]),

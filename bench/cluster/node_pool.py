@@ -1,4 +1,4 @@
-"""The other nodes of a comparison: waited for, compared with this one, and replaced when one is lost."""
+"""The other nodes of a comparison: waits for them, compares them with this one, replaces one that is lost."""
 
 import dataclasses
 import selectors
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bench.cluster.meeting import shared_secret
-from bench.cluster.remote import Node, NodeFailed, NodeLost
+from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
+from bench.cluster.remote_ranks import Node, NodeFailed, NodeLost
+from bench.cluster.rendezvous import shared_secret
 from bench.config import identity
 from bench.config.device import host_and_port
 from bench.config.schema import Config
@@ -32,7 +33,7 @@ Say = Callable[[str], None]
 
 
 @contextmanager
-def gathered(config: Config, say: Say) -> Iterator["Nodes | None"]:
+def connected_nodes(config: Config, say: Say) -> Iterator["NodePool | None"]:
     """The other nodes, all of them there and like this one; None if there are none to be.
 
     Raises:
@@ -41,7 +42,7 @@ def gathered(config: Config, say: Say) -> Iterator["Nodes | None"]:
     if config.device.nnodes == 1:
         yield None
         return
-    nodes = Nodes(config, say)
+    nodes = NodePool(config, say)
     try:
         nodes.gather()
         yield nodes
@@ -49,7 +50,7 @@ def gathered(config: Config, say: Say) -> Iterator["Nodes | None"]:
         nodes.close()
 
 
-class Nodes:
+class NodePool:
     """Listens at device.rdzv_endpoint as long as the comparison lasts.
 
     Args:
@@ -163,7 +164,7 @@ class Nodes:
             selector.register(self.listener, selectors.EVENT_READ)
             if not selector.select(max(0.0, end - self.clock())):
                 return None
-        accepted = self.listener.accept()
+        accepted = self.listener.accept(NODE_GREETINGS)
         if accepted is None:
             self.say(f"somebody who does not know this node's {SECRET_VARIABLE} was turned away")
             return None
@@ -188,7 +189,7 @@ class Nodes:
             return ""
         sentence = f"{node.name} cannot take part: {found}."
         with suppress(NodeLost):
-            node.request("tell", text=f"refused by the coordinator: {sentence}")
+            node.request(ShowLine(text=f"refused by the coordinator: {sentence}"))
         return sentence
 
     def _differences(self, node: Node) -> str:
@@ -197,13 +198,15 @@ class Nodes:
                 f"its checkout is at commit {node.commit} and this one at {source_code.git_commit()}, or has "
                 "other changes; bring both to the same"
             )
-        theirs = node.request("describe", seconds=DESCRIBE_SECONDS, settings=self.settings, names=self.names)
+        described = DescribeEnvironment(settings=self.settings, stacks=self.names)
+        theirs = node.request(described, seconds=DESCRIBE_SECONDS)
         lines: dict[str, None] = {}
         for name, ours in self.ours.items():
-            if theirs[name] is None:
+            environment_there = theirs[name]
+            if environment_there is None:
                 return f"the {name} stack is not set up there; run `make setup STACK={name}`"
             lines |= dict.fromkeys(
-                environment.find_differences(*_comparable(ours, theirs[name]), other_is="there")
+                environment.find_differences(*_comparable(ours, environment_there), other_is="there")
             )
         if not lines:
             return ""
@@ -235,7 +238,7 @@ class RemoteDevice:
         local_rank: whose GPU it is.
     """
 
-    def __init__(self, nodes: Nodes, place: int, local_rank: int) -> None:
+    def __init__(self, nodes: NodePool, place: int, local_rank: int) -> None:
         self.nodes = nodes
         self.place = place
         self.local_rank = local_rank
@@ -245,10 +248,9 @@ class RemoteDevice:
         """Everything about it at this moment; nothing once its node is lost."""
         node = self.nodes.members[self.place]
         try:
-            answer = node.request("sample", uuid=node.gpus[self.local_rank])
+            reading = node.request(SampleGpu(uuid=node.gpus[self.local_rank]))
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
             return GpuSample(**dict.fromkeys(field.name for field in dataclasses.fields(GpuSample)))
-        self.absent |= answer["absent"]
-        reasons = answer["sample"].pop("throttled_by")
-        return GpuSample(**answer["sample"], throttled_by=None if reasons is None else tuple(reasons))
+        self.absent |= reading.absent
+        return reading.sample

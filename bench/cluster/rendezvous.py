@@ -17,7 +17,7 @@ SHORTEST_SECRET = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Meeting:
+class Rendezvous:
     """One group's: several live at once, so each has an id and ports.
 
     The rendezvous is torchrun's static one, its store on node 0: unlike the elastic one, it gives the ranks
@@ -76,13 +76,13 @@ class Port:
 
 
 def new_id() -> str:
-    """Of a meeting."""
+    """Of a rendezvous."""
     return secrets.token_hex(16)
 
 
-def token(secret: str, meeting: str) -> str:
+def token(secret: str, rendezvous_id: str) -> str:
     """One group's secret, which every node works out by itself, so that it never travels."""
-    return hmac.new(secret.encode(), f"group {meeting}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(secret.encode(), f"group {rendezvous_id}".encode(), hashlib.sha256).hexdigest()
 
 
 def shared_secret() -> str:

@@ -41,8 +41,8 @@ class Ended:
     log: str
 
 
-class Part(Protocol):
-    """Starts on construction: `LocalPart` here, `bench.cluster.remote.RemotePart` on another node."""
+class NodeRanks(Protocol):
+    """Starts on construction: `LocalRanks` here, `bench.cluster.remote_ranks.RemoteRanks` on another node."""
 
     name: str
     """Which node, for messages; empty for a group on one machine."""
@@ -75,7 +75,7 @@ class Part(Protocol):
         """End every process, by force where it is still there. May be called twice."""
 
 
-class LocalPart:
+class LocalRanks:
     """Ranks on this machine.
 
     Args:
@@ -140,7 +140,7 @@ class LocalPart:
             )
 
     def adopt(self, rank: int, pid: int) -> None:
-        """See `Part`, here and below."""
+        """See `NodeRanks`, here and below."""
         self.pids[rank] = pid
 
     def signal(self, number: int) -> None:

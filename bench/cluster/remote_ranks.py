@@ -1,14 +1,31 @@
-"""What the coordinator has done on another node: one request at a time to `bench.cluster.node` there."""
+"""Ranks on another node, started and ended by requests to `bench.cluster.node_agent` there."""
 
-import dataclasses
 import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cluster.meeting import Meeting
+import msgspec
+
+from bench.cluster.messages import (
+    NODE_ANSWERS,
+    A,
+    AdoptRank,
+    CloseRanks,
+    CouldNot,
+    HasEnded,
+    LogTail,
+    NodeGreeting,
+    NodeRequest,
+    RankStates,
+    SignalRanks,
+    StartRanks,
+    TerminateRanks,
+    WaitForEnd,
+)
+from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
-from bench.launch.channel import Channel, Closed, Message
-from bench.launch.part import AGENT_SECONDS, Ended
+from bench.launch.channel import Channel, Closed
+from bench.launch.local_ranks import AGENT_SECONDS, Ended
 from bench.launch.spec import WorkerSpec
 
 ANSWER_SECONDS = 15
@@ -28,22 +45,24 @@ class Node:
 
     Args:
         channel: to its program.
-        greeting: what that said of itself: `host`, `cores`, `gpus`, `commit`, `code`.
+        greeting: what that said of itself.
         secret: that both know.
         here: this machine's address, as that one knows it.
         own_host: this machine's name.
     """
 
-    def __init__(self, channel: Channel, greeting: Message, *, secret: str, here: str, own_host: str) -> None:
+    def __init__(
+        self, channel: Channel, greeting: NodeGreeting, *, secret: str, here: str, own_host: str
+    ) -> None:
         self.channel = channel
         self.secret = secret
         self.here = here
         self.own_host = own_host
-        self.host = str(greeting["host"])
-        self.code = str(greeting["code"])
-        self.commit = str(greeting["commit"])
-        self.cores: list[int] = list(greeting["cores"])
-        self.gpus: list[str] = list(greeting["gpus"])  # UUIDs
+        self.host = greeting.host
+        self.code = greeting.code
+        self.commit = greeting.commit
+        self.cores = greeting.cores
+        self.gpus = greeting.gpus
         self.number = 0  # 1 and on, once all are there
         self._lost = False
 
@@ -58,7 +77,7 @@ class Node:
             self.leave()
         return self._lost
 
-    def request(self, do: str, /, *, seconds: float = 0, **arguments: Any) -> Any:
+    def request(self, request: NodeRequest[A], *, seconds: float = 0) -> A:
         """Ask for something that may take so many seconds.
 
         Raises:
@@ -69,14 +88,15 @@ class Node:
             raise NodeLost
         try:
             self.channel.socket.settimeout(ANSWER_SECONDS + seconds)
-            self.channel.send({"do": do, **arguments})
-            answer = self.channel.receive()
+            self.channel.send(request)
+            answer = self.channel.receive(NODE_ANSWERS)
         except (Closed, ValueError):  # Closed after a time-out, too: an answer that comes late would be
             self.leave()  # taken for that of the next request
             raise NodeLost from None
-        if "failed" in answer:
-            raise NodeFailed(answer["failed"])
-        return answer["result"]
+        if isinstance(answer, CouldNot):
+            raise NodeFailed(answer.reason)
+        value: A = msgspec.convert(answer.value, request.answer)
+        return value
 
     def leave(self) -> None:
         """End the connection: the node ends all that was started there and waits for the next coordinator."""
@@ -89,8 +109,8 @@ class Assignment:
     """What a node has to start for one group.
 
     Args:
-        node: it.
-        spec: as the workers there are told.
+        node: that starts them.
+        spec: of the ranks there.
         settings: of `bench.machine.variables.worker_variables`.
         stack: whose interpreter runs the ranks.
     """
@@ -101,8 +121,8 @@ class Assignment:
     stack: str
 
 
-class RemotePart:
-    """Ranks on another node; `bench.launch.part.Part` says what its methods do.
+class RemoteRanks:
+    """Ranks on another node; `bench.launch.local_ranks.NodeRanks` says what its methods do.
 
     A node that is lost has no ranks any more: then they do nothing, and `is_lost` tells.
 
@@ -110,19 +130,20 @@ class RemotePart:
         LaunchFailed: the node could not start it.
     """
 
-    def __init__(self, assignment: Assignment, meeting: Meeting) -> None:
+    def __init__(self, assignment: Assignment, rendezvous: Rendezvous) -> None:
         self.node = assignment.node
         self.name = self.node.name
         self.id = secrets.token_hex(8)
         try:
             self.node.request(
-                "start",
-                part=self.id,
-                number=self.node.number,
-                meeting=dataclasses.asdict(meeting),
-                spec=dataclasses.asdict(assignment.spec),
-                settings=assignment.settings,
-                stack=assignment.stack,
+                StartRanks(
+                    part=self.id,
+                    node_rank=self.node.number,
+                    rendezvous=rendezvous,
+                    spec=assignment.spec,
+                    settings=assignment.settings,
+                    stack=assignment.stack,
+                )
             )
         except NodeLost:
             raise LaunchFailed("crashed", f"{self.name} was lost during start") from None
@@ -130,16 +151,16 @@ class RemotePart:
             raise LaunchFailed("crashed", f"{self.name}: {error}") from None
 
     def adopt(self, rank: int, pid: int) -> None:
-        """See `Part`, here and below."""
-        self._ask("adopt", None, rank=rank, pid=pid)
+        """See `NodeRanks`, here and below."""
+        self._ask(AdoptRank(part=self.id, rank=rank, pid=pid), if_lost=None)
 
     def signal(self, number: int) -> None:
         """Done when this returns."""
-        self._ask("signal", None, number=int(number))
+        self._ask(SignalRanks(part=self.id, number=int(number)), if_lost=None)
 
     def has_ended(self) -> bool:
         """Asks, so that a machine that does not answer is noticed as well."""
-        return bool(self._ask("has_ended", True))
+        return self._ask(HasEnded(part=self.id), if_lost=True)
 
     def is_lost(self) -> bool:
         """Whether the node is."""
@@ -147,29 +168,27 @@ class RemotePart:
 
     def after(self, seconds: float) -> Ended:
         """Nothing is known of a node that is lost."""
-        unknown: dict[str, Any] = {"exits": {}, "agent": None, "oom_killer": False, "log": ""}
-        ended = self._ask("after", unknown, wait=seconds, seconds=seconds)
-        exits = {int(rank): status for rank, status in ended.pop("exits").items()}
-        return Ended(exits=exits, **ended)
+        unknown = Ended(exits={}, agent=None, oom_killer=False, log="")
+        return self._ask(WaitForEnd(part=self.id, seconds=seconds), if_lost=unknown, wait_s=seconds)
 
     def states(self) -> str:
         """As the node sees them."""
-        return str(self._ask("states", f"{self.name} is lost"))
+        return self._ask(RankStates(part=self.id), if_lost=f"{self.name} is lost")
 
     def log_tail(self) -> str:
         """Of the log there."""
-        return str(self._ask("log_tail", ""))
+        return self._ask(LogTail(part=self.id), if_lost="")
 
     def terminate(self) -> None:
         """The agent there."""
-        self._ask("terminate", None)
+        self._ask(TerminateRanks(part=self.id), if_lost=None)
 
     def close(self) -> None:
         """Everything there."""
-        self._ask("close", None, wait=AGENT_SECONDS)
+        self._ask(CloseRanks(part=self.id), if_lost=None, wait_s=AGENT_SECONDS)
 
-    def _ask(self, action: str, lost: Any, wait: float = 0, **arguments: Any) -> Any:
+    def _ask(self, request: NodeRequest[A], *, if_lost: A, wait_s: float = 0) -> A:
         try:
-            return self.node.request("part", seconds=wait, part=self.id, action=action, arguments=arguments)
+            return self.node.request(request, seconds=wait_s)
         except NodeLost:
-            return lost
+            return if_lost

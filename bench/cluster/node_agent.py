@@ -1,4 +1,4 @@
-"""`python -m bench.cluster.node HOST:PORT`: serves a comparison that is run on another machine.
+"""`python -m bench.cluster.node_agent HOST:PORT`: serves a comparison that is run on another machine.
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
@@ -12,19 +12,39 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.cluster.meeting import Meeting, gloo_interface, shared_secret
+from bench.cluster.messages import (
+    NODE_REQUESTS,
+    AdoptRank,
+    Answered,
+    AnyNodeRequest,
+    CloseRanks,
+    CouldNot,
+    DescribeEnvironment,
+    GpuReading,
+    HasEnded,
+    LogTail,
+    NodeAnswer,
+    NodeGreeting,
+    RankStates,
+    SampleGpu,
+    ShowLine,
+    SignalRanks,
+    StartRanks,
+    TerminateRanks,
+    WaitForEnd,
+)
+from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
 from bench.errors import UserError
-from bench.launch.channel import Channel, Closed, Message, Refused, dial, introduce
+from bench.launch.channel import Channel, Closed, Refused, dial, introduce
 from bench.launch.lifeline import Terminated
-from bench.launch.part import LocalPart
+from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
-from bench.launch.spec import WorkerSpec
 from bench.machine import fingerprint, source_code
 from bench.machine.gpus import visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
@@ -33,9 +53,6 @@ from bench.setup import stacks
 
 WAIT_SECONDS = 600
 RETRY_SECONDS = 1.0
-
-OF_A_PART = ("adopt", "signal", "has_ended", "after", "states", "log_tail", "terminate", "close")
-"""What a coordinator may ask of a part: the methods of `bench.launch.part.Part`."""
 
 Say = Callable[[str], None]
 
@@ -46,7 +63,7 @@ def say(text: str) -> None:
 
 
 class Session:
-    """What one coordinator has started here; the methods `do_…` are its requests.
+    """Serves one coordinator: what it has started here, and its requests.
 
     Args:
         channel: to it.
@@ -58,8 +75,8 @@ class Session:
         self.channel = channel
         self.secret = secret
         self.folder = folder
-        self.parts: dict[str, LocalPart] = {}
-        self.devices: dict[str, GpuMeter] = {}
+        self.parts: dict[str, LocalRanks] = {}
+        self.meters: dict[str, GpuMeter] = {}
         self.coordinator = channel.socket.getpeername()[0]
         self.own_address = channel.socket.getsockname()[0]
         self.cores = os.sched_getaffinity(0)
@@ -70,86 +87,89 @@ class Session:
             stack.callback(self._close)
             while True:
                 try:
-                    self.channel.send(self._answer(self.channel.receive()))
+                    self.channel.send(self._answer(self.channel.receive(NODE_REQUESTS)))
                 except Closed:
                     return
 
-    def _answer(self, request: Message) -> Message:
-        action = request.pop("do")
+    def _answer(self, request: AnyNodeRequest) -> NodeAnswer:
         try:
-            return {"result": getattr(self, f"do_{action}")(**request)}
+            return Answered(value=self._carry_out(request))
         except Exception as error:
             traceback.print_exc()
-            return {"failed": f"{type(error).__name__}: {error}"}
+            return CouldNot(reason=f"{type(error).__name__}: {error}")
 
     def _close(self) -> None:
         for part in self.parts.values():
             part.close()
         os.sched_setaffinity(0, self.cores)
 
-    def do_describe(self, settings: dict[str, Any], names: Sequence[str]) -> Message:
-        """The environment of each stack; None of one that is not set up here."""
-        return {
-            name: None if stacks.installed(name) is None else fingerprint.take(settings, name)
-            for name in names
-        }
+    def _carry_out(self, request: AnyNodeRequest) -> Any:
+        match request:
+            case DescribeEnvironment():
+                return {name: self._environment(request.settings, name) for name in request.stacks}
+            case ShowLine():
+                return say(request.text)
+            case SampleGpu():
+                meter = self.meters.setdefault(request.uuid, GpuMeter(request.uuid))
+                return GpuReading(sample=meter.sample(), absent=meter.absent)
+            case StartRanks():
+                return self._start(request)
+            case CloseRanks():
+                return self.parts.pop(request.part).close()
+        ranks = self.parts[request.part]
+        match request:
+            case AdoptRank():
+                return ranks.adopt(request.rank, request.pid)
+            case SignalRanks():
+                return ranks.signal(request.number)
+            case HasEnded():
+                return ranks.has_ended()
+            case WaitForEnd():
+                return ranks.after(request.seconds)
+            case RankStates():
+                return ranks.states()
+            case LogTail():
+                return ranks.log_tail()
+            case TerminateRanks():
+                return ranks.terminate()
 
-    def do_tell(self, text: str) -> None:
-        """Something for whoever looks at this terminal."""
-        say(text)
+    @staticmethod
+    def _environment(settings: dict[str, Any], stack: str) -> dict[str, Any] | None:
+        """The fingerprint of a stack's environment; None if it is not set up here."""
+        return None if stacks.installed(stack) is None else fingerprint.take(settings, stack)
 
-    def do_start(
-        self,
-        part: str,
-        number: int,
-        meeting: dict[str, Any],
-        spec: dict[str, Any],
-        settings: dict[str, Any],
-        stack: str,
-    ) -> None:
-        """Start a group's ranks on this node, which is the `number`-th, and keep off their cores."""
-        installed = stacks.installed(stack)
+    def _start(self, request: StartRanks) -> None:
+        """Start a group's ranks on this node, and keep off their cores."""
+        installed = stacks.installed(request.stack)
         if installed is None:
-            raise UserError(f"the {stack} stack is not set up here; run `make setup STACK={stack}`.")
-        met, told = Meeting(**meeting), WorkerSpec.of(spec)
-        os.sched_setaffinity(0, self.cores - set(itertools.chain(*told.cores)) or self.cores)
-        self.parts[part] = LocalPart(
-            told,
-            arguments=met.arguments(host=self.coordinator, node=number),
-            folder=self.folder / part,
+            raise UserError(
+                f"the {request.stack} stack is not set up here; run `make setup STACK={request.stack}`."
+            )
+        rendezvous = request.rendezvous
+        os.sched_setaffinity(0, self.cores - set(itertools.chain(*request.spec.cores)) or self.cores)
+        self.parts[request.part] = LocalRanks(
+            request.spec,
+            arguments=rendezvous.arguments(host=self.coordinator, node=request.node_rank),
+            folder=self.folder / request.part,
             variables={
                 **gloo_interface(self.own_address),
-                **worker_variables(os.environ, **settings, prefix=installed.prefix),
-                **met.variables(host=self.coordinator, secret=self.secret),
+                **worker_variables(os.environ, **request.settings, prefix=installed.prefix),
+                **rendezvous.variables(host=self.coordinator, secret=self.secret),
             },
             interpreter=installed.interpreter,
-            name=f"node {number} ({socket.gethostname()})",
+            name=f"node {request.node_rank} ({socket.gethostname()})",
         )
 
-    def do_part(self, part: str, action: str, arguments: dict[str, Any]) -> Any:
-        """A request to one of them."""
-        if action not in OF_A_PART:
-            raise ValueError(f"{action!r} is not a request to a part")
-        answer = getattr(self.parts[part], action)(**arguments)
-        if action == "close":
-            del self.parts[part]
-        return vars(answer) if action == "after" else answer
 
-    def do_sample(self, uuid: str) -> Message:
-        """Look at one GPU; the sample's fields, and why some of them are None."""
-        device = self.devices.setdefault(uuid, GpuMeter(uuid))
-        return {"sample": vars(device.sample()), "absent": device.absent}
-
-
-def greeting() -> Message:
-    """What the coordinator is told first: enough to see whether both speak the same language."""
-    return {
-        "host": socket.gethostname(),
-        "code": source_code.code_hash(),
-        "commit": source_code.git_commit(),
-        "cores": sorted(os.sched_getaffinity(0)),
-        "gpus": [gpu.uuid for gpu in visible_gpus()],
-    }
+def greeting() -> NodeGreeting:
+    """What this node says of itself first."""
+    return NodeGreeting(
+        host=socket.gethostname(),
+        code=source_code.code_hash(),
+        commit=source_code.git_commit(),
+        cores=sorted(os.sched_getaffinity(0)),
+        gpus=[gpu.uuid for gpu in visible_gpus()],
+    )
 
 
 def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
@@ -165,7 +185,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
     except socket.gaierror as error:
         raise UserError(f"{host} is not known here ({error.strerror}); give its address instead.") from None
     ourselves = greeting()
-    say(f"{ourselves['host']}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
+    say(f"{ourselves.host}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
     while (left := end - time.monotonic()) > 0:
         channel = None
         try:
@@ -212,7 +232,9 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cluster.node", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cluster.node_agent", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"

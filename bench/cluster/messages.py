@@ -1,0 +1,186 @@
+"""What the coordinator asks of another node, and what the node answers."""
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from bench.cluster.rendezvous import Rendezvous
+from bench.launch.local_ranks import Ended
+from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.gpu_sample import GpuSample
+
+A = TypeVar("A")
+
+
+class NodeGreeting(msgspec.Struct, frozen=True):
+    """A node's first message: enough to see whether both sides run the same harness.
+
+    Attributes:
+        host: the machine's name.
+        code: the hash of the harness's source files there.
+        commit: of its checkout.
+        cores: that ranks may use.
+        gpus: UUIDs.
+    """
+
+    host: str
+    code: str
+    commit: str
+    cores: list[int]
+    gpus: list[str]
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answered"):
+    """The node did what it was asked.
+
+    Attributes:
+        value: plain data that the request's `answer` type describes.
+    """
+
+    value: Any
+
+
+class CouldNot(msgspec.Struct, frozen=True, tag="could_not"):
+    """The node could not do what it was asked.
+
+    Attributes:
+        reason: a line.
+    """
+
+    reason: str
+
+
+class GpuReading(msgspec.Struct, frozen=True):
+    """A GPU's sample, and why some of its figures are None."""
+
+    sample: GpuSample
+    absent: dict[str, str]
+
+
+class NodeRequest(msgspec.Struct, Generic[A], frozen=True, kw_only=True, tag_field="do"):
+    """Something that a node is asked for; `answer` is the type `A` of what it returns."""
+
+    answer: ClassVar[Any] = None
+
+
+class DescribeEnvironment(NodeRequest[dict[str, dict[str, Any] | None]], frozen=True, kw_only=True):
+    """The fingerprint of each stack's environment; None of one that is not set up there.
+
+    Attributes:
+        settings: of the comparison, as `bench.machine.variables.worker_variables` takes them.
+        stacks: their names.
+    """
+
+    answer: ClassVar[Any] = dict[str, dict[str, Any] | None]
+    settings: dict[str, Any]
+    stacks: list[str]
+
+
+class ShowLine(NodeRequest[None], frozen=True, kw_only=True):
+    """Print a line for whoever looks at the node's terminal."""
+
+    text: str
+
+
+class SampleGpu(NodeRequest[GpuReading], frozen=True, kw_only=True):
+    """Read one GPU."""
+
+    answer: ClassVar[Any] = GpuReading
+    uuid: str
+
+
+class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
+    """Start a group's ranks on the node.
+
+    Attributes:
+        part: names these ranks in later requests.
+        node_rank: the node's place among the nodes; the coordinator's is 0.
+        rendezvous: how the group's ranks find each other.
+        spec: what they train.
+        settings: as in `DescribeEnvironment`.
+        stack: whose interpreter runs them.
+    """
+
+    part: str
+    node_rank: int
+    rendezvous: Rendezvous
+    spec: WorkerSpec
+    settings: dict[str, Any]
+    stack: str
+
+
+class AdoptRank(NodeRequest[None], frozen=True, kw_only=True):
+    """A rank of the part has reported to the coordinator."""
+
+    part: str
+    rank: int
+    pid: int
+
+
+class SignalRanks(NodeRequest[None], frozen=True, kw_only=True):
+    """Send a signal to every rank of the part."""
+
+    part: str
+    number: int
+
+
+class HasEnded(NodeRequest[bool], frozen=True, kw_only=True):
+    """Whether the part's torchrun has ended."""
+
+    answer: ClassVar[Any] = bool
+    part: str
+
+
+class WaitForEnd(NodeRequest[Ended], frozen=True, kw_only=True):
+    """What is known of the part once its torchrun has ended, or so many seconds later."""
+
+    answer: ClassVar[Any] = Ended
+    part: str
+    seconds: float
+
+
+class RankStates(NodeRequest[str], frozen=True, kw_only=True):
+    """What each rank of the part does at this moment, in words."""
+
+    answer: ClassVar[Any] = str
+    part: str
+
+
+class LogTail(NodeRequest[str], frozen=True, kw_only=True):
+    """The end of what the part's processes wrote."""
+
+    answer: ClassVar[Any] = str
+    part: str
+
+
+class TerminateRanks(NodeRequest[None], frozen=True, kw_only=True):
+    """Ask the part's torchrun to end."""
+
+    part: str
+
+
+class CloseRanks(NodeRequest[None], frozen=True, kw_only=True):
+    """End every process of the part, by force where needed."""
+
+    part: str
+
+
+AnyNodeRequest = (
+    DescribeEnvironment
+    | ShowLine
+    | SampleGpu
+    | StartRanks
+    | AdoptRank
+    | SignalRanks
+    | HasEnded
+    | WaitForEnd
+    | RankStates
+    | LogTail
+    | TerminateRanks
+    | CloseRanks
+)
+NodeAnswer = Answered | CouldNot
+
+NODE_GREETINGS: "msgspec.msgpack.Decoder[NodeGreeting]" = msgspec.msgpack.Decoder(NodeGreeting)
+NODE_REQUESTS: "msgspec.msgpack.Decoder[AnyNodeRequest]" = msgspec.msgpack.Decoder(AnyNodeRequest)
+NODE_ANSWERS: "msgspec.msgpack.Decoder[NodeAnswer]" = msgspec.msgpack.Decoder(NodeAnswer)

@@ -1,0 +1,190 @@
+"""What the coordinator and a rank say to each other: every request, and what answers it.
+
+The rank decodes a `Request`, the coordinator an `Answer`; msgspec refuses a message with other fields.
+MessagePack, since JSON has no NaN, and a loss may be one.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from bench.results.records import Product
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """A rank's first message, once it has proved that it knows the group's secret."""
+
+    rank: int
+    pid: int
+
+
+# Answers
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The request was carried out; there is nothing to report."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The request failed, and the rank ends.
+
+    Attributes:
+        status: one of `bench.errors.STATUSES`.
+        message: a line.
+        details: the traceback.
+    """
+
+    status: str
+    message: str
+    details: str
+
+
+class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank's figures of a phase, named as in `bench.results.records.Phase`.
+
+    Attributes:
+        absent: why a figure is None, by its name.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    other_cpu_seconds: float | None
+    stolen_seconds: float | None
+    page_faults: int
+    cpu_clock_mhz: float | None
+    cpu_throttles: int | None
+    host_peak_bytes: int | None
+    torch_peak_allocated_bytes: int | None
+    torch_peak_reserved_bytes: int | None
+    device_used_bytes: int | None
+    device_process_bytes: int | None
+    energy_joules: float | None
+    absent: dict[str, str]
+
+
+class Built(PhaseFigures, frozen=True, kw_only=True, tag="built"):
+    """The model and everything before the first step are there.
+
+    Attributes:
+        padding_share: padded positions / all positions; None where samples have no length.
+        host_runtime_bytes: of the rank's memory before there was a model.
+    """
+
+    parameters: int
+    trainable_parameters: int
+    padding_share: float | None
+    host_runtime_bytes: int | None
+
+
+class BlockTimed(PhaseFigures, frozen=True, kw_only=True, tag="block_timed"):
+    """A block of steps was taken.
+
+    Attributes:
+        losses: of every step; NaN is possible.
+        loader_seconds: that the rank waited for batches; None if they were there.
+        loss_scale: at the end; None if the loss is not scaled.
+        skipped_steps: since gradients overflowed; None likewise.
+    """
+
+    losses: list[float]
+    loader_seconds: float | None
+    loss_scale: float | None
+    skipped_steps: int | None
+
+
+class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_taken"):
+    """The first step was taken.
+
+    Attributes:
+        proof: that engine, optimizer and sharding are the ones that were asked for.
+        optimizer_state_bytes: that this rank holds.
+    """
+
+    proof: dict[str, Any]
+    optimizer_state_bytes: int
+
+
+class ParityTrained(msgspec.Struct, frozen=True, kw_only=True, tag="parity_trained"):
+    """The untimed steps of the parity launch were taken.
+
+    Attributes:
+        losses: of every step.
+        gradient_norms: of every step, before the optimizer's update.
+        proof: as in `FirstStepTaken`.
+    """
+
+    losses: list[float]
+    gradient_norms: list[float]
+    proof: dict[str, Any]
+
+
+class RooflineFound(msgspec.Struct, frozen=True, kw_only=True, tag="roofline_found"):
+    """The work of a step and what the device can do, as in `bench.results.records.Roofline`.
+
+    Attributes:
+        counted: micro-batches with their FLOPs; from rank 0 only.
+        product: this rank's quickest matrix product; None if it could not be timed.
+    """
+
+    counted: list[tuple[int, int]]
+    counted_on: str
+    product: Product | None
+    absent: list[str]
+
+
+Answer = Done | Failed | Built | BlockTimed | FirstStepTaken | ParityTrained | RooflineFound
+
+A = TypeVar("A")
+
+
+# Requests
+
+
+class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
+    """Something that every rank of a group is asked for; `A` is the answer to it."""
+
+    @property
+    def name(self) -> str:
+        """For messages, such as `first_step`."""
+        return str(self.__struct_config__.tag)
+
+
+class Build(Request[Built], frozen=True, tag="build"):
+    """Set up everything before the first step."""
+
+
+class TakeFirstStep(Request[FirstStepTaken], frozen=True, tag="first_step"):
+    """Take the first step: export, compilation and allocation happen in it."""
+
+
+class TimeBlock(Request[BlockTimed], frozen=True, tag="block"):
+    """Time so many optimizer steps."""
+
+    steps: int
+
+
+class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):
+    """Cycle through the first `count` micro-batches from now on."""
+
+    count: int
+
+
+class TrainForParity(Request[ParityTrained], frozen=True, tag="follow"):
+    """Take so many steps, untimed."""
+
+    steps: int
+
+
+class FindRoofline(Request[RooflineFound], frozen=True, tag="roofline"):
+    """Count the work of a step and time matrix products; the last request of its launch."""
+
+
+class End(Request[None], frozen=True, tag="end"):
+    """End the rank; there is no answer."""
+
+
+AnyRequest = Build | TakeFirstStep | TimeBlock | UseFirstBatches | TrainForParity | FindRoofline | End
+
+REQUESTS: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest)
+ANSWERS: "msgspec.msgpack.Decoder[Answer]" = msgspec.msgpack.Decoder(Answer)
+GREETINGS: "msgspec.msgpack.Decoder[Greeting]" = msgspec.msgpack.Decoder(Greeting)
