@@ -63,7 +63,7 @@ def command(plan: Plan, folder: Path, *more: str) -> list[str]:
     """The comparison of a tiny model."""
     return [
         *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
-        *(f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
+        f"hydra.searchpath=[file://{ROOT}/tests/conf]",
         *("device=cpu", f"device.world_size={plan.world_size}", "model=bert-mini"),
         *(f"backend=[{','.join(plan.backends)}]", "measure=quick"),
         *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.3"),
