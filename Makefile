@@ -89,7 +89,7 @@ test: setup ## run all tests that need no GPU, one on each core; ARGS="-k name -
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-unit: setup ## run the tests that start no process and import no framework, for use while working
-	$(VENV)/bin/python -m pytest tests/unit -n auto $(ARGS)
+	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)
 
 test-gpu: setup ## run the tests that need a GPU, or two
 	$(VENV)/bin/python -m pytest -m gpu $(ARGS)

@@ -113,6 +113,7 @@ def a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     return Campaign(tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campaign) -> None:
     assert a_campaign() == 0
     assert a_campaign.begun == ["bert-tiny-16", "gpt2-tiny-16", "bert-tiny-32", "gpt2-tiny-32"]
@@ -141,6 +142,7 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     assert "left, about 5 minutes" in said
 
 
+@pytest.mark.slow
 def test_a_call_ends_in_time_and_the_next_one_goes_on(
     a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +163,7 @@ def test_a_call_ends_in_time_and_the_next_one_goes_on(
     assert a_campaign.asked == [(one.stem, True) for one in planned]
 
 
+@pytest.mark.slow
 def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
     a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_mistake_is_refused_before_any_work(
     assert a_campaign.asked == []
 
 
+@pytest.mark.slow
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "check_and_name_device", lambda config: "h100")
     plan = load_plan("gpu-campaign")
@@ -248,6 +252,7 @@ def test_models_can_be_named_and_keep_the_overrides_that_the_plan_has_for_them(a
     assert ["micro_batch=2" in stem for stem, _ in a_campaign.asked] == [True, False]
 
 
+@pytest.mark.slow
 def test_without_resume_everything_is_measured_anew(a_campaign: Campaign) -> None:
     assert a_campaign("parts=long", "resume=false") == 0
     assert a_campaign("parts=long", "resume=false") == 0

@@ -42,6 +42,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     assert covered(noise, name) >= 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("name", coverage.PRESETS)
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
@@ -73,6 +74,7 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
     assert np.mean(hits) < 0.85
 
 
+@pytest.mark.slow
 def test_the_made_noise_has_the_centre_that_it_claims() -> None:
     random = np.random.default_rng(1)
     for noise in MADE.values():

@@ -119,6 +119,7 @@ def both_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "installed", lambda stack=None: stacks.installed_here())
 
 
+@pytest.mark.slow
 @pytest.mark.ort
 @pytest.mark.usefixtures("both_stacks")
 def test_make_matrix_measures_every_model_once_in_mini(

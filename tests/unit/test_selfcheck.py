@@ -173,6 +173,7 @@ def interrupted(folder: Path) -> None:
     assert selftest.main(["--results", str(folder)]) == 130
 
 
+@pytest.mark.slow
 def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> None:
     for _ in range(2):
         interrupted(tmp_path)
@@ -182,6 +183,7 @@ def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> 
     assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "hashed"), [(environment, "hash_environment"), (identity, "config_hash")])
 def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
     tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, module: ModuleType, hashed: str
@@ -192,6 +194,7 @@ def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
     assert made[20] == made[0]
 
 
+@pytest.mark.slow
 def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: list[str]) -> None:
     interrupted(tmp_path)
     path = tmp_path / "selftest" / "verdicts.csv"

@@ -34,6 +34,7 @@ def test_a_steady_comparison_has_no_warnings() -> None:
     assert kinds(launches(*steady())) == []
 
 
+@pytest.mark.slow
 def test_ordinary_noise_seldom_warns() -> None:
     random = np.random.default_rng(0)
     noisy = [launches(*np.exp(random.normal(np.log(2), 0.02, (4, 6))).tolist()) for _ in range(100)]
