@@ -51,7 +51,7 @@ class Two:
         self.started: list[subprocess.Popen[str]] = []
 
     def node(self, *arguments: str, secret: str = SECRET) -> "subprocess.Popen[str]":
-        return self._start(1, secret, "bench.cluster.node", self.endpoint, *arguments)
+        return self._start(1, secret, "bench.cluster.node_agent", self.endpoint, *arguments)
 
     def coordinator(self, *overrides: str) -> "subprocess.Popen[str]":
         return self._start(
@@ -209,7 +209,7 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
             (("no-such-host.invalid:1",), "is not known here"),
         ):
             done = subprocess.run(
-                [sys.executable, "-m", "bench.cluster.node", *arguments],
+                [sys.executable, "-m", "bench.cluster.node_agent", *arguments],
                 cwd=ROOT,
                 env={**os.environ, "BENCH_SECRET": SECRET},
                 capture_output=True,
