@@ -215,7 +215,7 @@ def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
 
 
 class FakeProgram:
-    """Stands for `bench.cluster.node_agent` on another machine: answers requests with what it was made with."""
+    """Stands for `bench.cluster.node_agent` on another machine: answers with what it was given."""
 
     def __init__(self, listener_address: str, answers: dict[type, Any], **greeting: Any) -> None:
         self.asked: list[Any] = []
