@@ -131,6 +131,7 @@ def test_some_parts_can_be_named_and_overrides_hold_for_all(a_campaign: Campaign
     ]
 
 
+@pytest.mark.slow
 def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
     assert a_campaign.begun == []
 
 
+@pytest.mark.slow
 def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measured_anew(
     a_campaign: Campaign,
 ) -> None:

@@ -145,6 +145,7 @@ def test_every_make_target_and_variable_exists(page: str) -> None:
             assert set(command.variables) <= set(known.split()), command.line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_composes(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = tmp_path / "my" / "conf" / "model" / "mine.yaml"  # which the configuration's page has one write

@@ -92,6 +92,7 @@ def test_launches_that_were_not_ok_are_listed_and_end_with_1(
     assert capfd.readouterr().err == "x: ortmodule, launch 2: oom: no memory left\n"
 
 
+@pytest.mark.slow
 def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
     assert capfd.readouterr() == ("", "trouble 1\ntrouble 3\n")
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_a_point_that_is_refused(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,6 +193,7 @@ def test_an_error_of_ours_keeps_its_traceback_and_the_sweep_goes_on(
     assert "HYDRA_FULL_ERROR" not in said
 
 
+@pytest.mark.slow
 def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
