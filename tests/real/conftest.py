@@ -7,7 +7,7 @@ import pytest
 from tests.support import on_any_machine
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)  # a session would reach the unit tests behind these
 def _blocks_count_on_a_busy_machine() -> Iterator[None]:
     """These tests are about function: other processes on the cores do not decide them."""
     with on_any_machine.accepted():
