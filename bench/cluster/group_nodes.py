@@ -19,10 +19,10 @@ class GroupNodes:
         self._assignments = assignments
         self._id = new_id()
         self._port = Port()
-        self._host = assignments[0].node.here
+        self._host = assignments[0].node.coordinator_address
         self._secret = assignments[0].node.secret
         self.count = len(assignments)
-        self.local_name = f"node 0 ({assignments[0].node.own_host})"
+        self.local_name = f"node 0 ({assignments[0].node.coordinator_host})"
 
     def listen(self) -> Listener:
         """A listener on the network that lets in nobody but this group's ranks."""

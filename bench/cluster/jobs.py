@@ -32,23 +32,23 @@ REPORT = "outcome.json"
 Trouble = dict[str, list[str]]
 
 
-class Sweep(Callback):
+class SweepReports(Callback):
     """Remembers the folder in which the jobs of this process's sweep write their reports."""
 
     folder: ClassVar[Path | None] = None
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Called by Hydra in the process that submits."""
-        Sweep.folder = Path(config.hydra.sweep.dir).resolve()
+        SweepReports.folder = Path(config.hydra.sweep.dir).resolve()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, ()
+        return _recreate_in_job, ()
 
 
-def _arrived() -> Sweep:
+def _recreate_in_job() -> SweepReports:
     """Unpickled in a job, before Hydra composes the point's configuration there with our resolvers."""
     register()
-    return Sweep()
+    return SweepReports()
 
 
 def check_launcher(words: Sequence[str]) -> None:
@@ -116,15 +116,17 @@ def naming_failed_jobs() -> Iterator[None]:
         if not type(error).__module__.startswith("submitit"):
             raise
         first = str(error).strip().splitlines()[0]
-        logs = f"; its log, and those of the others, lie in {Sweep.folder}/.submitit" if Sweep.folder else ""
+        folder = SweepReports.folder
+        logs = f"; its log, and those of the others, lie in {folder}/.submitit" if folder else ""
         raise SweepIncomplete(f"A job of the sweep failed: {first}{logs}.") from error
 
 
 def read_reports() -> list[Trouble]:
     """The reports of all jobs of this process's sweep."""
-    if Sweep.folder is None:
+    if SweepReports.folder is None:
         return []
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(Sweep.folder.glob(f"*/{REPORT}"))]
+    reports = sorted(SweepReports.folder.glob(f"*/{REPORT}"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in reports]
 
 
 def _job() -> Any:

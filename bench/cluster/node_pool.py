@@ -22,7 +22,7 @@ from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
 
 DESCRIBE_SECONDS = 60
-"""An environment is told in a second; with cold disks and several stacks it takes longer."""
+"""A node describes its environment in a second; with cold disks and several stacks it takes longer."""
 
 SAME_MEMORY = 0.02
 """Share by which the memory of two equal machines may differ: firmware and kernel keep some of it."""
@@ -173,12 +173,12 @@ class NodePool:
             channel,
             greeting,
             secret=self.listener.secret,
-            here=channel.socket.getsockname()[0],
-            own_host=socket.gethostname(),
+            coordinator_address=channel.socket.getsockname()[0],
+            coordinator_host=socket.gethostname(),
         )
 
     def _differs(self, node: Node) -> str:
-        """In what a node differs from this one, in a sentence that it is told, too; empty if in nothing."""
+        """In what a node differs from this one, as a sentence that the node receives, too; empty if in nothing."""
         try:
             found = self._differences(node)
         except NodeLost:

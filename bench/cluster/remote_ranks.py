@@ -47,17 +47,23 @@ class Node:
         channel: to its program.
         greeting: what that said of itself.
         secret: that both know.
-        here: this machine's address, as that one knows it.
-        own_host: this machine's name.
+        coordinator_address: this machine's address, as that one knows it.
+        coordinator_host: this machine's name.
     """
 
     def __init__(
-        self, channel: Channel, greeting: NodeGreeting, *, secret: str, here: str, own_host: str
+        self,
+        channel: Channel,
+        greeting: NodeGreeting,
+        *,
+        secret: str,
+        coordinator_address: str,
+        coordinator_host: str,
     ) -> None:
         self.channel = channel
         self.secret = secret
-        self.here = here
-        self.own_host = own_host
+        self.coordinator_address = coordinator_address
+        self.coordinator_host = coordinator_host
         self.host = greeting.host
         self.code = greeting.code
         self.commit = greeting.commit
@@ -124,7 +130,7 @@ class Assignment:
 class RemoteRanks:
     """Ranks on another node; `bench.launch.local_ranks.NodeRanks` says what its methods do.
 
-    A node that is lost has no ranks any more: then they do nothing, and `is_lost` tells.
+    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true.
 
     Raises:
         LaunchFailed: the node could not start it.

@@ -59,7 +59,7 @@ class Rendezvous:
 
 
 class Port:
-    """A free TCP port that nobody else is given until `release`; a process told of it may listen there.
+    """A free TCP port that nobody else is given until `release`; a process that knows it may listen there.
 
     Bound but not listening: under SO_REUSEADDR, which torch's store sets, Linux lets another listen.
     """

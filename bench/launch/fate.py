@@ -75,7 +75,7 @@ def in_words(exit_status: int) -> str:
 def explain(
     action: str,
     *,
-    told: Sequence[LaunchFailed],
+    reported: Sequence[LaunchFailed],
     silent: Sequence[int],
     exits: Mapping[int, int],
     agent: int | None,
@@ -87,26 +87,26 @@ def explain(
 
     Args:
         action: what the group had been asked for.
-        told: what other ranks told; where one was killed, they only say that they lost it.
+        reported: other ranks' failures; where one was killed, they only report that they lost it.
         silent: the ranks that have closed their connection.
-        exits: by rank, the exit status of those that failed by themselves, as far as torchrun tells.
+        exits: by rank, the exit status of those that failed by themselves, as far as torchrun says.
         agent: torchrun's own exit status; None if it still runs.
         log: the end of the group's log.
         oom_killer: whether the kernel has killed a process of ours for want of memory meanwhile.
         torchrun: the agent's name in a sentence.
     """
-    # torchrun ends the others by SIGTERM, and newer ones tell of that, too.
+    # torchrun ends the others by SIGTERM, and newer versions list that as a failure, too.
     exits = {rank: status for rank, status in exits.items() if status != -signal.SIGTERM} or exits
     killed = [rank for rank, status in exits.items() if status < 0]
     if not exits and agent is not None and agent != 0:
         who, status = torchrun, agent
-    elif killed or not told:
+    elif killed or not reported:
         rank = min(killed or exits or silent or [0])
         who, status = f"rank {rank}", exits.get(rank, 0)
-    else:  # the others were ended by torchrun, because of the one that told
-        return told[0]
+    else:  # the others were ended by torchrun, because of the one that reported
+        return reported[0]
     what = f"{who} {in_words(status)} during {action}"
-    if -status in (signal.SIGKILL, signal.SIGTERM):  # from outside: the log tells only of the consequences
+    if -status in (signal.SIGKILL, signal.SIGTERM):  # from outside: the log shows only the consequences
         if oom_killer and -status == signal.SIGKILL:
             return LaunchFailed(
                 "oom", f"{what}: memory was used up and the kernel chose it (OOM killer)", log
@@ -117,7 +117,7 @@ def explain(
 
 
 def oom_kills() -> int | None:
-    """How many processes the kernel has killed so far for want of memory; None if it does not tell.
+    """How many processes the kernel has killed so far for want of memory; None if it does not say.
 
     Those of this control group where the kernel counts them apart, else those of the whole machine.
     psutil does not read these counters.

@@ -60,7 +60,7 @@ class Group:
     """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
     Args:
-        spec: what the workers are told.
+        spec: what the workers need to know.
         world_size: number of ranks.
         folder: where the spec and the log go.
         variables: the workers' environment variables.
@@ -96,7 +96,7 @@ class Group:
                 self.listener = Listener()
                 arguments = ["--standalone", f"--nproc-per-node={world_size}"]
             undo.callback(self.listener.close)
-            self.here = LocalRanks(
+            self.local_ranks = LocalRanks(
                 spec,
                 arguments=arguments,
                 folder=folder,
@@ -104,8 +104,8 @@ class Group:
                 interpreter=interpreter,
                 name=elsewhere.local_name if elsewhere else "",
             )
-            undo.callback(self.here.close)
-            self.parts: list[NodeRanks] = [self.here]
+            undo.callback(self.local_ranks.close)
+            self.parts: list[NodeRanks] = [self.local_ranks]
             for part in elsewhere.start(self.listener, self.ranks_per_node) if elsewhere else ():
                 undo.callback(part.close)
                 self.parts.append(part)
@@ -155,14 +155,14 @@ class Group:
         """Wait for every rank's answer to `ask`, and meanwhile let `watch` do what it has to."""
         answers: dict[int, Any] = {}
         troubles: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
-        told_by: float | None = None  # when the last trouble must have been told, from the first one on
+        reports_due: float | None = None  # the time by which all must have reported, once the first has
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             for rank, channel in self.channels.items():
                 selector.register(channel, selectors.EVENT_READ, rank)
             while selector.get_map():
-                if told_by is None:
+                if reports_due is None:
                     ready = self._wait(selector, deadline, request.name, watch)
-                elif not (ready := selector.select(max(0.0, told_by - time.monotonic()))):
+                elif not (ready := selector.select(max(0.0, reports_due - time.monotonic()))):
                     break
                 for key, _ in ready:
                     rank = key.data
@@ -178,8 +178,8 @@ class Group:
                     if isinstance(answer, Failed):
                         troubles[rank] = LaunchFailed(answer.status, answer.message, answer.details)
                     answers[rank] = answer
-                if troubles and told_by is None:
-                    told_by = time.monotonic() + SECONDS_FOR_THE_CAUSE
+                if troubles and reports_due is None:
+                    reports_due = time.monotonic() + SECONDS_FOR_THE_CAUSE
         if troubles:
             raise self._cause(troubles, request.name)
         return [answers[rank] for rank in range(self.world_size)]
@@ -194,7 +194,7 @@ class Group:
 
     def log_tail(self) -> str:
         """The end of what the agents and the ranks wrote, node by node."""
-        return self._together({part.name: part.log_tail() for part in self.parts})
+        return self._join_logs({part.name: part.log_tail() for part in self.parts})
 
     def end(self) -> None:
         """Let the ranks end by themselves."""
@@ -248,16 +248,16 @@ class Group:
 
     def _cause(self, troubles: Mapping[int, LaunchFailed | None], action: str) -> LaunchFailed:
         """The trouble that explains the others'; None: the rank ended without a word."""
-        if lost := self._lost(action):  # whatever the others tell, they tell of ranks that have gone
+        if lost := self._lost(action):  # whatever the others report, the lost node is its cause
             return lost
-        told = [trouble for trouble in troubles.values() if trouble is not None]
-        particular = [trouble for trouble in told if trouble.status != "crashed"]
-        if particular or (told and len(told) == len(troubles)):
-            return (particular or told)[0]
+        reported = [trouble for trouble in troubles.values() if trouble is not None]
+        particular = [trouble for trouble in reported if trouble.status != "crashed"]
+        if particular or (reported and len(reported) == len(troubles)):
+            return (particular or reported)[0]
         silent = [rank for rank, trouble in troubles.items() if trouble is None]
         concerned = {self._part_of(rank).name: self._part_of(rank) for rank in silent}
         ended = {name: part.after(AGENT_SECONDS) for name, part in concerned.items()}
-        return self._lost(action) or self._explained(action, told, silent, ended)
+        return self._lost(action) or self._explain(action, reported, silent, ended)
 
     def _lost(self, action: str) -> LaunchFailed | None:
         for part in self.parts:
@@ -265,23 +265,23 @@ class Group:
                 return LaunchFailed("crashed", f"{part.name} was lost during {action}", self.log_tail())
         return None
 
-    def _explained(
-        self, action: str, told: Sequence[LaunchFailed], silent: Sequence[int], ended: Mapping[str, Ended]
+    def _explain(
+        self, action: str, reported: Sequence[LaunchFailed], silent: Sequence[int], ended: Mapping[str, Ended]
     ) -> LaunchFailed:
         failed = {name: part.agent for name, part in ended.items() if part.agent}
         agent = next(iter(failed), "")
         return fate.explain(
             action,
-            told=told,
+            reported=reported,
             silent=silent,
             exits={rank: status for part in ended.values() for rank, status in part.exits.items()},
             agent=failed.get(agent),
             torchrun=f"torchrun on {agent}" if agent else "torchrun",
-            log=self._together({name: part.log for name, part in ended.items()}),
+            log=self._join_logs({name: part.log for name, part in ended.items()}),
             oom_killer=any(part.oom_killer for part in ended.values()),
         )
 
-    def _together(self, logs: Mapping[str, str]) -> str:
+    def _join_logs(self, logs: Mapping[str, str]) -> str:
         if len(self.parts) == 1:
             return next(iter(logs.values()), "")
         return "\n".join(f"--- {name}\n{log}" for name, log in logs.items() if log)

@@ -29,7 +29,7 @@ class Ended:
     """What is known of a part of which something has ended.
 
     Attributes:
-        exits: by rank, the exit status of those that failed by themselves, as far as torchrun tells.
+        exits: by rank, the exit status of those that failed by themselves, as far as torchrun says.
         agent: torchrun's own exit status; None if it still runs.
         oom_killer: whether the kernel has killed a process there for want of memory since the start.
         log: the end of what agent and ranks wrote.
@@ -79,7 +79,7 @@ class LocalRanks:
     """Ranks on this machine.
 
     Args:
-        spec: what the workers are told.
+        spec: what the workers need to know.
         arguments: torchrun's, about how many ranks there are and where.
         folder: where the spec and the log go.
         variables: the workers' environment variables.
@@ -127,7 +127,7 @@ class LocalRanks:
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [
-                    *(interpreter, "-m", "bench.launch.agent", str(os.getpid()), *arguments),
+                    *(interpreter, "-m", "bench.launch.torchrun_agent", str(os.getpid()), *arguments),
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),
                 ],

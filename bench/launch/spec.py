@@ -1,4 +1,4 @@
-"""What a worker is told when it starts: everything, in one JSON file."""
+"""What a worker needs to know when it starts: everything, in one JSON file."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -55,11 +55,11 @@ class ParityLaunch:
 
     def planned(self, backends: int) -> int:
         """How many times groups are started, for the progress bar."""
-        return 1 if self._plan.together else backends
+        return 1 if self._plan.all_resident else backends
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
-        for side_by_side in [names] if self._plan.together else [[name] for name in names]:
+        for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
             with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
                 self._train(side_by_side, names)
         passed: list[str] = []

@@ -101,7 +101,7 @@ class ParityPlan:
 
     Attributes:
         reference: the backend that the others are compared with.
-        together: the groups run side by side; else one after the other.
+        all_resident: the groups run side by side; else one after the other.
         steps: optimizer steps of each backend.
         batches: distinct micro-batches that those steps take in turn.
         tolerance: relative, on the loss of every step.
@@ -110,7 +110,7 @@ class ParityPlan:
     """
 
     reference: str
-    together: bool
+    all_resident: bool
     steps: int
     batches: int
     tolerance: float
@@ -143,7 +143,7 @@ class Schedule:
 
     Attributes:
         reference: the backend that speed-ups are measured against.
-        together: the groups of a launch live side by side, and rounds rotate; else one group at a time.
+        all_resident: the groups of a launch live side by side, and rounds rotate; else one group at a time.
         launches: that were asked for; 0: parity alone.
         rounds: of each launch.
         until: half-width of the interval at which launches end; None: their number is fixed.
@@ -152,7 +152,7 @@ class Schedule:
     """
 
     reference: str
-    together: bool
+    all_resident: bool
     launches: int
     rounds: int
     until: float | None

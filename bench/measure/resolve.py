@@ -52,7 +52,7 @@ def resolve(
         launching=_launching(config, output, gpus, cores),
         parity=ParityPlan(
             reference=reference,
-            together=measure.resident == "all",
+            all_resident=measure.resident == "all",
             steps=measure.parity_steps,
             batches=2 * config.grad_accum,
             tolerance=measure.parity_tolerance,
@@ -70,7 +70,7 @@ def resolve(
         ),
         schedule=Schedule(
             reference=reference,
-            together=measure.resident == "all",
+            all_resident=measure.resident == "all",
             launches=measure.launches,
             rounds=measure.rounds,
             until=measure.until,

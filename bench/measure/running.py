@@ -20,7 +20,7 @@ class RunningGroups(dict[str, Group]):
         launch: that they belong to.
         starter: starts them.
         failures: puts what fails on record.
-        together: several groups live side by side, and those that are not measured must sleep.
+        all_resident: several groups live side by side, and those that are not measured must sleep.
         recover: what may be done about a failure instead.
     """
 
@@ -30,14 +30,14 @@ class RunningGroups(dict[str, Group]):
         starter: GroupStarter,
         failures: Failures,
         *,
-        together: bool = True,
+        all_resident: bool = True,
         recover: Recovery | None = None,
     ) -> None:
         super().__init__()
         self.launch = launch
         self._starter = starter
         self._failures = failures
-        self._together = together
+        self._all_resident = all_resident
         self._recover = recover
         self._stack = ExitStack()
 
@@ -74,7 +74,7 @@ class RunningGroups(dict[str, Group]):
 
     def rest(self, name: str) -> None:
         """Keep a group from taking any CPU time while another one is measured."""
-        if self._together:
+        if self._all_resident:
             self[name].pause()
 
     def end(self) -> None:

@@ -47,18 +47,18 @@ class TimedLaunch:
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind a launch of so many backends has, for the progress bar."""
-        together = self._schedule.together
+        all_resident = self._schedule.all_resident
         return {
-            "start": 1 if together else backends,
+            "start": 1 if all_resident else backends,
             "set-up": backends,
-            "wake": backends if together and backends > 1 else 0,
+            "wake": backends if all_resident and backends > 1 else 0,
             "block": self._schedule.rounds * backends,
         }
 
     def run(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
         rounds = self._schedule.rounds
-        if self._schedule.together:
+        if self._schedule.all_resident:
             self._run(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
             return
         order = group_order(names, launch=launch.number)
@@ -71,7 +71,7 @@ class TimedLaunch:
             launch,
             self._starter,
             self._failures,
-            together=self._schedule.together,
+            all_resident=self._schedule.all_resident,
             recover=self._recover,
         ) as groups:
             before = self._sampler.look_before_a_group()

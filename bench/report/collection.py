@@ -28,7 +28,7 @@ class ReportedComparison(ComparisonResults):
 
     @cached_property
     def workload(self) -> str:
-        """What was trained, short: what tells the comparisons of a panel apart."""
+        """What was trained, short: what distinguishes the comparisons of a panel."""
         return one_line(describe.short_workload(self.rows))
 
     @cached_property

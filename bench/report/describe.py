@@ -124,7 +124,7 @@ def versions(rows: pd.DataFrame) -> str:
 
 
 def short_workload(rows: pd.DataFrame) -> str:
-    """Task, batch, length and number format: what tells the comparisons of one model apart."""
+    """Task, batch, length and number format: what distinguishes the comparisons of one model."""
     accumulation = distinct_text(rows, "grad_accum")
     micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {distinct_text(rows, 'micro_batch')}"
     layout = f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}"

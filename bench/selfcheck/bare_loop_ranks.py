@@ -66,7 +66,7 @@ class BareLoop:
         with (folder / "log.txt").open("wb") as log:
             self.agent = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "bench.launch.agent", str(os.getpid()), "--standalone"),
+                    *(sys.executable, "-m", "bench.launch.torchrun_agent", str(os.getpid()), "--standalone"),
                     *(f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
                     *("-m", "bench.launch.lifeline", str(SCRIPT), str(job), str(folder)),
                 ],

@@ -159,7 +159,11 @@ class TestRunning:
         idle = [
             pid
             for name, other in running.groups.items()
-            for pid in (descendants(other.here.agent.pid) if name != "pytorch" else [other.here.agent.pid])
+            for pid in (
+                descendants(other.local_ranks.agent.pid)
+                if name != "pytorch"
+                else [other.local_ranks.agent.pid]
+            )
         ]
         assert len(idle) == 1 + 2 * 3
         time.sleep(1)
@@ -182,7 +186,7 @@ def trajectory(answers: list[ParityTrained]) -> Trajectory:
 
 def sorted_by_rank(group: Group) -> list[int]:
     """The pids of a group's ranks."""
-    pids = [pid for pid in descendants(group.here.agent.pid) if pid != group.here.agent.pid]
+    pids = [pid for pid in descendants(group.local_ranks.agent.pid) if pid != group.local_ranks.agent.pid]
     return sorted(pids, key=lambda pid: int(variable(pid, "RANK")))
 
 

@@ -69,7 +69,7 @@ def faulty(faults: Mapping[str, tuple[str, Fault]], when: Callable[[], bool] = l
 
 
 def backend_of(group: Group) -> str:
-    return group.here.log.parent.name
+    return group.local_ranks.log.parent.name
 
 
 def kill_rank(group: Group) -> None:
@@ -77,7 +77,7 @@ def kill_rank(group: Group) -> None:
 
 
 def kill_agent(group: Group) -> None:
-    group.here.agent.kill()
+    group.local_ranks.agent.kill()
 
 
 def stop_rank(group: Group) -> None:

@@ -38,16 +38,16 @@ def group(tmp_path: Path) -> Iterator[Group]:
 
 def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group) -> None:
     group.connect()
-    pids = descendants(group.here.agent.pid)
+    pids = descendants(group.local_ranks.agent.pid)
     assert len(pids) == 3
     group.close()
     assert gone(pids, 1)
-    assert not group.here.scratch.path.exists()
+    assert not group.local_ranks.scratch.path.exists()
 
 
 def test_a_paused_group_still_ends(group: Group) -> None:
     group.connect()
-    pids = descendants(group.here.agent.pid)
+    pids = descendants(group.local_ranks.agent.pid)
     group.pause()
     group.close()
     assert gone(pids, 1)
@@ -66,8 +66,8 @@ def test_an_agent_that_is_ended_takes_its_ranks_with_it_and_is_named(
     group: Group, number: signal.Signals
 ) -> None:
     group.connect()
-    pids = descendants(group.here.agent.pid)
-    group.here.agent.send_signal(number)
+    pids = descendants(group.local_ranks.agent.pid)
+    group.local_ranks.agent.send_signal(number)
     with pytest.raises(LaunchFailed, match=rf"^torchrun was killed by {number.name} during build$"):
         group.request(Build())
     assert gone(pids)
@@ -85,7 +85,7 @@ def test_a_rank_that_does_not_answer_runs_into_the_time_limit(group: Group) -> N
 
 
 def test_an_agent_that_cannot_start_its_ranks_is_noticed(group: Group) -> None:
-    group.here.agent.kill()
+    group.local_ranks.agent.kill()
     with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during start$") as caught:
         group.connect()
     assert caught.value.status == "crashed"

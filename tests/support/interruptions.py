@@ -231,7 +231,7 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    module = {"agent": "bench.launch.agent", "rank": "bench.worker"}[kind]
+    module = {"agent": "bench.launch.torchrun_agent", "rank": "bench.worker"}[kind]
     return [pid for pid in family(coordinator) - {coordinator} if runs(pid, module)]
 
 

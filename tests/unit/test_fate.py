@@ -73,13 +73,13 @@ def explained(**changes: object) -> LaunchFailed:
 
 def test_a_killed_rank_is_named_before_those_that_lost_it() -> None:
     lost = LaunchFailed("crashed", "RuntimeError: Connection closed by peer")
-    failure = explained(told=[lost], exits={0: 1, 1: -signal.SIGSEGV})
+    failure = explained(reported=[lost], exits={0: 1, 1: -signal.SIGSEGV})
     assert (failure.status, failure.message) == ("crashed", "rank 1 was killed by SIGSEGV during block")
 
 
 def test_a_rank_that_tells_is_heard_though_torchrun_has_ended_the_others() -> None:
     told = LaunchFailed("crashed", "ImportError: no libfoo")
-    assert explained(told=[told], exits={0: 1}) is told
+    assert explained(reported=[told], exits={0: 1}) is told
 
 
 def test_a_kill_from_outside_is_not_explained_by_the_log_of_the_others() -> None:

@@ -77,7 +77,7 @@ def test_a_job_of_another_number_of_tasks_than_nodes_is_refused(
 def test_what_jobs_report_is_collected_from_their_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs.Sweep, "folder", tmp_path)
+    monkeypatch.setattr(jobs.SweepReports, "folder", tmp_path)
     trouble: dict[str, Any] = {"refused": [], "failed": ["a row"], "bugs": []}
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "outcome.json").write_text(json.dumps(trouble))

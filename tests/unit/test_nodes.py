@@ -390,7 +390,9 @@ def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: NodePool, tmp_pat
     session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
     session.parts, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
     threading.Thread(target=session.serve, daemon=True).start()
-    node = Node(Channel(ours), node_program.greeting(), secret=SECRET, here="", own_host="here")
+    node = Node(
+        Channel(ours), node_program.greeting(), secret=SECRET, coordinator_address="", coordinator_host="here"
+    )
     spec = Comparison(a_config(tmp_path), "m").starter.spec("pytorch", PARITY)
     rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
     assignment = Assignment(node=node, spec=spec, settings={}, stack="nonesuch")

@@ -3,7 +3,7 @@
 import zlib
 
 # Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
-# tells neighbours apart where colour is lost.
+# distinguishes neighbours where colour is lost.
 _KNOWN = {
     "pytorch": ("#56B4E9", ""),
     "pytorch_fused": ("#0072B2", "///"),

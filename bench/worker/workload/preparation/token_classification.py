@@ -58,7 +58,7 @@ class Preparation:
 
 
 def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list[int]:
-    """A label for each token, of which `words` tells the word; None: it is special."""
+    """A label for each token, of which `words` says the word it belongs to; None: it is special."""
     return [
         IGNORED if word is None or (place and words[place - 1] == word) else labels[word]
         for place, word in enumerate(words)

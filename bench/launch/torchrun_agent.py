@@ -1,6 +1,6 @@
 """Torch elastic's agent (torchrun), bound to the life of the coordinator.
 
-`python -m bench.launch.agent COORDINATOR_PID TORCHRUN_ARGUMENTS…`
+`python -m bench.launch.torchrun_agent COORDINATOR_PID TORCHRUN_ARGUMENTS…`
 """
 
 import json
