@@ -178,7 +178,7 @@ class NodePool:
         )
 
     def _differs(self, node: Node) -> str:
-        """In what a node differs from this one, as a sentence that the node receives, too; empty if in nothing."""
+        """In what a node differs from this one, in a sentence that is sent to it; empty if in nothing."""
         try:
             found = self._differences(node)
         except NodeLost:

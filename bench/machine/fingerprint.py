@@ -75,7 +75,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
-    """The workers' environment variables that matter; a path only as a hash, since it would reveal who measured.
+    """The workers' environment variables that matter; a path as a hash, since it reveals who measured.
 
     Args:
         base: the coordinator's variables.

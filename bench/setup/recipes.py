@@ -44,7 +44,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=(f"{extensions}/aten_op_executor*.so", f"{extensions}/torch_interop_utils*.so"),
             tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, under 2 minutes on 2 cores",
+            does="g++ compiles ONNX Runtime's extensions of torch, 2 to 3 minutes on 2 cores",
             remedy="it needs CUDA 11.8 with nvcc and cuDNN 8; without them take the packages for a"
             " CPU: make setup SETUP_ARGS='--device cpu'"
             if gpu
@@ -101,7 +101,7 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
         variables=(("PIP_CONSTRAINT", relative),),
         discards=(f"{SITE}/*",),
         inputs=(requirements,),
-        does=f"pip installs {relative}, about 2 minutes",
+        does=f"pip installs {relative}, about 4 minutes",
         remedy="it needs the network and some 8 GB of free disk",
     )
 
@@ -133,7 +133,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
             f"{SITE}/deepspeed/ops/adam/cpu_adam_op*.so",
         ),
         tools=("g++",),
-        does="g++ compiles DeepSpeed's communication between CPU ranks and its Adam for CPUs, 1 to 2 minutes",
+        does="g++ compiles DeepSpeed's communication between CPU ranks and its Adam for CPUs, about 2 minutes",
         remedy="it needs a working g++ with OpenMP",
     )
 

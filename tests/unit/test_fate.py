@@ -61,7 +61,7 @@ def test_a_rank_that_only_lost_another_is_not_taken_for_the_cause() -> None:
 
 def explained(**changes: object) -> LaunchFailed:
     figures: dict[str, object] = {
-        "told": [],
+        "reported": [],
         "silent": [1],
         "exits": {},
         "agent": 1,
@@ -78,8 +78,8 @@ def test_a_killed_rank_is_named_before_those_that_lost_it() -> None:
 
 
 def test_a_rank_that_tells_is_heard_though_torchrun_has_ended_the_others() -> None:
-    told = LaunchFailed("crashed", "ImportError: no libfoo")
-    assert explained(reported=[told], exits={0: 1}) is told
+    reported = LaunchFailed("crashed", "ImportError: no libfoo")
+    assert explained(reported=[reported], exits={0: 1}) is reported
 
 
 def test_a_kill_from_outside_is_not_explained_by_the_log_of_the_others() -> None:
