@@ -133,7 +133,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
             f"{SITE}/deepspeed/ops/adam/cpu_adam_op*.so",
         ),
         tools=("g++",),
-        does="g++ compiles DeepSpeed's communication between CPU ranks and its Adam for CPUs, about 2 minutes",
+        does="g++ compiles DeepSpeed's communication of CPU ranks and its Adam for CPUs, about 2 minutes",
         remedy="it needs a working g++ with OpenMP",
     )
 
