@@ -40,6 +40,7 @@ DTYPES = {
     "threads_per_rank": WHOLE,
     "cores_per_rank": WHOLE,  # more than threads_per_rank: the threads were not held
     "allocator": TEXT,
+    "blas": TEXT,  # stock; full: MKL takes its full path on CPUs of every maker
     "seed": WHOLE,
     "margin": REAL,  # a ratio within 1 ± margin is `same`
     "until": REAL,  # half-width at which launches ended; blank: their number was fixed
@@ -52,8 +53,11 @@ DTYPES = {
     "samples_per_s": REAL,  # steps * global_batch / seconds
     "model_flops_per_step": WHOLE,  # forward and backward, all ranks; without recomputation and optimizer
     "model_flops_per_s": REAL,  # model_flops_per_step * steps / seconds
-    "matmul_flops_per_s": REAL,  # of the devices at this precision, as measured before; sum of all ranks
-    "roofline_share": REAL,  # model_flops_per_s / matmul_flops_per_s
+    "layers_flops_share": REAL,  # of model_flops_per_step, in the repeated layers; the rest is ends and head
+    "torch_matmul_flops_per_s": REAL,  # of matrix products at the workload's own shapes; sum of all ranks
+    "ort_matmul_flops_per_s": REAL,  # the same by ONNX Runtime; blank where it does not run
+    "limit_flops_per_s": REAL,  # the highest rate of matrix products that any engine reached; likewise
+    "roofline_share": REAL,  # model_flops_per_s / limit_flops_per_s
     "cpu_seconds": REAL,  # user + system, sum of all ranks
     "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
     "stolen_seconds": REAL,  # that the hypervisor took of them

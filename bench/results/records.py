@@ -16,10 +16,10 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
-memory. 5: nodes, roofline."""
+memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -172,6 +172,7 @@ class Record:
     threads_per_rank: int
     cores_per_rank: int  # more than threads_per_rank: the threads were not held
     allocator: str
+    blas: str = "stock"
     seed: int
     margin: float
     until: float | None = None  # half-width at which launches end; None: their number is fixed

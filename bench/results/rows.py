@@ -101,11 +101,9 @@ def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any
         cells["model_flops_per_step"] = per_step
         cells["model_flops_per_s"] = arithmetic.rate(per_step * steps, seconds)
     if roofline.products:
-        cells["matmul_flops_per_s"] = sum(
-            arithmetic.rate(one.flops, one.seconds) for one in roofline.products
-        )
+        cells["limit_flops_per_s"] = sum(arithmetic.rate(one.flops, one.seconds) for one in roofline.products)
     if roofline.counted and roofline.products:
-        cells["roofline_share"] = arithmetic.ratio(cells["model_flops_per_s"], cells["matmul_flops_per_s"])
+        cells["roofline_share"] = arithmetic.ratio(cells["model_flops_per_s"], cells["limit_flops_per_s"])
     return cells
 
 

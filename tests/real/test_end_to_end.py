@@ -84,7 +84,7 @@ def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> 
 
 def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
     rows = three[1]
-    assert rows["model_flops_per_step"].nunique() == rows["matmul_flops_per_s"].nunique() == 1
+    assert rows["model_flops_per_step"].nunique() == rows["limit_flops_per_s"].nunique() == 1
     assert rows["roofline_share"].between(0.001, 1.2).all()
 
 

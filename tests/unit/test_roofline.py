@@ -33,7 +33,7 @@ def test_a_row_holds_the_work_of_all_ranks_and_the_share_of_their_rate() -> None
     made = row(FOUND)
     assert made["model_flops_per_step"] == 1000 * 2 * 2
     assert made["model_flops_per_s"] == 4000 * 10 / 2.0
-    assert made["matmul_flops_per_s"] == 3000 + 5000
+    assert made["limit_flops_per_s"] == 3000 + 5000
     assert made["roofline_share"] == 20_000 / 8000
 
 
@@ -47,7 +47,7 @@ def test_what_is_not_known_is_blank(unknown: str) -> None:
     made = row(dataclasses.replace(FOUND, **nothing))
     assert made["roofline_share"] is None
     assert (made["model_flops_per_step"] is None) == (unknown == "counted")
-    assert (made["matmul_flops_per_s"] is None) == (unknown == "products")
+    assert (made["limit_flops_per_s"] is None) == (unknown == "products")
 
 
 def test_the_share_is_averaged_over_launches_and_shown() -> None:
