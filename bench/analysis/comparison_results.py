@@ -9,7 +9,7 @@ from bench.analysis import attribution, steadiness
 from bench.analysis.attribution import Attribution
 from bench.analysis.summary import BackendSummary, summarise
 from bench.analysis.throughput import stopped_by_width
-from bench.results.environment_cell import environment_entry, gpu_names, latest_environment
+from bench.results.environment_cell import latest_environment, machine_key
 from bench.results.table_values import at_largest_batch, distinct_text
 
 
@@ -62,14 +62,15 @@ class ComparisonResults:
         return distinct_text(self.rows, "device") == "cpu"
 
     @cached_property
+    def machine_key(self) -> tuple[str, ...]:
+        """Equal for comparisons on machines with the same CPU, cores and GPUs."""
+        return machine_key(latest_environment(self.rows))
+
+    @cached_property
     def hardware_key(self) -> tuple[str, ...]:
         """Equal for controlled comparisons on equal devices, with as many ranks and threads."""
-        environment = latest_environment(self.rows)
-        devices = [] if self.on_cpu else gpu_names(environment)
-        if not devices:
-            devices = [environment_entry(environment, "cpu", name) for name in ("model", "cores")]
         columns = ("device", "world_size", "threads_per_rank", "allocator")
-        return (*(distinct_text(self.rows, column) for column in columns), str(devices))
+        return (*(distinct_text(self.rows, column) for column in columns), *self.machine_key)
 
     @cached_property
     def seq_len(self) -> int | None:

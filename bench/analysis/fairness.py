@@ -12,6 +12,7 @@ from bench.analysis.intervals import Floats, Speedup, combine_samples, speedup_o
 from bench.analysis.shapley import Subset, marginal, shapley_weights, subsets_of
 from bench.analysis.summary import summarise
 from bench.analysis.throughput import stopped_by_width
+from bench.results.environment_cell import latest_environment, machine_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,11 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         backend: whose speed-up over the reference is divided.
 
     Returns:
-        None unless every combination is there, and the backend has a speed-up in each.
+        None unless every combination is there, all on the same machine, and the backend has a speed-up in
+        each.
     """
+    if len({machine_key(latest_environment(rows)) for rows in tables}) > 1:
+        return None
     by_settings: dict[Subset, pd.DataFrame] = {}
     for rows in tables:
         left_alone = _settings_left_alone(rows)

@@ -9,8 +9,9 @@ import pandas as pd
 from bench.analysis.summary import summarise
 from bench.analysis.throughput import log_ratios
 from bench.errors import UserError
+from bench.machine.processor_identity import name_processor
 from bench.results import arithmetic
-from bench.results.environment_cell import environment_entry, latest_environment
+from bench.results.environment_cell import latest_environment
 
 MOST_FALSE_ALARMS = 4
 """Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
@@ -53,7 +54,7 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
     )
     shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
     shared |= {
-        "cpu": environment_entry(latest_environment(rows), "cpu", "model"),
+        "cpu": name_processor(latest_environment(rows)),
         "block_seconds": float(blocks["seconds"].median()),
         "invalid_blocks": int((blocks["status"] == "invalid").sum()),
     }

@@ -1,12 +1,20 @@
 """In what two results files differ: what forbids a comparison, and what is only named beside it."""
 
+from typing import Any
+
 import pandas as pd
 
 from bench.analysis.summary import summarise
 from bench.errors import UserError
 from bench.machine import environment
+from bench.machine.processor_identity import (
+    describe_instruction_sets,
+    find_processor_differences,
+    is_described,
+    name_processor,
+)
 from bench.report.formatting import one_line
-from bench.results.environment_cell import environment_entry, gpu_names, latest_environment
+from bench.results.environment_cell import gpu_names, latest_environment
 from bench.results.table_values import at_largest_batch, distinct_text
 
 WORKLOAD = (
@@ -36,11 +44,12 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
     """
     both_largest = at_largest_batch(base) and at_largest_batch(new)
     workload = [name for name in WORKLOAD if not (both_largest and name in OF_OWN_BATCH)]
-    if obstacles := [*_unequal(base, new, (*workload, *HARDWARE)), *_unequal_hardware(base, new)]:
+    if obstacles := [*_unequal(base, new, (*workload, *HARDWARE)), *_unequal_gpus(base, new)]:
         raise UserError(
             f"these files cannot be compared, since {'; '.join(obstacles)} differ between base and "
             "new; measure both with the same workload on the same hardware"
         )
+    _refuse_another_cpu(latest_environment(base), latest_environment(new))
 
 
 def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -50,8 +59,15 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         for column in NAMED_COLUMNS
         if set(base[column]) != set(new[column])
     ]
-    entries = environment.find_differences(latest_environment(base), latest_environment(new))
-    return [one_line(line) for line in _largest_batches(base, new) + columns + entries]
+    old, now = latest_environment(base), latest_environment(new)
+    unknown = _unknown_cpus(old, now)
+    entries = [
+        line
+        for line in environment.find_differences(old, now)
+        if not (unknown and line.startswith("cpu.") and " missing" in line)  # `unknown` says it in one line
+    ]
+    lines = [*_largest_batches(base, new), *unknown, *columns, *entries]
+    return [one_line(line) for line in lines]
 
 
 def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -77,10 +93,35 @@ def _unequal(base: pd.DataFrame, new: pd.DataFrame, columns: tuple[str, ...]) ->
     ]
 
 
-def _unequal_hardware(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    old, now = latest_environment(base), latest_environment(new)
-    named = {
-        "cpu model": [environment_entry(side, "cpu", "model") for side in (old, now)],
-        "gpu names": [gpu_names(side) for side in (old, now)],
+def _unequal_gpus(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    old, now = (gpu_names(latest_environment(side)) for side in (base, new))
+    return [f"gpu names ({old}, {now})"] if old != now else []
+
+
+def _refuse_another_cpu(base: dict[str, Any], new: dict[str, Any]) -> None:
+    """Refuse two files that are known to be of different CPUs, even if these bear the same name."""
+    differing = find_processor_differences(base, new)
+    if not differing:
+        return
+    words = f"base and new were measured on different CPUs, {name_processor(base)} and {name_processor(new)}"
+    if differing == ["instruction sets"]:
+        sets = (describe_instruction_sets(side) for side in (base, new))
+        words += f", with the instruction sets {' and '.join(sets)}"
+    raise UserError(one_line(words), "measure both on the same machine")
+
+
+def _unknown_cpus(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Which files do not say enough of their CPU to know that it was the same one."""
+    unknown = {
+        name: environment
+        for name, environment in (("base", base), ("new", new))
+        if not is_described(environment)
     }
-    return [f"{key} ({sides[0]}, {sides[1]})" for key, sides in named.items() if sides[0] != sides[1]]
+    if not unknown:
+        return []
+    cpus = ", ".join(dict.fromkeys(map(name_processor, unknown.values())))
+    verb = "was" if len(unknown) == 1 else "were"
+    return [
+        f"{' and '.join(unknown)} {verb} measured on a CPU of unknown model, {cpus}: it may be another "
+        "machine, which moves the throughputs; the change of the speed-ups is the safer figure"
+    ]

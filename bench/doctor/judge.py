@@ -73,6 +73,7 @@ def _judge_machine(machine: MachineSeen) -> list[Finding]:
     few, busy = machine.cores < 2, machine.busy_cores > BUSY
     low, full = machine.memory_free_gib < LEAST_FREE_GIB, machine.disk_free_gib < LEAST_DISK_GIB
     return [
+        Finding(what="CPU", state="ok", detail=machine.cpu),
         Finding(
             what="cores",
             state="poor" if few else "ok",

@@ -21,6 +21,8 @@ from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, Stac
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import visible_gpus
+from bench.machine.processor import describe_processor
+from bench.machine.processor_identity import name_processor
 from bench.measure import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
@@ -53,6 +55,7 @@ def examine(stack: str) -> MachineSeen:
     backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
     return MachineSeen(
         chosen=stack,
+        cpu=name_processor({"cpu": describe_processor()}),
         cores=hardware.available_cores(),
         busy_cores=_busy_cores(),
         memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),

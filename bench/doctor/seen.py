@@ -53,6 +53,9 @@ class GpuSeen:
 class MachineSeen:
     """A machine, as it was seen."""
 
+    cpu: str
+    """In words, with vendor, family and model: a marketing name is not enough."""
+
     cores: int
     busy_cores: float
     memory_free_gib: float

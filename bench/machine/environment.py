@@ -46,6 +46,8 @@ def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Nested entries as one dictionary with dotted keys."""
     if isinstance(tree, dict):
         children = tree.items()
+    elif isinstance(tree, list) and tree and all(isinstance(word, str) for word in tree):
+        return {prefix: " ".join(tree)}  # one more word would shift all that follow
     elif isinstance(tree, list):
         children = enumerate(tree)  # type: ignore[assignment]
     else:

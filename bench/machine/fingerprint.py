@@ -4,12 +4,12 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from bench.machine.environment import digest
 from bench.machine.gpus import visible_gpus
-from bench.machine.hardware import available_cores, memory_bytes
+from bench.machine.hardware import memory_bytes
+from bench.machine.processor import describe_processor
 from bench.machine.source_code import code_hash
 from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
@@ -62,7 +62,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
         "python": installed.python,
         "packages": {name: installed.packages[name] for name in PACKAGES if name in installed.packages}
         | _cuda_libraries(installed.packages),
-        "cpu": {"model": _cpu_model(), "cores": available_cores()},
+        "cpu": describe_processor(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
         "driver": gpus[0].driver if gpus else None,
@@ -92,13 +92,3 @@ def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dic
 def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
     """The wheels with CUDA's libraries, which torch brings along: cuBLAS, cuDNN, NCCL …"""
     return {name: packages[name] for name in sorted(packages) if name.startswith("nvidia-")}
-
-
-def _cpu_model() -> str:
-    """The processor's marketing name as the kernel has it, which psutil does not read."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

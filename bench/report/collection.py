@@ -1,6 +1,6 @@
 """All comparisons of a report, each file read and summarised once; every table and figure starts here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,9 +8,11 @@ from pathlib import Path
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.errors import UserError
+from bench.machine.processor_identity import describe_instruction_sets, name_processor
 from bench.report import describe
 from bench.report.formatting import one_line
 from bench.results import csv_files
+from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
@@ -73,22 +75,18 @@ class Collection:
     @cached_property
     def panels(self) -> dict[str, list[ReportedComparison]]:
         """The controlled comparisons by hardware; those at the largest batches apart, and last."""
-        panels: dict[str, list[ReportedComparison]] = {}
-        for one in [*self.at_equal, *self.at_largest]:
-            panels.setdefault(one.panel, []).append(one)
-        return panels
+        return _by_machine([*self.at_equal, *self.at_largest], lambda one: one.panel)
 
-    def of_fairness(self, label: str) -> list[ReportedComparison]:
-        """The comparisons of one fairness experiment."""
-        return [one for one in self.comparisons if FAIRNESS in one.stem and _label(one) == label]
+    @cached_property
+    def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
+        """The comparisons that leave settings alone on purpose, by workload and machine."""
+        return _by_machine([one for one in self.comparisons if FAIRNESS in one.stem], _label)
 
     @cached_property
     def fairness(self) -> dict[str, Fairness]:
         """What an uncontrolled harness would print, divided into parts, by the label of the workload."""
         divisions = {}
-        labels = dict.fromkeys(_label(one) for one in self.comparisons if FAIRNESS in one.stem)
-        for label in labels:
-            group = self.of_fairness(label)
+        for label, group in self.fairness_experiments.items():
             for backend in dict.fromkeys(other.backend for one in group for other in one.others):
                 divided = attribute_to_settings([one.rows for one in group], backend)
                 if divided is not None:
@@ -98,6 +96,26 @@ class Collection:
 
 def _label(one: ReportedComparison) -> str:
     return f"{one.model}, {one.workload}"
+
+
+def _by_machine(
+    comparisons: Sequence[ReportedComparison], heading: Callable[[ReportedComparison], str]
+) -> dict[str, list[ReportedComparison]]:
+    """Comparisons by heading, those of different machines apart: what tells these is added where needed."""
+    groups: dict[str, dict[tuple[str, ...], list[ReportedComparison]]] = {}
+    for one in comparisons:
+        groups.setdefault(heading(one), {}).setdefault(one.machine_key, []).append(one)
+    return {
+        (words if len(machines) == 1 else _unambiguous(words, members[0], number)): members
+        for words, machines in groups.items()
+        for number, members in enumerate(machines.values(), 1)
+    }
+
+
+def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
+    environment = latest_environment(one.rows)
+    sets = describe_instruction_sets(environment)
+    return one_line(f"{heading}; machine {number}: {name_processor(environment)}, instruction sets {sets}")
 
 
 def collect(paths: Iterable[Path]) -> Collection:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.intervals import STOPPED_CONFIDENCE
+from bench.machine.processor_identity import name_processor
 from bench.report.formatting import TIMES, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
@@ -86,9 +87,8 @@ def hardware(rows: pd.DataFrame) -> str:
     gpus = gpu_names(environment)
     names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
     cores = environment_entry(environment, "cpu", "cores")
-    cpu = environment_entry(environment, "cpu", "model") or "CPU"
     if distinct_text(rows, "device") == "cpu" or not names:
-        names = [f"{cpu} ({cores} cores)" if cores else str(cpu)]
+        names = [name_processor(environment), *([plural(cores, "core")] if cores else [])]
     ranks = plural(distinct_text(rows, "world_size"), "rank")
     threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
     if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():

@@ -74,15 +74,15 @@ def _table(heading: str, comparisons: Sequence[ReportedComparison]) -> dict[str,
     return {
         "caption": heading,
         "columns": [{"name": column.name, "numeric": column.is_numeric} for column in columns],
-        "rows": [_row(line, columns) for line in lines],
+        "rows": [_row(line, columns, heading) for line in lines],
     }
 
 
-def _row(line: Line, columns: Sequence[Column]) -> dict[str, Any]:
+def _row(line: Line, columns: Sequence[Column], heading: str) -> dict[str, Any]:
     return {
         "stem": line.comparison.stem,
         "backend": formatting.one_line(line.summary.backend),
-        "device": line.comparison.panel,
+        "device": heading,
         "verdict": line.summary.verdict or "",
         "status": line.summary.status,
         "message": line.summary.message,

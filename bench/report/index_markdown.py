@@ -90,7 +90,7 @@ def _fairness(collection: Collection, warned: Mapping[str, Sequence[str]]) -> li
     lines = ["## What an uncontrolled harness would print", ""] if collection.fairness else []
     for label, fairness in collection.fairness.items():
         lines += [f"{escaped(label)}: {escaped(_uncontrolled(fairness))}", ""]
-        lines += _caution([one.stem for one in collection.of_fairness(label)], warned)
+        lines += _caution([one.stem for one in collection.fairness_experiments[label]], warned)
         lines += _parts(fairness.parts)
     return lines
 

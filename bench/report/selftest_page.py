@@ -14,6 +14,7 @@ from bench.analysis.selftest import (
     false_alarms,
     read_table,
 )
+from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.formatting import MISSING
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
@@ -52,8 +53,8 @@ def render_selftest(folder: Path) -> str:
         "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
         "",
         *(f"- {escaped(line)}" for line in summary_lines(verdicts)),
-        f"- measured {_days(verdicts)} on {shown('device')} ({shown('cpu')}, {shown('world_size')} ranks × "
-        f"{shown('threads_per_rank')} threads), commit {shown('git_commit')}",
+        f"- measured {_days(verdicts)} on {shown('device')} ({_cpus(verdicts)}, {shown('world_size')} ranks "
+        f"× {shown('threads_per_rank')} threads), commit {shown('git_commit')}",
         f"- {shown('model')}, batch {shown('micro_batch')}, length {shown('seq_len')}, blocks of "
         f"{_range_of_seconds(comparisons['block_seconds'])} s; "
         f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
@@ -138,6 +139,12 @@ def _estimators(simulated: pd.DataFrame) -> list[str]:
 
 def _half_width(share: Any) -> str:
     return MISSING if math.isnan(share) else f"± {share:.2%}"
+
+
+def _cpus(verdicts: pd.DataFrame) -> str:
+    """The CPUs; the tables of before their family was recorded have the marketing name alone."""
+    names = sorted(set(verdicts["cpu"].dropna().astype(str)))
+    return "/".join(name if name.endswith(")") else f"{name} ({NOT_RECORDED})" for name in names)
 
 
 def _days(verdicts: pd.DataFrame) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.machine.environment import find_differences
+from bench.machine.processor_identity import processor_key
 
 
 def format_environment(environment: Mapping[str, Any]) -> str:
@@ -38,6 +39,12 @@ def environment_entry(environment: Any, *keys: str) -> Any:
 def gpu_names(environment: dict[str, Any]) -> list[str]:
     """The names of the GPUs, one per device."""
     return [str(environment_entry(gpu, "name") or "GPU") for gpu in environment.get("gpus") or []]
+
+
+def machine_key(environment: dict[str, Any]) -> tuple[str, ...]:
+    """What is equal for files whose figures may be combined: the same CPU, as many cores, the same GPUs."""
+    cores = environment_entry(environment, "cpu", "cores")
+    return (*processor_key(environment), str(cores), *gpu_names(environment))
 
 
 def environment_differences(one: str, other: str) -> list[str]:

@@ -18,7 +18,15 @@ ENVIRONMENT: dict[str, Any] = {
         "deepspeed": "0.16.9",
         "numpy": "2.2.6",
     },
-    "cpu": {"model": "Example CPU", "cores": 2},
+    "cpu": {
+        "model": "Example CPU",
+        "cores": 2,
+        "vendor": "Example",
+        "family": 7,
+        "model_number": 3,
+        "stepping": 1,
+        "instruction_sets": ["avx2", "fma"],
+    },
     "gpus": [],
 }
 

@@ -12,7 +12,7 @@ from bench.analysis.fairness import attribute_to_settings
 from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.factories import comparison, failed
+from tests.support.factories import ENVIRONMENT, comparison, failed, with_environment
 
 NAMES = {
     (): "pytorch",
@@ -161,3 +161,10 @@ def test_naive_is_own_times_the_parts_and_their_intervals_add_up_as_those_of_ind
 
 def test_without_one_of_the_four_nothing_is_divided() -> None:
     assert attribute_to_settings(four()[1:], "ortmodule") is None  # type: ignore[arg-type]
+
+
+def test_files_of_two_cpus_are_not_combined_even_if_these_bear_one_name() -> None:
+    cpu = ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}
+    elsewhere = with_environment(uncontrolled(threads=False, allocator=False), cpu=cpu)
+    tables = [csv_files.table_of_records(elsewhere), *four()[1:]]
+    assert attribute_to_settings(tables, "ortmodule") is None  # type: ignore[arg-type]

@@ -173,7 +173,17 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
         ({"workload": workload(attention="sdpa")}, "attention (eager, sdpa)"),
         (
             {"environment": ENVIRONMENT | {"cpu": {"model": "Other CPU"}}},
-            "cpu model (Example CPU, Other CPU)",
+            "different CPUs, Example CPU (Example family 7, model 3, stepping 1) and Other CPU (family and "
+            "model not recorded); measure both on the same machine.",
+        ),
+        (
+            {"environment": ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"family": 8, "model_number": 2}}},
+            "different CPUs, Example CPU (Example family 7, model 3, stepping 1) and Example CPU (Example "
+            "family 8, model 2, stepping 1); measure both on the same machine.",
+        ),
+        (
+            {"environment": ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}}},
+            "with the instruction sets avx2 fma and avx2; measure both on the same machine.",
         ),
         (
             {"environment": ENVIRONMENT | {"gpus": [{"name": "H200"}]}},
@@ -196,6 +206,16 @@ def test_other_versions_are_compared_and_named(pair: Compare) -> None:
     status, output, _ = pair(two_backends(), new)
     assert status == 0
     assert "packages.torch: 2.6.0, now 2.7.0" in output
+
+
+def test_a_cpu_of_unknown_model_and_equal_name_is_compared_and_named(pair: Compare) -> None:
+    old = with_environment(two_backends(), cpu={"model": "Example CPU", "cores": 2})
+    status, output, _ = pair(old, two_backends())
+    words = " ".join(output.split())
+    assert status == 0
+    assert "base was measured on a CPU of unknown model, Example CPU (family and model not recorded)" in words
+    assert "cpu.family" not in output
+    assert "unknown model" not in pair(two_backends(), two_backends())[1]
 
 
 def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:

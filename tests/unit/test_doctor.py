@@ -17,6 +17,7 @@ GPU = GpuSeen(name="NVIDIA H200", driver="560.1", free_gib=139, total_gib=140, p
 
 
 WELL = MachineSeen(
+    cpu="AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)",
     cores=16,
     busy_cores=0.01,
     memory_free_gib=100,
@@ -35,6 +36,7 @@ def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
     assert {one.state for one in found} == {"ok"}
     assert {one.remedy for one in found} == {""}
     details = {one.what: one.detail for one in found}
+    assert details["CPU"] == "AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)"
     assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
     assert details["stack ort: CUDA"] == "CUDA 11.8, cuDNN 90100, NCCL 2.21.5, sm_90"
 

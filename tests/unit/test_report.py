@@ -34,7 +34,7 @@ unsupported |
 
 - bert-tiny (masked-lm), 4,416,698 parameters, batch 4 × accumulation 2 × 2 ranks = 16, \
 length 128, padding share 0.25, fp32, eager attention
-- cpu: Example CPU (2 cores), 2 ranks × 1 thread, tuned allocator
+- cpu: Example CPU (Example family 7, model 3, stepping 1), 2 cores, 2 ranks × 1 thread, tuned allocator
 - deepspeed 0.16.9, onnxruntime-training-cpu 1.19.2, torch 2.6.0, transformers 4.49.0, stack ort, \
 commit 0123456789ab, 2026-11-20
 - made by: make bench
@@ -66,7 +66,7 @@ def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
 
 def test_a_bare_environment_is_tolerated() -> None:
     page = page_of(comparison(SECONDS, environment={}))
-    assert "- cpu: CPU, 2 ranks × 1 thread, tuned allocator" in page
+    assert "- cpu: CPU (family and model not recorded), 2 ranks × 1 thread, tuned allocator" in page
     assert "- stack ort, commit 0123456789ab, 2026-11-20" in page
 
 

@@ -1,0 +1,30 @@
+"""Which comparisons a report may show and average together."""
+
+from bench.report.collection import Collection, ReportedComparison
+from bench.results import csv_files
+from tests.support.factories import ENVIRONMENT, two_backends, with_environment
+
+
+def reported(stem: str, **changes: object) -> ReportedComparison:
+    rows = csv_files.table_of_records(with_environment(two_backends(), **changes))
+    return ReportedComparison(stem=stem, rows=rows)
+
+
+def test_comparisons_of_one_machine_share_a_panel() -> None:
+    panels = Collection(comparisons=[reported("a"), reported("b")]).panels
+    assert [[one.stem for one in panel] for panel in panels.values()] == [["a", "b"]]
+    (heading,) = panels
+    assert "Example CPU (Example family 7, model 3, stepping 1), 2 cores" in heading
+
+
+def test_cpus_that_differ_in_instruction_sets_alone_have_panels_of_their_own() -> None:
+    other = ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}
+    panels = Collection(comparisons=[reported("a"), reported("b", cpu=other), reported("c")]).panels
+    assert [[one.stem for one in panel] for panel in panels.values()] == [["a", "c"], ["b"]]
+    assert [heading.rpartition("instruction sets ")[2] for heading in panels] == ["avx2 fma", "avx2"]
+
+
+def test_fairness_experiments_of_two_cpus_are_apart() -> None:
+    other = ENVIRONMENT["cpu"] | {"family": 8}
+    files = [reported("a-experiment=fairness"), reported("b-experiment=fairness", cpu=other)]
+    assert [len(group) for group in Collection(comparisons=files).fairness_experiments.values()] == [1, 1]
