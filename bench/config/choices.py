@@ -68,6 +68,9 @@ DEVICES = ("cpu", "cuda")
 ALLOCATORS = ("tuned", "system")
 """Settings of glibc's malloc: the harness's, or its defaults."""
 
+BLAS = ("stock", "full")
+"""The path that MKL, PyTorch's library of matrix products, takes on a CPU that Intel did not make."""
+
 RESIDENTS = ("all", "one")
 """Which worker groups are alive at a time."""
 

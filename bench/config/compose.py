@@ -14,7 +14,7 @@ from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import hardware
+from bench.machine import hardware, mkl
 from bench.setup import stacks
 
 
@@ -34,6 +34,7 @@ def register() -> None:
             1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
         "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
+        "blas_choices": mkl.blas_choices_here,
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,

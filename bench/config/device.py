@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import ALLOCATORS, DEVICES
+from bench.config.choices import ALLOCATORS, BLAS, DEVICES
 from bench.errors import UserError
 
 
@@ -19,6 +19,9 @@ class Device:
     # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
     hold_threads: bool
     allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
+    # stock: MKL, which multiplies PyTorch's matrices, as it is installed; on CPUs that Intel did not make it
+    # leaves out its kernels for newer instructions. full: made to use all that the CPU has, as on Intel's.
+    blas: str = "stock"
     # of a backend's private memory on the host, shared equally by its ranks; none if null
     memory_limit_gib: float | None = None
     nnodes: int = 1  # machines, with equally many ranks each
@@ -29,6 +32,12 @@ class Device:
     def __post_init__(self) -> None:
         one_of("device.type", self.type, DEVICES)
         one_of("device.allocator", self.allocator, ALLOCATORS)
+        one_of("device.blas", self.blas, BLAS)
+        if self.blas == "full" and self.type == "cuda":
+            raise UserError(
+                "device.blas=full is about matrix products on a CPU, and device.type=cuda runs them on a GPU",
+                "leave it out",
+            )
         at_least("device.world_size", self.world_size, 1)
         at_least("device.threads", self.threads, 1)
         if not self.hold_threads and self.world_size > 1:

@@ -52,6 +52,7 @@ def environment_settings(config: Config) -> dict[str, Any]:
         "device": device.type,
         "threads": device.threads,
         "allocator": device.allocator,
+        "blas": device.blas,
         "precision": config.precision.name,
         "checkpointing": config.checkpointing,
     }

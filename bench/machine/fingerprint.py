@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bench.machine.environment import digest
@@ -13,6 +14,7 @@ from bench.machine.processor import describe_processor
 from bench.machine.source_code import code_hash
 from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
+from bench.setup.recipes import MKL_LIBRARY
 
 PACKAGES = (
     "torch",
@@ -82,11 +84,20 @@ def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dic
         settings: as in `take`.
     """
     ours = worker_variables({}, **settings)
-    return {
-        name: f"sha256:{digest(value)}" if "/" in value else value
+    recorded = {
+        name: _without_paths(value)
         for name, value in sorted(worker_variables(base, **settings).items())
         if (name in ours or name.startswith(PASSED_ON)) and name not in OWN_PATHS and not SECRET.search(name)
     }
+    if settings["blas"] == "full":
+        # Our own library by its name, which is the same in every checkout; the user's as everywhere.
+        users = _without_paths(base.get("LD_PRELOAD", ""))
+        recorded["LD_PRELOAD"] = " ".join(filter(None, (Path(MKL_LIBRARY).name, users)))
+    return recorded
+
+
+def _without_paths(value: str) -> str:
+    return f"sha256:{digest(value)}" if "/" in value else value
 
 
 def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from bench.setup.checkout import ROOT
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
 """What decides how a comparison is measured; results/, reports/, tests and the README do not."""
 
-SOURCES = (".py", ".yaml", ".txt", ".toml")
+SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")
 """Endings of the files that are hashed."""
 
 _ONLY_READ_ROWS = (

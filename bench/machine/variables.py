@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.setup.checkout import ROOT
+from bench.setup.recipes import MKL_LIBRARY
 
 SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""
@@ -48,6 +49,7 @@ def worker_variables(
     device: str,
     threads: int,
     allocator: str,
+    blas: str,
     precision: str,
     checkpointing: bool,
     prefix: Path = Path(sys.prefix),
@@ -59,6 +61,7 @@ def worker_variables(
         device: cpu or cuda.
         threads: of each rank.
         allocator: tuned, or system.
+        blas: stock, or full.
         precision: by its name.
         checkpointing: whether activations are recomputed in the backward pass.
         prefix: the folder of the workers' virtual environment.
@@ -93,6 +96,10 @@ def worker_variables(
         variables["NVIDIA_TF32_OVERRIDE"] = "0"
     if allocator == "tuned":
         variables |= TUNED_MALLOC
+    if blas == "full":
+        # The user's libraries come after it: the first one with a function's name is the one that is called.
+        preloaded = filter(None, (str(prefix / MKL_LIBRARY), base.get("LD_PRELOAD")))
+        variables["LD_PRELOAD"] = ":".join(preloaded)
     return variables
 
 

@@ -10,8 +10,10 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
+from bench.machine.mkl import reason_against_full_here
 from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
+from bench.setup.recipes import MKL_LIBRARY
 
 TOKEN_BYTES = 3 * 8
 """Bytes of a token on the host: its id, its place in the mask and its label, 64 bits each."""
@@ -30,6 +32,7 @@ def check_and_name_device(config: Config) -> str:
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
+    check_blas(config)
     check_folders(config)
     check_dataset(config)
     return short_name(gpus[0].name) if gpus else "cpu"
@@ -173,6 +176,28 @@ def check_packages(config: Config) -> None:
                     raise UserError(
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
+
+
+def check_blas(config: Config) -> None:
+    """Refuse device.blas=full where it changes nothing, or where its library has not been built.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    if config.device.blas != "full":
+        return
+    if reason := reason_against_full_here():
+        raise UserError(f"device.blas=full would change nothing, since {reason}", "leave it out")
+    for backend in config.backends.values():
+        stack = backend.stack or stacks.own()
+        installed = stacks.installed(stack)
+        assert installed is not None, "`check_packages` refuses a stack that is not there"
+        if not (installed.prefix / MKL_LIBRARY).exists():
+            raise UserError(
+                f"device.blas=full needs {Path(MKL_LIBRARY).name}, which has not been built in the "
+                f"environment of the {stack} stack",
+                f"run {_make(stack)}",
+            )
 
 
 def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mapping[str, str]) -> None:

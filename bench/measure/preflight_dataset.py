@@ -42,6 +42,7 @@ def check_dataset(config: Config) -> None:
                 device="cpu",
                 threads=config.device.threads,
                 allocator="system",
+                blas="stock",
                 precision="fp32",
                 checkpointing=False,
             )

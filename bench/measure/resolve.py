@@ -192,6 +192,7 @@ def _records(
             threads_per_rank=config.device.threads,
             cores_per_rank=len(cores[0]),
             allocator=config.device.allocator,
+            blas=config.device.blas,
             seed=config.seed,
             margin=config.measure.margin,
             until=config.measure.until,

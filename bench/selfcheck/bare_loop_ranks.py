@@ -60,6 +60,7 @@ class BareLoop:
             device=config.device.type,
             threads=config.device.threads,
             allocator=config.device.allocator,
+            blas=config.device.blas,
             precision=config.precision.name,
             checkpointing=config.checkpointing,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,12 @@ class Stack:
 
 SITE = "lib/python*/site-packages"
 
+MKL_LIBRARY = "lib/libmkl_full_path.so"
+"""What the stage `blas` builds, below the environment; bench/setup/mkl_vendor.c says what it is for."""
+
+MKL_MACHINE = "x86_64"
+"""The only architecture that MKL exists for, as `platform.machine` names it."""
+
 
 def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     """Return the stages of the stack that ONNX Runtime Training 1.19.2 can run on."""
@@ -51,6 +58,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             else "it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements),
+        *blas_stages(checkout, env),
     )
 
 
@@ -61,6 +69,7 @@ def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...
         venv_stage(env, choice),
         packages_stage(checkout, env, requirements, torch_first=True),
         deepspeed_stage(checkout, env, requirements),
+        *blas_stages(checkout, env),
     )
 
 
@@ -135,6 +144,30 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
         tools=("g++",),
         does="g++ compiles DeepSpeed's communication of CPU ranks and its Adam for CPUs, about 2 minutes",
         remedy="it needs a working g++ with OpenMP",
+    )
+
+
+def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) -> tuple[Stage, ...]:
+    """Return the stage that compiles the library of device.blas=full; none where there is no MKL.
+
+    The last one of a stack, so that adding it made no complete environment do its other stages again.
+    """
+    if machine != MKL_MACHINE:
+        return ()
+    source = checkout / "bench" / "setup" / "mkl_vendor.c"
+    # CXX is the user's compiler if there is one. The two functions need no other library, not even libc.
+    compile_library = '"$CXX" -x c -O2 -shared -fPIC -nostdlib -o "$0" "$1"'
+    return (
+        Stage(
+            name="blas",
+            commands=(("sh", "-c", compile_library, str(env / MKL_LIBRARY), str(source)),),
+            discards=(MKL_LIBRARY,),
+            proof=(MKL_LIBRARY,),
+            inputs=(source,),
+            tools=("g++",),
+            does="g++ compiles the two functions of device.blas=full, 1 s",
+            remedy="it needs a working g++",
+        ),
     )
 
 

@@ -88,10 +88,12 @@ BENCH = (
     "measure.batch=largest",
     "device=tpu",
     "device.allocator=jemalloc",
+    "device.blas=openblas",
     "measure=forever",
     "measure.resident=some",
     "measure.resident=all device=cuda device.world_size=1 device.threads=1",
     "device.memory_limit_gib=8 device=cuda device.world_size=1 device.threads=1",
+    "device.blas=full device=cuda device.world_size=1 device.threads=1",
     "experiment=none",
     "resume=maybe",
     # keys and overrides

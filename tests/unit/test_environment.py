@@ -9,6 +9,7 @@ import pytest
 from bench.config import identity
 from bench.config.training import Precision
 from bench.machine import environment, fingerprint, source_code
+from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from tests.support.configs import a_config
 
@@ -92,6 +93,47 @@ def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
     )
     assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
     assert "EDITOR" not in found
+
+
+def test_the_full_path_s_library_is_recorded_by_its_name_and_so_alike_in_every_checkout(
+    tmp_path: Path,
+) -> None:
+    config = a_config(tmp_path)
+    config.device.blas = "full"
+    settings, users = identity.environment_settings(config), "/somewhere/libjemalloc.so"
+    assert fingerprint.recorded_variables({}, settings)["LD_PRELOAD"] == "libmkl_full_path.so"
+    assert fingerprint.recorded_variables({"LD_PRELOAD": users}, settings)["LD_PRELOAD"] == (
+        f"libmkl_full_path.so sha256:{environment.digest(users)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("blas", "users", "preloaded"),
+    [
+        ("stock", None, None),
+        ("stock", "/a/libusers.so", "/a/libusers.so"),
+        ("full", None, "/env/lib/libmkl_full_path.so"),
+        ("full", "/a/libusers.so", "/env/lib/libmkl_full_path.so:/a/libusers.so"),
+    ],
+)
+def test_the_full_path_s_library_comes_before_what_the_user_preloads(
+    tmp_path: Path, blas: str, users: str | None, preloaded: str | None
+) -> None:
+    config = a_config(tmp_path)
+    config.device.blas = blas
+    base = {} if users is None else {"LD_PRELOAD": users}
+    made = worker_variables(base, **identity.environment_settings(config), prefix=Path("/env"))
+    assert made.get("LD_PRELOAD") == preloaded
+
+
+def test_another_path_of_mkl_is_another_fingerprint(tmp_path: Path) -> None:
+    stock, full = a_config(tmp_path), a_config(tmp_path)
+    full.device.blas = "full"
+    one, other = identity.collect_environment(stock), identity.collect_environment(full)
+    assert environment.find_differences(one, other) == [
+        "variables.LD_PRELOAD: missing, now libmkl_full_path.so"
+    ]
+    assert identity.config_hash(stock) != identity.config_hash(full)
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])

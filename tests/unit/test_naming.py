@@ -58,6 +58,7 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
         (["++seed=1"], "seed=1"),
         (["device.threads=2"], "device.threads=2"),
         (["device.allocator=system"], "device.allocator=system"),
+        (["device.blas=full"], "device.blas=full"),
         (["experiment=attribution"], "experiment=attribution"),
         (["attention=sdpa"], "attention=sdpa"),
         (["label=my-node", "seed=1"], "label=my-node,seed=1"),

@@ -1,0 +1,33 @@
+"""Whether device.blas=full can change anything on this machine: whether MKL holds back on its CPU."""
+
+import platform
+
+from bench.machine.processor import describe_processor
+from bench.setup.recipes import MKL_MACHINE
+
+INTEL = "GenuineIntel"
+"""The vendor that Intel's CPUs name."""
+
+
+def find_reason_against_full(machine: str, vendor: str | None) -> str:
+    """Return why device.blas=full would change nothing; empty if it may.
+
+    Args:
+        machine: the architecture, as `platform.machine` names it.
+        vendor: the CPU's, as /proc/cpuinfo names it.
+    """
+    if machine != MKL_MACHINE:
+        return f"MKL exists for {MKL_MACHINE} only, and this machine is {machine}"
+    if vendor == INTEL:
+        return "MKL takes its full path on Intel's CPUs already"
+    return ""
+
+
+def reason_against_full_here() -> str:
+    """Return why device.blas=full would change nothing on this machine; empty if it may."""
+    return find_reason_against_full(platform.machine(), describe_processor()["vendor"])
+
+
+def blas_choices_here() -> str:
+    """Return the choices of device.blas that exist on this machine, for Hydra's sweeps: `full,stock`."""
+    return "stock" if reason_against_full_here() else "full,stock"

@@ -1,0 +1,92 @@
+"""device.blas=full: where it is refused, and what builds its library."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.config.compose import compose
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.machine import mkl
+from bench.measure import preflight
+from bench.setup import stacks
+from bench.setup.checkout import ROOT
+from bench.setup.recipes import MKL_LIBRARY, blas_stages
+from tests.support.configs import a_config
+
+
+def a_config_with(blas: str, folder: Path) -> Config:
+    config = a_config(folder)
+    config.device.blas = blas
+    return config
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this process's environment: an empty one, on a CPU that Intel did not make."""
+    here = replace(stacks.installed_here(), prefix=tmp_path / "env")
+    monkeypatch.setattr(stacks, "installed_here", lambda: here)
+    monkeypatch.setattr(preflight, "reason_against_full_here", lambda: "")
+    return here.prefix
+
+
+def test_by_default_mkl_is_as_it_is_installed() -> None:
+    assert compose(["device=cpu"]).device.blas == "stock"
+    assert compose(["device=cuda"]).device.blas == "stock"
+
+
+def test_on_a_gpu_the_full_path_is_refused() -> None:
+    with pytest.raises(UserError, match=r"device\.blas=full is about .* on a CPU, .*; leave it out\.$"):
+        compose(["device=cuda", "device.blas=full"])
+
+
+@pytest.mark.parametrize(
+    ("machine", "vendor", "reason"),
+    [
+        ("x86_64", "AuthenticAMD", ""),
+        ("x86_64", "HygonGenuine", ""),
+        ("x86_64", None, ""),
+        ("x86_64", "GenuineIntel", "MKL takes its full path on Intel's CPUs already"),
+        ("aarch64", "0x41", "MKL exists for x86_64 only, and this machine is aarch64"),
+    ],
+)
+def test_the_full_path_changes_something_on_x86_cpus_of_other_makers(
+    machine: str, vendor: str | None, reason: str
+) -> None:
+    assert mkl.find_reason_against_full(machine, vendor) == reason
+
+
+def test_where_it_would_change_nothing_the_full_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "reason_against_full_here", lambda: "MKL is fast already")
+    preflight.check_blas(a_config_with("stock", tmp_path))
+    with pytest.raises(UserError) as caught:
+        preflight.check_blas(a_config_with("full", tmp_path))
+    assert str(caught.value) == (
+        "device.blas=full would change nothing, since MKL is fast already; leave it out."
+    )
+
+
+def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environment: Path) -> None:
+    config = a_config_with("full", tmp_path)
+    with pytest.raises(UserError, match=r"needs libmkl_full_path\.so, which has not .*; run `make setup"):
+        preflight.check_blas(config)
+    (environment / MKL_LIBRARY).parent.mkdir(parents=True)
+    (environment / MKL_LIBRARY).touch()
+    preflight.check_blas(config)
+
+
+@pytest.mark.parametrize(("reason", "choices"), [("", "full,stock"), ("Intel made it", "stock")])
+def test_a_sweep_takes_the_full_path_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, reason: str, choices: str
+) -> None:
+    monkeypatch.setattr(mkl, "reason_against_full_here", lambda: reason)
+    assert mkl.blas_choices_here() == choices
+
+
+def test_the_library_is_built_where_there_is_mkl(tmp_path: Path) -> None:
+    [stage] = blas_stages(ROOT, tmp_path, "x86_64")
+    assert stage.proof == (MKL_LIBRARY,)
+    assert blas_stages(ROOT, tmp_path, "aarch64") == ()
