@@ -50,7 +50,9 @@ class Attribution:
     parts: tuple[Part, ...]
 
 
-def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = False) -> Attribution | None:
+def attribute(
+    summaries: Sequence[BackendSummary], end: str, *, stopped_by_width: bool = False
+) -> Attribution | None:
     """Divide the speed-up of `end` over the comparison's reference among the choices in which they differ.
 
     Each launch's values are the midmeans of its rounds' log ratios, as in the table, so that the whole is
@@ -59,7 +61,7 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
     Args:
         summaries: of one comparison.
         end: a backend.
-        stopped: as in `intervals.speedup_of_launches`.
+        stopped_by_width: as in `intervals.speedup_of_launches`.
 
     Returns:
         None unless every combination of the choices was measured and has a speed-up.
@@ -78,7 +80,7 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
     if not launches:
         return None
     none_changed: Subset = frozenset()
-    games = [
+    values_by_launch = [
         {none_changed: 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
         for number in launches
     ]
@@ -87,7 +89,13 @@ def attribute(summaries: Sequence[BackendSummary], end: str, *, stopped: bool = 
         end=end,
         total=last.speedup,
         parts=tuple(
-            _part(factor, f"{getattr(start, factor)} → {getattr(last, factor)}", factors, games, stopped)
+            _part(
+                factor,
+                f"{getattr(start, factor)} → {getattr(last, factor)}",
+                factors,
+                values_by_launch,
+                stopped_by_width,
+            )
             for factor in factors
         ),
     )
@@ -121,16 +129,23 @@ def _find_combinations(
 
 
 def _part(
-    factor: str, change: str, factors: Sequence[str], games: Sequence[Mapping[Subset, float]], stopped: bool
+    factor: str,
+    change: str,
+    factors: Sequence[str],
+    values_by_launch: Sequence[Mapping[Subset, float]],
+    stopped_by_width: bool,
 ) -> Part:
     """One factor's share of each launch's whole, and how much it depends on the order."""
-    effects = [np.array([shapley_values(game, factors)[factor]]) for game in games]
-    mean = {subset: arithmetic.mean([game[subset] for game in games]) for subset in games[0]}
+    effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
+    mean = {
+        subset: arithmetic.mean([values[subset] for values in values_by_launch])
+        for subset in values_by_launch[0]
+    }
     contributions = [marginal(mean, factor, before) for before in subsets_of(set(factors) - {factor})]
     return Part(
         factor=factor,
         change=change,
-        effect=speedup_of_launches(effects, stopped=stopped),
+        effect=speedup_of_launches(effects, stopped_by_width=stopped_by_width),
         lowest=math.exp(min(contributions)),
         highest=math.exp(max(contributions)),
     )

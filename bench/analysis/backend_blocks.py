@@ -29,7 +29,7 @@ class BackendBlocks:
         self._log_throughput = np.log(self.valid["samples_per_s"])
 
     @property
-    def stopped(self) -> bool:
+    def stopped_by_width(self) -> bool:
         """Whether `measure.until` chose the number of launches."""
         return not np.isnan(self.valid["until"]).all()
 

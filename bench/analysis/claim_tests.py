@@ -30,7 +30,7 @@ STATE_TOLERANCE = 0.02
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
 
-SAME = (
+EQUAL_COLUMNS = (
     *("model", "size", "task", "data", "lengths", "global_batch", "seq_len", "precision"),
     *("attention", "grad_accum", "checkpointing", "device", "memory_limit_gib"),
 )
@@ -43,7 +43,7 @@ Test = Callable[[Comparisons], list[Answer] | str]
 
 
 def _at_equal_batch(comparisons: Comparisons) -> list[ComparisonResults]:
-    return [one for one in comparisons if not one.uncontrolled and not one.at_largest]
+    return [each for each in comparisons if not each.uncontrolled and not each.at_largest]
 
 
 # Speed-ups within a comparison
@@ -88,7 +88,7 @@ def _faster(backend: str) -> Test:
     return _speedup_at_least(backend, 1.0)
 
 
-def _pairs(
+def _pairs_differing_in(
     comparison: ComparisonResults, choice: str, before: str, after: str
 ) -> Iterable[tuple[BackendSummary, BackendSummary]]:
     """The backends of a comparison that differ in one choice alone."""
@@ -106,11 +106,13 @@ def _faster_with(choice: str, before: str, after: str) -> Test:
     def test(comparisons: Comparisons) -> list[Answer]:
         answers = []
         for comparison in _at_equal_batch(comparisons):
-            for old, new in _pairs(comparison, choice, before, after):
+            for old, new in _pairs_differing_in(comparison, choice, before, after):
                 if not all(side.is_reference or side.speedup for side in (old, new)):
                     continue  # what must not be compared with the reference must not with anything
                 logs = log_ratios(comparison.rows, new.backend, old.backend)
-                speedup = intervals.speedup_of_rounds(logs, stopped=stopped_by_width(comparison.rows))
+                speedup = intervals.speedup_of_rounds(
+                    logs, stopped_by_width=stopped_by_width(comparison.rows)
+                )
                 if speedup is None:
                     continue
                 evidence = ChoiceSwapped(before=old.backend, after=new.backend, speedup=speedup)
@@ -142,7 +144,7 @@ def _files_that_differ(
     for comparison in comparisons:
         if comparison.uncontrolled:
             continue
-        key = {name: distinct_text(comparison.rows, name) for name in SAME}
+        key = {name: distinct_text(comparison.rows, name) for name in EQUAL_COLUMNS}
         value = key.pop(column)
         group = (*key.values(), comparison.hardware_key, comparison.reference)
         groups.setdefault(group, []).append((value, comparison))
@@ -152,10 +154,10 @@ def _files_that_differ(
                 yield comparison, other
 
 
-def _across(base: ComparisonResults, new: ComparisonResults) -> Speedup | None:
+def _reference_ratio(base: ComparisonResults, new: ComparisonResults) -> Speedup | None:
     """The reference backend's throughput in one file over that in another."""
     sides = [log_throughput(side.rows, side.reference) for side in (base, new)]
-    return intervals.speedup_across_runs(*sides, stopped=stopped_by_width(base.rows, new.rows))
+    return intervals.speedup_across_runs(*sides, stopped_by_width=stopped_by_width(base.rows, new.rows))
 
 
 def _slower_across_files(
@@ -165,13 +167,13 @@ def _slower_across_files(
 
     Args:
         comparisons: all results.
-        column: the one of `SAME` that differs.
+        column: the one of `EQUAL_COLUMNS` that differs.
         is_slower: whether the claim is that the first value is the slower of two.
     """
     answers = []
     for comparison, other in _files_that_differ(comparisons, column):
         value, other_value = (distinct_text(side.rows, column) for side in (comparison, other))
-        ratio = _across(other, comparison) if is_slower(value, other_value) else None
+        ratio = _reference_ratio(other, comparison) if is_slower(value, other_value) else None
         if ratio is None:
             continue
         evidence = ColumnChanged(
@@ -199,7 +201,7 @@ def _checkpointing(comparisons: Comparisons) -> list[Answer]:
     """Recomputing activations makes training slower by a tenth to three tenths, and saves memory."""
     answers = []
     for without, with_it in _files_that_differ(comparisons, "checkpointing", ("0", "1")):
-        ratio = _across(without, with_it)
+        ratio = _reference_ratio(without, with_it)
         before, after = (side.of(side.reference) for side in (without, with_it))
         if ratio is None or before is None or after is None:
             continue
@@ -275,7 +277,7 @@ def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
     answers = []
     for comparison in comparisons:
         ranks = int(comparison.rows["world_size"].dropna().max())
-        for whole, shared in _pairs(comparison, "sharding", "ddp", "zero1"):
+        for whole, shared in _pairs_differing_in(comparison, "sharding", "ddp", "zero1"):
             whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
             if ranks < 2 or whole_bytes is None or shared_bytes is None:
                 continue

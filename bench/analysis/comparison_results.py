@@ -99,7 +99,7 @@ class ComparisonResults:
         for other in by_changes:
             if len(attribution.changed_factors(start, other)) < 2:
                 return None
-            if divided := attribution.attribute(self.summaries, other.backend, stopped=stopped):
+            if divided := attribution.attribute(self.summaries, other.backend, stopped_by_width=stopped):
                 return divided
         return None
 

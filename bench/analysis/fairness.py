@@ -70,9 +70,11 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
     return Fairness(
         backend=backend,
         reference=reference,
-        naive=speedup_of_launches([np.array([value]) for value in launches[every]], stopped=stopped),
+        naive=speedup_of_launches([np.array([value]) for value in launches[every]], stopped_by_width=stopped),
         parts=tuple(_setting_part(factor, launches, means, stopped) for factor in SETTINGS),
-        own=speedup_of_launches([np.array([value]) for value in launches[frozenset()]], stopped=stopped),
+        own=speedup_of_launches(
+            [np.array([value]) for value in launches[frozenset()]], stopped_by_width=stopped
+        ),
     )
 
 

@@ -37,18 +37,22 @@ class Speedup:
     note: str = ""
 
 
-def speedup_of_rounds(log_ratios: pd.Series, *, stopped: bool = False) -> Speedup | None:
+def speedup_of_rounds(log_ratios: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
     """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any.
 
     As `speedup_of_launches`, which describes the interval.
     """
-    return speedup_of_launches(_launches(log_ratios), stopped=stopped) if len(log_ratios) else None
+    return (
+        speedup_of_launches(_launches(log_ratios), stopped_by_width=stopped_by_width)
+        if len(log_ratios)
+        else None
+    )
 
 
 def speedup_of_launches(
     launches: Sequence[Floats],
     *,
-    stopped: bool = False,
+    stopped_by_width: bool = False,
     middle: Callable[[Floats], float] | None = None,
 ) -> Speedup:
     """The speed-up with its interval from the log ratios of one or more launches.
@@ -60,7 +64,7 @@ def speedup_of_launches(
 
     Args:
         launches: log ratios of samples/s, an array of shape (rounds,) per launch, none of them empty.
-        stopped: whether `measure.until` chose the number of launches. To look until the interval is
+        stopped_by_width: whether `measure.until` chose the number of launches. To look until the interval is
             narrow favours samples that scatter too little, so it gets a larger quantile.
         middle: averages a launch instead of `midmean`; for the simulation that compares estimators.
     """
@@ -70,7 +74,7 @@ def speedup_of_launches(
     sample = middles if several else launches[0]
     half_log = None
     if len(sample) > 1:
-        half_log = _t_quantile(len(sample) - 1, stopped) * math.sqrt(_squared_error(sample))
+        half_log = _t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(_squared_standard_error(sample))
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
@@ -87,7 +91,7 @@ def midmean(values: Floats) -> float:
     return float(np.average(np.sort(values), weights=weights))
 
 
-def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = False) -> Speedup | None:
+def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
     """Ratio of `new` over `base`, two series of logs from files that were not measured together.
 
     Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
@@ -97,17 +101,17 @@ def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped: bool = Fals
     Args:
         base: logs of samples/s, or of speed-ups, indexed by (launch, round).
         new: likewise, of the other file.
-        stopped: as in `speedup_of_launches`, for either side.
+        stopped_by_width: as in `speedup_of_launches`, for either side.
     """
     if base.empty or new.empty:
         return None
     sides = [launch_midmeans(base), launch_midmeans(new)]
-    speedup = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped)
+    speedup = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped_by_width)
     note = "" if speedup.low is not None else "single launch on one side: no interval across runs"
     return replace(speedup, rounds=min(len(base), len(new)), note=note)
 
 
-def combine_samples(samples: Sequence[tuple[float, Floats]], stopped: bool = False) -> Speedup:
+def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: bool = False) -> Speedup:
     """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
 
     Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
@@ -116,19 +120,19 @@ def combine_samples(samples: Sequence[tuple[float, Floats]], stopped: bool = Fal
 
     Args:
         samples: a weight and the values, an array of shape (launches,), for each.
-        stopped: as in `speedup_of_launches`.
+        stopped_by_width: as in `speedup_of_launches`.
     """
     centre = sum(weight * float(values.mean()) for weight, values in samples)
     fewest = min(len(values) for _, values in samples)
     total_rounds = sum(len(values) for _, values in samples)
     if fewest < 2:
         return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
-    errors = [weight**2 * _squared_error(values) for weight, values in samples]
+    errors = [weight**2 * _squared_standard_error(values) for weight, values in samples]
     total = sum(errors)
     if total == 0:
         return _speedup(centre, 0.0, fewest, total_rounds)
     freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
-    return _speedup(centre, _t_quantile(freedom, stopped) * math.sqrt(total), fewest, total_rounds)
+    return _speedup(centre, _t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
@@ -157,12 +161,12 @@ def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, 
     return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
-def _t_quantile(freedom: float, stopped: bool) -> float:
-    confidence = STOPPED_CONFIDENCE if stopped else CONFIDENCE
+def _t_quantile(freedom: float, stopped_by_width: bool) -> float:
+    confidence = STOPPED_CONFIDENCE if stopped_by_width else CONFIDENCE
     return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
-def _squared_error(sample: Floats) -> float:
+def _squared_standard_error(sample: Floats) -> float:
     """Squared standard error of the sample's mean."""
     return float(sample.var(ddof=1)) / len(sample)
 

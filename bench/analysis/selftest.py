@@ -61,18 +61,18 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
     return pd.DataFrame(
         shared
         | {
-            "backend": one.backend,
-            "slowed_by": _slowed_by(rows, one.backend),
-            "truth": _truth(rows, one.backend),
-            "ratio": one.speedup.ratio if one.speedup else None,
-            "low": one.speedup.low if one.speedup else None,
-            "high": one.speedup.high if one.speedup else None,
-            "launches": one.speedup.launches if one.speedup else None,
-            "rounds": one.speedup.rounds if one.speedup else None,
-            "verdict": one.verdict or one.status,
+            "backend": summary.backend,
+            "slowed_by": _slowed_by(rows, summary.backend),
+            "truth": _truth(rows, summary.backend),
+            "ratio": summary.speedup.ratio if summary.speedup else None,
+            "low": summary.speedup.low if summary.speedup else None,
+            "high": summary.speedup.high if summary.speedup else None,
+            "launches": summary.speedup.launches if summary.speedup else None,
+            "rounds": summary.speedup.rounds if summary.speedup else None,
+            "verdict": summary.verdict or summary.status,
         }
-        for one in summarise(rows)
-        if not one.is_reference
+        for summary in summarise(rows)
+        if not summary.is_reference
     )
 
 

@@ -155,7 +155,9 @@ def _with_speedup(
     launches = blocks.log_ratios(base_blocks)
     if not launches:
         return _without_speedup(summary, f"no round in which {reference} is valid too")
-    speedup = speedup_of_launches(list(launches.values()), stopped=blocks.stopped or base_blocks.stopped)
+    speedup = speedup_of_launches(
+        list(launches.values()), stopped_by_width=blocks.stopped_by_width or base_blocks.stopped_by_width
+    )
     slowed = float(blocks.valid["slowed_by"][0])
     on_purpose = [f"slowed on purpose by {slowed:.0%}"] if slowed else []
     on_purpose += describe_permitted_differences(blocks.valid, base_blocks.valid)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bench.cluster.remote_ranks import Assignment, RemoteRanks
-from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, new_id, token
+from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, new_rendezvous_id, token
 from bench.launch.channel import Listener
 from bench.launch.local_ranks import NodeRanks
 
@@ -17,7 +17,7 @@ class GroupNodes:
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
         self._assignments = assignments
-        self._id = new_id()
+        self._id = new_rendezvous_id()
         self._port = Port()
         self._host = assignments[0].node.coordinator_address
         self._secret = assignments[0].node.secret

@@ -29,7 +29,7 @@ EXECUTOR = "SUBMITIT_EXECUTOR"
 REPORT = "outcome.json"
 """In Hydra's folder of a point: the file in which a job reports to the process that submitted it."""
 
-Trouble = dict[str, list[str]]
+JobReport = dict[str, list[str]]
 
 
 class SweepReports(Callback):
@@ -98,9 +98,9 @@ def serve_first_task(config: Config) -> None:
     node_agent.serve(device.rdzv_endpoint, wait_s=device.rdzv_timeout_s, once=True)
 
 
-def write_report(trouble: Trouble) -> None:
+def write_report(report: JobReport) -> None:
     """In a job's first task: write what went wrong for the process that submitted the job."""
-    write_atomically(Path(HydraConfig.get().runtime.output_dir) / REPORT, json.dumps(trouble))
+    write_atomically(Path(HydraConfig.get().runtime.output_dir) / REPORT, json.dumps(report))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def naming_failed_jobs() -> Iterator[None]:
         raise SweepIncomplete(f"A job of the sweep failed: {first}{logs}.") from error
 
 
-def read_reports() -> list[Trouble]:
+def read_reports() -> list[JobReport]:
     """The reports of all jobs of this process's sweep."""
     if SweepReports.folder is None:
         return []

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from bench.cluster.rendezvous import Rendezvous
-from bench.launch.local_ranks import Ended
+from bench.launch.local_ranks import EndReport
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_sample import GpuSample
 
@@ -93,7 +93,7 @@ class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
     """Start a group's ranks on the node.
 
     Attributes:
-        part: names these ranks in later requests.
+        ranks_id: names these ranks in later requests.
         node_rank: the node's place among the nodes; the coordinator's is 0.
         rendezvous: how the group's ranks find each other.
         spec: what they train.
@@ -101,7 +101,7 @@ class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
         stack: whose interpreter runs them.
     """
 
-    part: str
+    ranks_id: str
     node_rank: int
     rendezvous: Rendezvous
     spec: WorkerSpec
@@ -110,59 +110,59 @@ class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class AdoptRank(NodeRequest[None], frozen=True, kw_only=True):
-    """A rank of the part has reported to the coordinator."""
+    """One of these ranks has reported to the coordinator."""
 
-    part: str
+    ranks_id: str
     rank: int
     pid: int
 
 
 class SignalRanks(NodeRequest[None], frozen=True, kw_only=True):
-    """Send a signal to every rank of the part."""
+    """Send a signal to every one of these ranks."""
 
-    part: str
+    ranks_id: str
     number: int
 
 
 class HasEnded(NodeRequest[bool], frozen=True, kw_only=True):
-    """Whether the part's torchrun has ended."""
+    """Whether the torchrun of these ranks has ended."""
 
     answer: ClassVar[Any] = bool
-    part: str
+    ranks_id: str
 
 
-class WaitForEnd(NodeRequest[Ended], frozen=True, kw_only=True):
-    """What is known of the part once its torchrun has ended, or so many seconds later."""
+class WaitForEnd(NodeRequest[EndReport], frozen=True, kw_only=True):
+    """What is known of these ranks once their torchrun has ended, or so many seconds later."""
 
-    answer: ClassVar[Any] = Ended
-    part: str
+    answer: ClassVar[Any] = EndReport
+    ranks_id: str
     seconds: float
 
 
 class RankStates(NodeRequest[str], frozen=True, kw_only=True):
-    """What each rank of the part does at this moment, in words."""
+    """What each of these ranks does at this moment, in words."""
 
     answer: ClassVar[Any] = str
-    part: str
+    ranks_id: str
 
 
 class LogTail(NodeRequest[str], frozen=True, kw_only=True):
-    """The end of what the part's processes wrote."""
+    """The end of what these ranks and their torchrun wrote."""
 
     answer: ClassVar[Any] = str
-    part: str
+    ranks_id: str
 
 
 class TerminateRanks(NodeRequest[None], frozen=True, kw_only=True):
-    """Ask the part's torchrun to end."""
+    """Ask the torchrun of these ranks to end."""
 
-    part: str
+    ranks_id: str
 
 
 class CloseRanks(NodeRequest[None], frozen=True, kw_only=True):
-    """End every process of the part, by force where needed."""
+    """End these ranks and their torchrun, by force where needed."""
 
-    part: str
+    ranks_id: str
 
 
 AnyNodeRequest = (

@@ -75,7 +75,7 @@ class Session:
         self.channel = channel
         self.secret = secret
         self.folder = folder
-        self.parts: dict[str, LocalRanks] = {}
+        self.ranks_by_id: dict[str, LocalRanks] = {}
         self.meters: dict[str, GpuMeter] = {}
         self.coordinator = channel.socket.getpeername()[0]
         self.own_address = channel.socket.getsockname()[0]
@@ -99,8 +99,8 @@ class Session:
             return CouldNot(reason=f"{type(error).__name__}: {error}")
 
     def _close(self) -> None:
-        for part in self.parts.values():
-            part.close()
+        for ranks in self.ranks_by_id.values():
+            ranks.close()
         os.sched_setaffinity(0, self.cores)
 
     def _carry_out(self, request: AnyNodeRequest) -> Any:
@@ -115,8 +115,8 @@ class Session:
             case StartRanks():
                 return self._start(request)
             case CloseRanks():
-                return self.parts.pop(request.part).close()
-        ranks = self.parts[request.part]
+                return self.ranks_by_id.pop(request.ranks_id).close()
+        ranks = self.ranks_by_id[request.ranks_id]
         match request:
             case AdoptRank():
                 return ranks.adopt(request.rank, request.pid)
@@ -125,7 +125,7 @@ class Session:
             case HasEnded():
                 return ranks.has_ended()
             case WaitForEnd():
-                return ranks.after(request.seconds)
+                return ranks.wait_for_end(request.seconds)
             case RankStates():
                 return ranks.states()
             case LogTail():
@@ -147,10 +147,10 @@ class Session:
             )
         rendezvous = request.rendezvous
         os.sched_setaffinity(0, self.cores - set(itertools.chain(*request.spec.cores)) or self.cores)
-        self.parts[request.part] = LocalRanks(
+        self.ranks_by_id[request.ranks_id] = LocalRanks(
             request.spec,
             arguments=rendezvous.arguments(host=self.coordinator, node=request.node_rank),
-            folder=self.folder / request.part,
+            folder=self.folder / request.ranks_id,
             variables={
                 **gloo_interface(self.own_address),
                 **worker_variables(os.environ, **request.settings, prefix=installed.prefix),

@@ -71,8 +71,8 @@ class NodePool:
         self.clock = clock
         self.settings = identity.environment_settings(config)
         self.members: list[Node] = []
-        self.names = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
-        self.ours = {name: fingerprint.take(self.settings, name) for name in self.names}
+        self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
+        self.own_environments = {name: fingerprint.take(self.settings, name) for name in self.stacks}
         self.code = source_code.code_hash()
         self._gave_up = False
         secret = shared_secret()
@@ -112,7 +112,7 @@ class NodePool:
         self.members.sort(key=lambda node: node.host)  # arrival is chance; the order decides about the ranks
         for number, node in enumerate(self.members, start=1):
             node.number = number
-            if differs := self._differs(node):
+            if differs := self._refuse_if_different(node):
                 raise UserError(differs)
         self.say(f"all nodes are there: {', '.join(node.name for node in self.members)}")
 
@@ -151,7 +151,7 @@ class NodePool:
             node = self._next(end)
             if node is not None:
                 node.number = lost.number
-                if not (differs := self._differs(node)):
+                if not (differs := self._refuse_if_different(node)):
                     return node
                 self.say(differs)
                 node.leave()
@@ -177,10 +177,10 @@ class NodePool:
             coordinator_host=socket.gethostname(),
         )
 
-    def _differs(self, node: Node) -> str:
+    def _refuse_if_different(self, node: Node) -> str:
         """In what a node differs from this one, in a sentence that is sent to it; empty if in nothing."""
         try:
-            found = self._differences(node)
+            found = self._describe_differences(node)
         except NodeLost:
             found = "it was lost again"
         except NodeFailed as error:
@@ -192,21 +192,21 @@ class NodePool:
             node.request(ShowLine(text=f"refused by the coordinator: {sentence}"))
         return sentence
 
-    def _differences(self, node: Node) -> str:
+    def _describe_differences(self, node: Node) -> str:
         if node.code != self.code:
             return (
                 f"its checkout is at commit {node.commit} and this one at {source_code.git_commit()}, or has "
                 "other changes; bring both to the same"
             )
-        described = DescribeEnvironment(settings=self.settings, stacks=self.names)
+        described = DescribeEnvironment(settings=self.settings, stacks=self.stacks)
         theirs = node.request(described, seconds=DESCRIBE_SECONDS)
         lines: dict[str, None] = {}
-        for name, ours in self.ours.items():
+        for name, own in self.own_environments.items():
             environment_there = theirs[name]
             if environment_there is None:
                 return f"the {name} stack is not set up there; run `make setup STACK={name}`"
             lines |= dict.fromkeys(
-                environment.find_differences(*_comparable(ours, environment_there), other_is="there")
+                environment.find_differences(*_comparable(own, environment_there), other_is="there")
             )
         if not lines:
             return ""
@@ -217,16 +217,20 @@ class NodePool:
         )
 
 
-def _comparable(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _comparable(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two environments without what may differ between nodes: names of interfaces, a little memory."""
-    both = []
-    for one in (ours, theirs):
-        variables = {n: v for n, v in one["variables"].items() if not n.endswith("_SOCKET_IFNAME")}
-        both.append({**one, "variables": variables})
-    mine, other = both
-    if abs(mine["memory_gib"] - other["memory_gib"]) <= SAME_MEMORY * mine["memory_gib"]:
-        other["memory_gib"] = mine["memory_gib"]
-    return mine, other
+    stripped = []
+    for environment_of_one in (own, theirs):
+        variables = {
+            name: value
+            for name, value in environment_of_one["variables"].items()
+            if not name.endswith("_SOCKET_IFNAME")
+        }
+        stripped.append({**environment_of_one, "variables": variables})
+    own, theirs = stripped
+    if abs(own["memory_gib"] - theirs["memory_gib"]) <= SAME_MEMORY * own["memory_gib"]:
+        theirs["memory_gib"] = own["memory_gib"]
+    return own, theirs
 
 
 class RemoteDevice:

@@ -25,7 +25,7 @@ from bench.cluster.messages import (
 from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel, Closed
-from bench.launch.local_ranks import AGENT_SECONDS, Ended
+from bench.launch.local_ranks import AGENT_SECONDS, EndReport
 from bench.launch.spec import WorkerSpec
 
 ANSWER_SECONDS = 15
@@ -143,7 +143,7 @@ class RemoteRanks:
         try:
             self.node.request(
                 StartRanks(
-                    part=self.id,
+                    ranks_id=self.id,
                     node_rank=self.node.number,
                     rendezvous=rendezvous,
                     spec=assignment.spec,
@@ -158,40 +158,40 @@ class RemoteRanks:
 
     def adopt(self, rank: int, pid: int) -> None:
         """See `NodeRanks`, here and below."""
-        self._ask(AdoptRank(part=self.id, rank=rank, pid=pid), if_lost=None)
+        self._ask(AdoptRank(ranks_id=self.id, rank=rank, pid=pid), if_lost=None)
 
     def signal(self, number: int) -> None:
         """Done when this returns."""
-        self._ask(SignalRanks(part=self.id, number=int(number)), if_lost=None)
+        self._ask(SignalRanks(ranks_id=self.id, number=int(number)), if_lost=None)
 
     def has_ended(self) -> bool:
         """Asks, so that a machine that does not answer is noticed as well."""
-        return self._ask(HasEnded(part=self.id), if_lost=True)
+        return self._ask(HasEnded(ranks_id=self.id), if_lost=True)
 
     def is_lost(self) -> bool:
         """Whether the node is."""
         return self.node.is_lost()
 
-    def after(self, seconds: float) -> Ended:
+    def wait_for_end(self, seconds: float) -> EndReport:
         """Nothing is known of a node that is lost."""
-        unknown = Ended(exits={}, agent=None, oom_killer=False, log="")
-        return self._ask(WaitForEnd(part=self.id, seconds=seconds), if_lost=unknown, wait_s=seconds)
+        unknown = EndReport(exits={}, agent=None, oom_killer=False, log="")
+        return self._ask(WaitForEnd(ranks_id=self.id, seconds=seconds), if_lost=unknown, wait_s=seconds)
 
     def states(self) -> str:
         """As the node sees them."""
-        return self._ask(RankStates(part=self.id), if_lost=f"{self.name} is lost")
+        return self._ask(RankStates(ranks_id=self.id), if_lost=f"{self.name} is lost")
 
     def log_tail(self) -> str:
         """Of the log there."""
-        return self._ask(LogTail(part=self.id), if_lost="")
+        return self._ask(LogTail(ranks_id=self.id), if_lost="")
 
     def terminate(self) -> None:
         """The agent there."""
-        self._ask(TerminateRanks(part=self.id), if_lost=None)
+        self._ask(TerminateRanks(ranks_id=self.id), if_lost=None)
 
     def close(self) -> None:
         """Everything there."""
-        self._ask(CloseRanks(part=self.id), if_lost=None, wait_s=AGENT_SECONDS)
+        self._ask(CloseRanks(ranks_id=self.id), if_lost=None, wait_s=AGENT_SECONDS)
 
     def _ask(self, request: NodeRequest[A], *, if_lost: A, wait_s: float = 0) -> A:
         try:

@@ -75,8 +75,8 @@ class Port:
         self._socket.close()
 
 
-def new_id() -> str:
-    """Of a rendezvous."""
+def new_rendezvous_id() -> str:
+    """A random id for one group's rendezvous."""
     return secrets.token_hex(16)
 
 
@@ -109,10 +109,10 @@ def gloo_interface(address: str) -> dict[str, str]:
     import psutil  # here, since `make doctor` imports this module on machines where nothing is installed
 
     for name, addresses in psutil.net_if_addrs().items():
-        for one in addresses:
-            if one.family == socket.AF_INET and one.netmask:
-                network = ipaddress.ip_network(f"{one.address}/{one.netmask}", strict=False)
-                if one.address == address or (
+        for interface in addresses:
+            if interface.family == socket.AF_INET and interface.netmask:
+                network = ipaddress.ip_network(f"{interface.address}/{interface.netmask}", strict=False)
+                if interface.address == address or (
                     network.is_loopback and ipaddress.ip_address(address) in network
                 ):
                     return {"GLOO_SOCKET_IFNAME": name}

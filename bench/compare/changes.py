@@ -94,7 +94,7 @@ def _change(
 def _ratio_across_runs(
     base: pd.DataFrame, new: pd.DataFrame, logs: Callable[[pd.DataFrame], pd.Series]
 ) -> Speedup | None:
-    return speedup_across_runs(logs(base), logs(new), stopped=stopped_by_width(base, new))
+    return speedup_across_runs(logs(base), logs(new), stopped_by_width=stopped_by_width(base, new))
 
 
 def _log_peaks(rows: pd.DataFrame, backend: str) -> pd.Series:

@@ -240,9 +240,11 @@ def _admit(channel: Channel, secret: str) -> None:
     channel.send({"proof": _proof(secret, "listener", ours, theirs)})
 
 
-def _proof(secret: str, role: str, listeners: str, callers: str) -> str:
-    """By role, so that nobody can send a challenge back and have it answered."""
-    return hmac.new(secret.encode(), f"{role} {listeners} {callers}".encode(), hashlib.sha256).hexdigest()
+def _proof(secret: str, role: str, listener_challenge: str, caller_challenge: str) -> str:
+    """HMAC over role and both challenges; the role prevents reflecting a challenge."""
+    return hmac.new(
+        secret.encode(), f"{role} {listener_challenge} {caller_challenge}".encode(), hashlib.sha256
+    ).hexdigest()
 
 
 def _watch_the_line(connection: socket.socket) -> None:

@@ -60,7 +60,7 @@ LOST_ANOTHER = ("Connection reset by peer", "Connection closed by peer", "Broken
 _ERROR = re.compile(r"(?:[\w.]+(?:Error|Exception)\b|what\(\)|Fatal Python error):? ?")
 
 
-def in_words(exit_status: int) -> str:
+def describe_exit(exit_status: int) -> str:
     """An exit status as `subprocess` gives it: below 0 the signal that killed the process, 0 unknown."""
     if exit_status == 0:
         return "ended without a word"
@@ -99,21 +99,25 @@ def explain(
     exits = {rank: status for rank, status in exits.items() if status != -signal.SIGTERM} or exits
     killed = [rank for rank, status in exits.items() if status < 0]
     if not exits and agent is not None and agent != 0:
-        who, status = torchrun, agent
+        culprit, status = torchrun, agent
     elif killed or not reported:
         rank = min(killed or exits or silent or [0])
-        who, status = f"rank {rank}", exits.get(rank, 0)
+        culprit, status = f"rank {rank}", exits.get(rank, 0)
     else:  # the others were ended by torchrun, because of the one that reported
         return reported[0]
-    what = f"{who} {in_words(status)} during {action}"
+    sentence = f"{culprit} {describe_exit(status)} during {action}"
     if -status in (signal.SIGKILL, signal.SIGTERM):  # from outside: the log shows only the consequences
         if oom_killer and -status == signal.SIGKILL:
             return LaunchFailed(
-                "oom", f"{what}: memory was used up and the kernel chose it (OOM killer)", log
+                "oom", f"{sentence}: memory was used up and the kernel chose it (OOM killer)", log
             )
-        return LaunchFailed("crashed", what, log)
-    why = last_error(log)
-    return LaunchFailed("oom" if tells_of_memory(log) else "crashed", f"{what}: {why}" if why else what, log)
+        return LaunchFailed("crashed", sentence, log)
+    error_line = last_error(log)
+    return LaunchFailed(
+        "oom" if tells_of_memory(log) else "crashed",
+        f"{sentence}: {error_line}" if error_line else sentence,
+        log,
+    )
 
 
 def oom_kills() -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Channel, Closed, Listener
-from bench.launch.local_ranks import AGENT_SECONDS, Ended, LocalRanks, NodeRanks
+from bench.launch.local_ranks import AGENT_SECONDS, EndReport, LocalRanks, NodeRanks
 from bench.launch.messages import ANSWERS, GREETINGS, A, End, Failed, Request
 from bench.launch.spec import WorkerSpec
 
@@ -20,17 +20,17 @@ SELECT_SECONDS = 5
 """How often a waiting coordinator looks whether the agents are still there."""
 
 SECONDS_FOR_THE_CAUSE = 1.0
-"""After one rank's trouble, how long the others may take to tell theirs, which may be the cause of it."""
+"""After one rank's failure, how long the others may take to tell theirs, which may be the cause of it."""
 
 
-class Watch(Protocol):
-    """Something to do now and then while a group works, as `GpuSampler` looks at its devices."""
+class PeriodicSampler(Protocol):
+    """What is sampled while the coordinator waits: `GpuSampler` reads the devices."""
 
     def seconds_until_due(self) -> float:
         """How long to wait before `sample`."""
 
     def sample(self) -> None:
-        """Do it."""
+        """Take a sample."""
 
 
 class OtherNodes(Protocol):
@@ -66,7 +66,7 @@ class Group:
         variables: the workers' environment variables.
         timeout_s: the longest that all that is asked of the group may take together.
         interpreter: the Python that runs it.
-        elsewhere: the other nodes; None if all ranks are on this one.
+        other_nodes: the other nodes; None if all ranks are on this one.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Group:
         variables: Mapping[str, str],
         timeout_s: float,
         interpreter: str = sys.executable,
-        elsewhere: OtherNodes | None = None,
+        other_nodes: OtherNodes | None = None,
     ) -> None:
         self.world_size = world_size
         self.timeout_s = timeout_s
         self.seconds_left = timeout_s
         self.channels: dict[int, Channel] = {}
         self.pids: dict[int, int] = {}  # by rank, each on its node
-        self.ranks_per_node = world_size // (1 + (elsewhere.count if elsewhere else 0))
+        self.ranks_per_node = world_size // (1 + (other_nodes.count if other_nodes else 0))
         with ExitStack() as undo:  # what a failing start has opened so far
-            if elsewhere is not None:
-                undo.callback(elsewhere.close)
-                self.listener = elsewhere.listen()
-                arguments = elsewhere.arguments(self.listener, self.ranks_per_node)
-                variables = {**elsewhere.variables(), **variables}
+            if other_nodes is not None:
+                undo.callback(other_nodes.close)
+                self.listener = other_nodes.listen()
+                arguments = other_nodes.arguments(self.listener, self.ranks_per_node)
+                variables = {**other_nodes.variables(), **variables}
             else:
                 self.listener = Listener()
                 arguments = ["--standalone", f"--nproc-per-node={world_size}"]
@@ -102,13 +102,13 @@ class Group:
                 folder=folder,
                 variables={**variables, **self.listener.variables()},
                 interpreter=interpreter,
-                name=elsewhere.local_name if elsewhere else "",
+                name=other_nodes.local_name if other_nodes else "",
             )
             undo.callback(self.local_ranks.close)
-            self.parts: list[NodeRanks] = [self.local_ranks]
-            for part in elsewhere.start(self.listener, self.ranks_per_node) if elsewhere else ():
-                undo.callback(part.close)
-                self.parts.append(part)
+            self.nodes_ranks: list[NodeRanks] = [self.local_ranks]
+            for node_ranks in other_nodes.start(self.listener, self.ranks_per_node) if other_nodes else ():
+                undo.callback(node_ranks.close)
+                self.nodes_ranks.append(node_ranks)
             self._undo = undo.pop_all()
 
     def __enter__(self) -> "Group":
@@ -131,16 +131,16 @@ class Group:
                         channel, greeting = accepted
                         rank, pid = greeting.rank, greeting.pid
                         self.channels[rank], self.pids[rank] = channel, pid
-                        self._part_of(rank).adopt(rank, pid)
+                        self._node_ranks_of(rank).adopt(rank, pid)
 
-    def request(self, request: Request[A], watch: Watch | None = None) -> list[A]:
+    def request(self, request: Request[A], sampler: PeriodicSampler | None = None) -> list[A]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
         Raises:
             LaunchFailed: a rank failed, ended or took longer than the time limit.
         """
         self.ask(request)
-        return self.answers(request, watch)
+        return self.answers(request, sampler)
 
     def ask(self, request: Request[Any]) -> None:
         """Send a request without waiting for the answers."""
@@ -149,19 +149,19 @@ class Group:
             try:
                 channel.send(request)
             except Closed:
-                raise self._cause({rank: None}, request.name) from None
+                raise self._explain_failure({rank: None}, request.name) from None
 
-    def answers(self, request: Request[A], watch: Watch | None = None) -> list[A]:
-        """Wait for every rank's answer to `ask`, and meanwhile let `watch` do what it has to."""
+    def answers(self, request: Request[A], sampler: PeriodicSampler | None = None) -> list[A]:
+        """Wait for every rank's answer to `ask`; meanwhile `sampler` samples when it is due."""
         answers: dict[int, Any] = {}
-        troubles: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
+        failures_by_rank: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
         reports_due: float | None = None  # the time by which all must have reported, once the first has
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             for rank, channel in self.channels.items():
                 selector.register(channel, selectors.EVENT_READ, rank)
             while selector.get_map():
                 if reports_due is None:
-                    ready = self._wait(selector, deadline, request.name, watch)
+                    ready = self._wait(selector, deadline, request.name, sampler)
                 elif not (ready := selector.select(max(0.0, reports_due - time.monotonic()))):
                     break
                 for key, _ in ready:
@@ -170,18 +170,18 @@ class Group:
                         answer = self.channels[rank].receive_if_complete(ANSWERS)
                     except Closed:
                         selector.unregister(key.fileobj)
-                        troubles[rank] = None
+                        failures_by_rank[rank] = None
                         continue
                     if answer is None:
                         continue
                     selector.unregister(key.fileobj)
                     if isinstance(answer, Failed):
-                        troubles[rank] = LaunchFailed(answer.status, answer.message, answer.details)
+                        failures_by_rank[rank] = LaunchFailed(answer.status, answer.message, answer.details)
                     answers[rank] = answer
-                if troubles and reports_due is None:
+                if failures_by_rank and reports_due is None:
                     reports_due = time.monotonic() + SECONDS_FOR_THE_CAUSE
-        if troubles:
-            raise self._cause(troubles, request.name)
+        if failures_by_rank:
+            raise self._explain_failure(failures_by_rank, request.name)
         return [answers[rank] for rank in range(self.world_size)]
 
     def pause(self) -> None:
@@ -194,7 +194,7 @@ class Group:
 
     def log_tail(self) -> str:
         """The end of what the agents and the ranks wrote, node by node."""
-        return self._join_logs({part.name: part.log_tail() for part in self.parts})
+        return self._join_logs({node_ranks.name: node_ranks.log_tail() for node_ranks in self.nodes_ranks})
 
     def end(self) -> None:
         """Let the ranks end by themselves."""
@@ -206,8 +206,8 @@ class Group:
                 channel.receive(ANSWERS)
             except (Closed, TimeoutError):
                 continue
-        for part in self.parts:
-            part.terminate()
+        for node_ranks in self.nodes_ranks:
+            node_ranks.terminate()
 
     def close(self) -> None:
         """End every process of the group, by force where it is still there. May be called twice."""
@@ -226,72 +226,86 @@ class Group:
             self.seconds_left -= time.monotonic() - start
 
     def _wait(
-        self, selector: selectors.BaseSelector, deadline: float, action: str, watch: Watch | None = None
+        self,
+        selector: selectors.BaseSelector,
+        deadline: float,
+        action: str,
+        sampler: PeriodicSampler | None = None,
     ) -> list[Any]:
         patience = min(SELECT_SECONDS, deadline - time.monotonic())
-        if watch is not None:
-            watch.sample()
-            patience = min(patience, watch.seconds_until_due())
+        if sampler is not None:
+            sampler.sample()
+            patience = min(patience, sampler.seconds_until_due())
         ready = selector.select(max(0.0, patience))
         if ready:
             return ready
-        for number, part in enumerate(self.parts):
-            if part.has_ended():
-                raise self._cause(dict.fromkeys(self._ranks_on(number)), action)
+        for number, node_ranks in enumerate(self.nodes_ranks):
+            if node_ranks.has_ended():
+                raise self._explain_failure(dict.fromkeys(self._ranks_on(number)), action)
         if time.monotonic() >= deadline:
             raise LaunchFailed(
                 "timeout",
                 f"{action}: this launch took longer than measure.timeout_s={self.timeout_s:g} seconds in all"
-                + (f"; {', '.join(part.states() for part in self.parts)}" if self.pids else ""),
+                + (
+                    f"; {', '.join(node_ranks.states() for node_ranks in self.nodes_ranks)}"
+                    if self.pids
+                    else ""
+                ),
             )
         return []
 
-    def _cause(self, troubles: Mapping[int, LaunchFailed | None], action: str) -> LaunchFailed:
-        """The trouble that explains the others'; None: the rank ended without a word."""
+    def _explain_failure(
+        self, failures_by_rank: Mapping[int, LaunchFailed | None], action: str
+    ) -> LaunchFailed:
+        """The failure that explains the others'; None: the rank ended without a word."""
         if lost := self._lost(action):  # whatever the others report, the lost node is its cause
             return lost
-        reported = [trouble for trouble in troubles.values() if trouble is not None]
-        particular = [trouble for trouble in reported if trouble.status != "crashed"]
-        if particular or (reported and len(reported) == len(troubles)):
-            return (particular or reported)[0]
-        silent = [rank for rank, trouble in troubles.items() if trouble is None]
-        concerned = {self._part_of(rank).name: self._part_of(rank) for rank in silent}
-        ended = {name: part.after(AGENT_SECONDS) for name, part in concerned.items()}
-        return self._lost(action) or self._explain(action, reported, silent, ended)
+        reported = [failure for failure in failures_by_rank.values() if failure is not None]
+        more_specific = [failure for failure in reported if failure.status != "crashed"]
+        if more_specific or (reported and len(reported) == len(failures_by_rank)):
+            return (more_specific or reported)[0]
+        silent = [rank for rank, failure in failures_by_rank.items() if failure is None]
+        concerned = {self._node_ranks_of(rank).name: self._node_ranks_of(rank) for rank in silent}
+        reports = {name: node_ranks.wait_for_end(AGENT_SECONDS) for name, node_ranks in concerned.items()}
+        return self._lost(action) or self._explain(action, reported, silent, reports)
 
     def _lost(self, action: str) -> LaunchFailed | None:
-        for part in self.parts:
-            if part.is_lost():
-                return LaunchFailed("crashed", f"{part.name} was lost during {action}", self.log_tail())
+        for node_ranks in self.nodes_ranks:
+            if node_ranks.is_lost():
+                return LaunchFailed("crashed", f"{node_ranks.name} was lost during {action}", self.log_tail())
         return None
 
     def _explain(
-        self, action: str, reported: Sequence[LaunchFailed], silent: Sequence[int], ended: Mapping[str, Ended]
+        self,
+        action: str,
+        reported: Sequence[LaunchFailed],
+        silent: Sequence[int],
+        reports: Mapping[str, EndReport],
     ) -> LaunchFailed:
-        failed = {name: part.agent for name, part in ended.items() if part.agent}
+        failed = {name: report.agent for name, report in reports.items() if report.agent}
         agent = next(iter(failed), "")
         return fate.explain(
             action,
             reported=reported,
             silent=silent,
-            exits={rank: status for part in ended.values() for rank, status in part.exits.items()},
+            exits={rank: status for report in reports.values() for rank, status in report.exits.items()},
             agent=failed.get(agent),
             torchrun=f"torchrun on {agent}" if agent else "torchrun",
-            log=self._join_logs({name: part.log for name, part in ended.items()}),
-            oom_killer=any(part.oom_killer for part in ended.values()),
+            log=self._join_logs({name: report.log for name, report in reports.items()}),
+            oom_killer=any(report.oom_killer for report in reports.values()),
         )
 
     def _join_logs(self, logs: Mapping[str, str]) -> str:
-        if len(self.parts) == 1:
+        if len(self.nodes_ranks) == 1:
             return next(iter(logs.values()), "")
         return "\n".join(f"--- {name}\n{log}" for name, log in logs.items() if log)
 
     def _ranks_on(self, node: int) -> range:
         return range(node * self.ranks_per_node, (node + 1) * self.ranks_per_node)
 
-    def _part_of(self, rank: int) -> NodeRanks:
-        return self.parts[rank // self.ranks_per_node]
+    def _node_ranks_of(self, rank: int) -> NodeRanks:
+        return self.nodes_ranks[rank // self.ranks_per_node]
 
     def _signal_ranks(self, number: signal.Signals) -> None:
-        for part in self.parts:
-            part.signal(number)
+        for node_ranks in self.nodes_ranks:
+            node_ranks.signal(number)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def garbage_collector_off() -> Iterator[None]:
     """Keep Python's cyclic garbage collector off.
 
     Importing torch and transformers makes hundreds of thousands of objects and hardly any garbage; searching

@@ -41,13 +41,13 @@ class Terminated(KeyboardInterrupt):
             number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
         ]
 
-        def rise(_: int, __: object) -> NoReturn:
+        def raise_terminated(_: int, __: object) -> NoReturn:
             for number in caught:  # once is enough: what follows tidies up
                 signal.signal(number, signal.SIG_IGN)
             raise cls
 
         for number in caught:
-            signal.signal(number, rise)
+            signal.signal(number, raise_terminated)
 
 
 def main() -> None:

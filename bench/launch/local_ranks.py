@@ -25,8 +25,8 @@ LOG_TAIL_BYTES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """What is known of a part of which something has ended.
+class EndReport:
+    """What is known of one node's ranks after a rank or torchrun has ended.
 
     Attributes:
         exits: by rank, the exit status of those that failed by themselves, as far as torchrun says.
@@ -59,7 +59,7 @@ class NodeRanks(Protocol):
     def is_lost(self) -> bool:
         """Whether its machine cannot be reached any more."""
 
-    def after(self, seconds: float) -> Ended:
+    def wait_for_end(self, seconds: float) -> EndReport:
         """What is known once the agent has ended, or so many seconds later."""
 
     def states(self) -> str:
@@ -107,13 +107,13 @@ class LocalRanks:
             # Frameworks leave files there that nobody removes when a process is killed.
             self.scratch = Scratch()
             undo.callback(self.scratch.remove)
-            self._exits, last_words = os.pipe()
+            self._exits, exits_write_end = os.pipe()
             os.set_blocking(self._exits, False)
             undo.callback(os.close, self._exits)
             try:
-                self.agent = self._start_agent(arguments, folder, variables, interpreter, last_words)
+                self.agent = self._start_agent(arguments, folder, variables, interpreter, exits_write_end)
             finally:
-                os.close(last_words)
+                os.close(exits_write_end)
             undo.pop_all()
 
     def _start_agent(
@@ -122,7 +122,7 @@ class LocalRanks:
         folder: Path,
         variables: Mapping[str, str],
         interpreter: str,
-        last_words: int,
+        exits_write_end: int,
     ) -> "subprocess.Popen[bytes]":
         with self.log.open("wb") as log:
             return subprocess.Popen(
@@ -131,8 +131,8 @@ class LocalRanks:
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),
                 ],
-                env={**variables, "TMPDIR": str(self.scratch.path), EXITS_VARIABLE: str(last_words)},
-                pass_fds=(last_words,),
+                env={**variables, "TMPDIR": str(self.scratch.path), EXITS_VARIABLE: str(exits_write_end)},
+                pass_fds=(exits_write_end,),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -157,12 +157,12 @@ class LocalRanks:
         """Never: it is here."""
         return False
 
-    def after(self, seconds: float) -> Ended:
-        """Ranks that are stopped would not follow the agent's request to end."""
+    def wait_for_end(self, seconds: float) -> EndReport:
+        """Wait for torchrun to end; wake paused ranks first, so that they can end."""
         self.signal(signal.SIGCONT)
         with suppress(subprocess.TimeoutExpired):
             self.agent.wait(seconds)
-        return Ended(
+        return EndReport(
             exits=self._exits_of_ranks(),
             agent=self.agent.returncode,
             oom_killer=self._oom_kills != fate.oom_kills(),

@@ -169,7 +169,7 @@ class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):
     count: int
 
 
-class TrainForParity(Request[ParityTrained], frozen=True, tag="follow"):
+class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
     """Take so many steps, untimed."""
 
     steps: int

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from bench.launch.importing import without_collections
+from bench.launch.importing import garbage_collector_off
 from bench.launch.lifeline import AGENT_VARIABLE, EXITS_VARIABLE, die_with
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     exits = int(os.environ.pop(EXITS_VARIABLE, -1))
     if exits >= 0:
         os.set_inheritable(exits, False)
-    with without_collections():
+    with garbage_collector_off():
         from torch.distributed.elastic.multiprocessing.api import SignalException
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.run import main as torchrun

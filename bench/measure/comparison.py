@@ -29,7 +29,7 @@ from bench.measure.lock import locked
 from bench.measure.parity_launch import ParityLaunch
 from bench.measure.progress import ProgressBar
 from bench.measure.resolve import resolve
-from bench.measure.resume import earlier_run
+from bench.measure.resume import take_over_earlier_run
 from bench.measure.search import USUAL_TRIALS, Search
 from bench.measure.stopping import Stopping
 from bench.measure.timed_launch import TimedLaunch
@@ -62,7 +62,7 @@ def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOut
         comparison = Comparison(config, stem, command=command, bar=bar, nodes=nodes)
         with leaving_the_ranks_cores(comparison.cores), bar:
             comparison.measure()
-    return ComparisonOutcome(csv=comparison.output.csv, failures=comparison.failures.lines())
+    return ComparisonOutcome(csv=comparison.output.csv, failures=comparison.failures.failure_lines())
 
 
 class Comparison:
@@ -106,7 +106,7 @@ class Comparison:
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output
         self.bar = bar or ProgressBar(Console(stderr=True))
-        self.earlier = earlier_run(plan.output, plan.records, resume=plan.resume)
+        self.earlier = take_over_earlier_run(plan.output, plan.records, resume=plan.resume)
         self.names = [name for name in plan.names if name not in self.earlier.failed]
         self.ledger = Ledger(plan.output, plan.records, self.earlier)
         self.failures = Failures(self.ledger, plan.output, plan.schedule.launches, self.bar)
@@ -141,7 +141,7 @@ class Comparison:
 
     def measure(self) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
-        self._expect()
+        self._announce_to_progress_bar()
         if self.plan.resume:
             self.bar.print_line(self.earlier.summary(self.output.csv))
             if not self._is_anything_missing():
@@ -153,9 +153,11 @@ class Comparison:
             left.unlink(missing_ok=True)  # by a run that was killed
         try:
             passed = self.parity.run(self.names)
-            if self.plan.parity.is_all:
+            if self.plan.parity.parity_only:
                 return
-            unsearched = len(self.search.wanted(passed)) - len(self.search.wanted(self.names))
+            unsearched = len(self.search.still_to_search(passed)) - len(
+                self.search.still_to_search(self.names)
+            )
             self.bar.expect({"trial": USUAL_TRIALS * unsearched})
             if names := self.search.run(passed):
                 self._run_launches(names)
@@ -180,23 +182,23 @@ class Comparison:
                 missing = max(missing, needed)
 
     def _wants_another(self, launches: int) -> bool:
-        decision = self.stopping.another(self.ledger.rows, launches)
+        decision = self.stopping.decide_on_another_launch(self.ledger.rows, launches)
         if decision.reason:
             self.bar.print_line(decision.reason)
         return decision.another
 
     def _is_anything_missing(self) -> bool:
         """Whether a run that resumes an earlier one has anything to measure."""
-        parity_is_missing = self.plan.parity.is_all and bool(self.names)
+        parity_is_missing = self.plan.parity.parity_only and bool(self.names)
         return bool(self.stopping.missing(self.names)) or self._wants_another(0) or parity_is_missing
 
-    def _expect(self) -> None:
+    def _announce_to_progress_bar(self) -> None:
         """Tell the progress bar how many things of each kind will be done at least."""
         missing = self.stopping.missing(self.names)
-        if missing or (self.plan.parity.is_all and self.names):
+        if missing or (self.plan.parity.parity_only and self.names):
             self.bar.expect({"parity": self.parity.planned(len(self.names))})
         if missing:
-            self.bar.expect({"trial": USUAL_TRIALS * len(self.search.wanted(self.names))})
+            self.bar.expect({"trial": USUAL_TRIALS * len(self.search.still_to_search(self.names))})
         self._expect_launches(missing)
 
     def _expect_launches(self, launches: int) -> None:

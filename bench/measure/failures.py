@@ -36,7 +36,7 @@ class Failures:
             self._bar.print_line(f"    | {line}")
         self._ledger.write()
 
-    def lines(self) -> list[str]:
+    def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
         rows, stem = self._ledger.rows(), self._output.stem
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]

@@ -65,7 +65,7 @@ class GroupStarter:
             variables=backend.variables,
             interpreter=backend.interpreter,
             timeout_s=self._plan.timeout_s,
-            elsewhere=GroupNodes(assignments) if assignments else None,
+            other_nodes=GroupNodes(assignments) if assignments else None,
         )
 
     def spec(self, name: str, launch: Launch) -> WorkerSpec:

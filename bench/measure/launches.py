@@ -22,7 +22,7 @@ class Launch:
         if self.stage is Stage.PARITY:
             return "parity launch"
         if self.stage is Stage.SEARCH:
-            return "before the launches"
+            return "search for the largest batch"
         return f"launch {self.number}/{max(self.number, launches)}"
 
 

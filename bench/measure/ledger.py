@@ -35,13 +35,15 @@ class Ledger:
         self._templates = dict(templates)
         self._earlier = earlier
 
-    def describe(self, name: str, **known: Any) -> None:
+    def set_for_later_records(self, name: str, **known: Any) -> None:
         """Put what is known now into every record of this backend that is opened from here on."""
         self._templates[name] = dataclasses.replace(self._templates[name], **known)
 
-    def describe_workload(self, name: str, **known: Any) -> None:
+    def set_workload_for_later_records(self, name: str, **known: Any) -> None:
         """The same for fields of the workload."""
-        self.describe(name, workload=dataclasses.replace(self._templates[name].workload, **known))
+        self.set_for_later_records(
+            name, workload=dataclasses.replace(self._templates[name].workload, **known)
+        )
 
     def update(self, name: str, launch: Launch, **changes: Any) -> None:
         """Change this backend's record of this launch, on disk too; it is opened if there is none yet."""
@@ -84,7 +86,7 @@ class Ledger:
         if rows := self._rows():
             with reporting_write_errors(self.output.csv):
                 csv_files.write_rows(self.output.csv, rows)
-                self.output.unwritten.unlink(missing_ok=True)
+                self.output.nothing_written_marker.unlink(missing_ok=True)
 
     def launch_of(self, name: str, number: int) -> Launch:
         """The launch of a row.

@@ -86,8 +86,8 @@ class ParityLaunch:
             ours, self.trajectories[plan.reference], plan.tolerance, plan.gradient_tolerance
         )
         self.loss_differences[name] = difference
-        self._ledger.describe(name, loss_difference=difference)
-        if plan.is_all:
+        self._ledger.set_for_later_records(name, loss_difference=difference)
+        if plan.parity_only:
             self._ledger.update_workload(name, PARITY, **self._models[name])
             self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
@@ -101,7 +101,7 @@ class ParityLaunch:
             self._ask(groups, [name for name in groups if name != reference], Build())
             self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
             self._ask(groups, list(groups), TrainForParity(steps=self._plan.steps))
-            if reference in groups and not self._plan.is_all:
+            if reference in groups and not self._plan.parity_only:
                 self._find_roofline(groups, all_names)
             groups.end()
 
@@ -109,7 +109,7 @@ class ParityLaunch:
         """Ask several groups for the same at once, and take their answers."""
         reference = self._plan.reference
         for name in names:
-            with groups.failing_into_row(name):
+            with groups.recording_failure(name):
                 if (
                     isinstance(request, Build)
                     and name != reference
@@ -118,7 +118,7 @@ class ParityLaunch:
                     raise self._without_reference()
                 groups[name].ask(request)
         for name in [name for name in names if name in groups]:
-            with groups.failing_into_row(name):
+            with groups.recording_failure(name):
                 self._keep_answers(name, groups[name].answers(request))
 
     def _keep_answers(self, name: str, answers: Sequence[Any]) -> None:
@@ -131,7 +131,7 @@ class ParityLaunch:
                 gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
             )
             self.trajectories[name] = trajectory
-            self._ledger.describe(
+            self._ledger.set_for_later_records(
                 name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
             )
 
@@ -149,7 +149,7 @@ class ParityLaunch:
             groups.pop(reference).close()
             roofline = Roofline(absent=(f"{failure.status}: {failure.message}",))
         for name in names:
-            self._ledger.describe(name, roofline=roofline)
+            self._ledger.set_for_later_records(name, roofline=roofline)
         for reason in roofline.absent:
             self._bar.print_line(f"no share of the matrix-product rate: {reason}")
 

@@ -30,7 +30,7 @@ class Output:
         return self.folder / "initial.safetensors"
 
     @property
-    def unwritten(self) -> Path:
+    def nothing_written_marker(self) -> Path:
         """Exists from the start of a new run until its first row replaces the results file.
 
         Where it exists, the results file is an older run's, and there is nothing to resume.
@@ -106,7 +106,7 @@ class ParityPlan:
         batches: distinct micro-batches that those steps take in turn.
         tolerance: relative, on the loss of every step.
         gradient_tolerance: relative, on the gradient's norm of every step.
-        is_all: nothing is timed afterwards.
+        parity_only: nothing is timed afterwards.
     """
 
     reference: str
@@ -115,7 +115,7 @@ class ParityPlan:
     batches: int
     tolerance: float
     gradient_tolerance: float
-    is_all: bool
+    parity_only: bool
 
 
 @dataclass(frozen=True, kw_only=True)

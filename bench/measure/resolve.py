@@ -57,7 +57,7 @@ def resolve(
             batches=2 * config.grad_accum,
             tolerance=measure.parity_tolerance,
             gradient_tolerance=GRADIENT_TOLERANCE[config.precision.name],
-            is_all=not measure.launches,
+            parity_only=not measure.launches,
         ),
         search=None
         if measure.batch != "max"
@@ -171,7 +171,9 @@ def _records(
         stack: identity.collect_environment(config, stack)
         for stack in {backend.stack: None for backend in config.backends.values()}
     }
-    fingerprints = {stack: environment.hash_environment(found) for stack, found in environments.items()}
+    environment_hashes = {
+        stack: environment.hash_environment(collected) for stack, collected in environments.items()
+    }
     return {
         name: Record(
             comparison=stem,
@@ -200,7 +202,7 @@ def _records(
             config=measured,
             config_hash=config_hash,
             environment=environments[backend.stack],
-            environment_hash=fingerprints[backend.stack],
+            environment_hash=environment_hashes[backend.stack],
         )
         for name, backend in config.backends.items()
     }

@@ -79,7 +79,7 @@ class EarlierRun:
         )
 
 
-def earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
+def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
     """What an earlier run has left there; nothing unless this one is to resume it.
 
     Args:
@@ -91,10 +91,10 @@ def earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) 
         UserError: the results file is of another comparison or environment, or is damaged.
     """
     if not resume:
-        with reporting_write_errors(output.unwritten):
-            output.unwritten.parent.mkdir(parents=True, exist_ok=True)
-            output.unwritten.touch()
-    if output.unwritten.exists() or not output.csv.exists():
+        with reporting_write_errors(output.nothing_written_marker):
+            output.nothing_written_marker.parent.mkdir(parents=True, exist_ok=True)
+            output.nothing_written_marker.touch()
+    if output.nothing_written_marker.exists() or not output.csv.exists():
         return EarlierRun()
     return rows_to_keep(
         csv_files.read(output.csv),

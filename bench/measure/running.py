@@ -50,17 +50,17 @@ class RunningGroups(dict[str, Group]):
     def start(self, names: Sequence[str]) -> None:
         """Start the groups of `names` side by side and wait until their ranks have connected."""
         for name in names:
-            with self.failing_into_row(name):
+            with self.recording_failure(name):
                 try:
                     self[name] = self._stack.enter_context(self._starter.start(name, self.launch))
                 except OSError as error:  # no process, no socket or no room for the temporary folder
                     raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
         for name in list(self):
-            with self.failing_into_row(name):
+            with self.recording_failure(name):
                 self[name].connect()
 
     @contextmanager
-    def failing_into_row(self, name: str) -> Iterator[None]:
+    def recording_failure(self, name: str) -> Iterator[None]:
         """Turn a failure of this backend into its row, and close its group."""
         try:
             yield
@@ -72,7 +72,7 @@ class RunningGroups(dict[str, Group]):
                 return
             self._failures.record(name, self.launch, failure, group.log_tail() if group is not None else "")
 
-    def rest(self, name: str) -> None:
+    def pause_unless_alone(self, name: str) -> None:
         """Keep a group from taking any CPU time while another one is measured."""
         if self._all_resident:
             self[name].pause()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from bench.errors import LaunchFailed
-from bench.measure import largest
+from bench.measure import batch_search_algorithm
 from bench.measure.blocks import BlockTimer
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -60,7 +60,7 @@ class Search:
         self._trials: dict[str, tuple[Trial, ...]] = {}
         self.steps_down: dict[str, int] = {}
 
-    def wanted(self, names: Sequence[str]) -> list[str]:
+    def still_to_search(self, names: Sequence[str]) -> list[str]:
         """Those of these backends whose largest micro-batch is wanted and not known yet."""
         if self._plan is None:
             return []
@@ -73,7 +73,7 @@ class Search:
         for name in names:
             with (
                 RunningGroups(SEARCH, self._starter, self._failures) as groups,
-                groups.failing_into_row(name),
+                groups.recording_failure(name),
             ):
                 known = self._micro_batches.get(name)
                 self._use(name, known or self._search(self._plan, name, groups))
@@ -88,8 +88,8 @@ class Search:
         micro_batch = self._micro_batches.get(name)
         if failure.status != "oom" or launch.stage is not Stage.TIMED or micro_batch is None:
             return False
-        smaller = largest.step_down(micro_batch)
-        if not smaller or self.steps_down.get(name, 0) >= largest.MOST_STEPS_DOWN:
+        smaller = batch_search_algorithm.step_down(micro_batch)
+        if not smaller or self.steps_down.get(name, 0) >= batch_search_algorithm.MOST_STEPS_DOWN:
             return False
         assert self._plan is not None, "only a search finds micro-batches"
         self.steps_down[name] = self.steps_down.get(name, 0) + 1
@@ -108,11 +108,11 @@ class Search:
         """Time this backend with so many samples per rank."""
         self._micro_batches[name] = micro_batch
         self._starter.use_micro_batch(name, micro_batch)
-        self._ledger.describe_workload(name, micro_batch=micro_batch)
+        self._ledger.set_workload_for_later_records(name, micro_batch=micro_batch)
 
     def _add_trials(self, name: str, *trials: Trial) -> None:
         self._trials[name] = (*self._trials.get(name, ()), *trials)
-        self._ledger.describe(name, trials=self._trials[name])
+        self._ledger.set_for_later_records(name, trials=self._trials[name])
 
     def _search(self, plan: SearchPlan, name: str, groups: RunningGroups) -> int:
         """Find one backend's largest micro-batch; all trials go on record.
@@ -129,8 +129,8 @@ class Search:
             return self._try(plan, name, next(number), micro_batch, groups)
 
         try:
-            result = largest.search(attempt, start=plan.start, most_trials=plan.most_trials)
-            result = largest.confirm(attempt, result)
+            result = batch_search_algorithm.search(attempt, start=plan.start, most_trials=plan.most_trials)
+            result = batch_search_algorithm.confirm(attempt, result)
         except LaunchFailed as failure:
             message = f"{IN_THE_SEARCH}{failure.message}"
             raise LaunchFailed(failure.status, message, failure.details) from failure
@@ -152,7 +152,7 @@ class Search:
         """
         spec = dataclasses.replace(self._starter.spec(name, LIKE_THE_FIRST), micro_batch=micro_batch)
         if spec.memory_limit_bytes is not None:
-            limit = int(spec.memory_limit_bytes * (1 - largest.RESERVE))
+            limit = int(spec.memory_limit_bytes * (1 - batch_search_algorithm.RESERVE))
             spec = dataclasses.replace(spec, memory_limit_bytes=limit)
         message = ""
         with self._bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"), ExitStack() as stack:

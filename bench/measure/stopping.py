@@ -59,7 +59,7 @@ class Stopping:
         )
         return max(missing, int(any(row["backend"] in names for row in self._earlier.retried)))
 
-    def another(self, read_rows: Callable[[], pd.DataFrame], launches: int) -> Decision:
+    def decide_on_another_launch(self, read_rows: Callable[[], pd.DataFrame], launches: int) -> Decision:
         """Whether an interval is still too wide and the caps allow one more launch.
 
         Args:

@@ -80,11 +80,11 @@ class TimedLaunch:
             for name in [name for name in rounds[0] if name in groups]:
                 with (
                     self._bar.doing("set-up", f"{where}: {name}, set-up and warm-up"),
-                    groups.failing_into_row(name),
+                    groups.recording_failure(name),
                 ):
                     self._ledger.update(name, launch, device_before=before)
                     self._timer.set_up(groups[name], name, launch)
-                    groups.rest(name)
+                    groups.pause_unless_alone(name)
             self._wake(where, rounds[0], groups)
             self._find_steps(groups)
             for number, order in enumerate(rounds, start=1):
@@ -96,7 +96,7 @@ class TimedLaunch:
         for position, name in enumerate(order, start=1):
             if name not in groups:
                 continue
-            with self._bar.doing("block", f"{where}: {name}"), groups.failing_into_row(name):
+            with self._bar.doing("block", f"{where}: {name}"), groups.recording_failure(name):
                 self._timer.time_block(
                     groups[name],
                     name,
@@ -105,7 +105,7 @@ class TimedLaunch:
                     round_number=number,
                     position=position,
                 )
-                groups.rest(name)
+                groups.pause_unless_alone(name)
         self._ledger.write()
 
     def _wake(self, where: str, order: Order, groups: RunningGroups) -> None:
@@ -114,16 +114,16 @@ class TimedLaunch:
         for name in [name for name in order if name in groups]:
             with (
                 self._bar.doing("wake", f"{where}: {name}, last warm-up"),
-                groups.failing_into_row(name),
+                groups.recording_failure(name),
             ):
                 self._timer.wake(groups[name])
-                groups.rest(name)
+                groups.pause_unless_alone(name)
 
     def _find_steps(self, groups: RunningGroups) -> None:
         """The number of steps of every timed block, once, from the reference backend where it runs."""
         while not self._steps and groups:
             reference = self._schedule.reference
             name = reference if reference in groups else next(iter(groups))
-            with groups.failing_into_row(name):
+            with groups.recording_failure(name):
                 self._steps = self._timer.steps_of_a_block(groups[name])
-                groups.rest(name)
+                groups.pause_unless_alone(name)

@@ -82,7 +82,7 @@ def simulate(
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
         average = _remembered(ESTIMATORS[estimator])
-        estimate = partial(intervals.speedup_of_launches, stopped=until is not None, middle=average)
+        estimate = partial(intervals.speedup_of_launches, stopped_by_width=until is not None, middle=average)
         launches = [noise.draw_launch(random, measure.rounds) for _ in range(measure.launches)]
         speedup = estimate(launches)
         while until is not None and intervals.half_width(speedup) > until and len(launches) < most:

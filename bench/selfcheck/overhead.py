@@ -120,7 +120,7 @@ def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
     bar.expect({"parity": 1, "start": measure.launches, "block": measure.launches * measure.rounds})
     with leaving_the_ranks_cores(comparison.cores), bar:
         if comparison.parity.run([BACKEND]) != [BACKEND]:
-            raise UserError("; ".join(comparison.failures.lines()))
+            raise UserError("; ".join(comparison.failures.failure_lines()))
         for launch in range(1, measure.launches + 1):
             steps = blocks[0]["steps"] if blocks else 0
             blocks += _measure_launch(config, comparison, launch, steps)

@@ -11,7 +11,7 @@ import msgspec
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.launch.channel import Channel, Closed
 from bench.launch.fate import last_error, tells_of_memory
-from bench.launch.importing import without_collections
+from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     REQUESTS,
     Answer,
@@ -84,7 +84,7 @@ class Rank:
         self.meter.prepare(new_peak=False)
         self.meter.start()
         start = self.clock()
-        with without_collections():
+        with garbage_collector_off():
             import torch.distributed
 
             from bench.worker.training import Training, device_of
@@ -112,7 +112,7 @@ class Rank:
         block = self.block(steps=1)
         if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
             for batch in self.training.steps(1):
-                self.training.applied_step(batch)
+                self.training.step_until_applied(batch)
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
@@ -172,7 +172,7 @@ class Rank:
         sharding.watches_gradient = True
         losses, norms = [], []
         for batch in self.training.steps(steps):
-            losses.append(self.training.applied_step(batch).item())
+            losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)
         return ParityTrained(losses=losses, gradient_norms=norms, proof=self.training.proof())
 

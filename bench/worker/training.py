@@ -46,7 +46,7 @@ class Training:
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
         )
-        _same_start(model, spec, rank, self.device)
+        _load_initial_state(model, spec, rank, self.device)
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(
@@ -79,7 +79,7 @@ class Training:
             return self._slowed_step(micro_batches)
         return self._step(micro_batches)
 
-    def applied_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def step_until_applied(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """A step that changes the weights: in fp16 taken again until no gradient overflows.
 
         Raises:
@@ -232,7 +232,7 @@ def _check_identity(wanted: str, device: torch.device) -> None:
         raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
 
 
-def _same_start(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
+def _load_initial_state(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
     """Load the comparison's initial state; the reference's group saves it first.
 
     On several nodes rank 0 loads it, and the others get it from there.

@@ -111,7 +111,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         name: ("block", fault) for name, fault in {"killed": kill_rank, "stopped": stop_rank}.items()
     }
     of_parity = {
-        name: ("follow", fault) for name, fault in {"aborted": abort_rank, "agent": kill_agent}.items()
+        name: ("parity", fault) for name, fault in {"aborted": abort_rank, "agent": kill_agent}.items()
     }
 
     class Faulty(faulty(of_blocks | of_parity)):  # type: ignore[misc]

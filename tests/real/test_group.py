@@ -133,7 +133,7 @@ time.sleep(100)
 """
 
 
-class Watch:
+class Sampler:
     looks = 0
 
     def seconds_until_due(self) -> float:
@@ -145,32 +145,32 @@ class Watch:
 
 @dataclass
 class Built:
-    """A group that has been built under a watch, and how long that took."""
+    """A group that has been built while it was sampled, and how long that took."""
 
     group: Group
-    watch: Watch
+    sampler: Sampler
     seconds: float
 
 
 @pytest.fixture(scope="class")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
-    watch = Watch()
+    sampler = Sampler()
     with comparison.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()
-        group.request(Build(), watch)
-        yield Built(group, watch, time.monotonic() - start)
+        group.request(Build(), sampler)
+        yield Built(group, sampler, time.monotonic() - start)
 
 
 class TestBuilt:
     """What one group shows that has imported everything; the last test leaves it broken."""
 
-    def test_a_watch_looks_while_the_group_works_and_not_after(self, built: Built) -> None:
-        assert 2 < built.watch.looks <= built.seconds / 0.05 + 10
-        seen = built.watch.looks
+    def test_a_sampler_is_asked_while_the_group_works_and_not_after(self, built: Built) -> None:
+        assert 2 < built.sampler.looks <= built.seconds / 0.05 + 10
+        seen = built.sampler.looks
         time.sleep(0.2)
-        assert built.watch.looks == seen
+        assert built.sampler.looks == seen
 
     def test_the_time_limit_is_for_all_that_is_asked_of_a_group(self, built: Built) -> None:
         group = built.group

@@ -65,7 +65,7 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
 ) -> None:
     comparison = Comparison(a_config_in(tmp_path, precision, names, grad_accum=grad_accum), "m-cpux2")
     passed = comparison.parity.run(comparison.names)
-    assert sorted(passed) == sorted(names), comparison.failures.lines()
+    assert sorted(passed) == sorted(names), comparison.failures.failure_lines()
     found = comparison.parity.trajectories
     reference = found["pytorch"]
     for name in names:

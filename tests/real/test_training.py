@@ -59,8 +59,8 @@ def a_training(overflows: int) -> Any:
 
 def test_a_skipped_step_is_taken_again_until_it_is_not() -> None:
     training = a_training(overflows=3)
-    assert training.applied_step([]) == 4
-    assert training.applied_step([]) == 5
+    assert training.step_until_applied([]) == 4
+    assert training.step_until_applied([]) == 5
     # Asked twice, as around a block: what was skipped before it is not the block's.
     assert training.loss_scaling() == {"loss_scale": 2.0**37, "skipped_steps": 3}
     assert training.loss_scaling() == {"loss_scale": 2.0**37, "skipped_steps": 0}
@@ -69,7 +69,7 @@ def test_a_skipped_step_is_taken_again_until_it_is_not() -> None:
 def test_a_gradient_that_overflows_at_every_scale_has_diverged() -> None:
     training = a_training(overflows=MOST_SKIPPED + 1)
     with pytest.raises(LaunchFailed, match="overflows in fp16 even with") as caught:
-        training.applied_step([])
+        training.step_until_applied([])
     assert caught.value.status == "diverged"
 
 

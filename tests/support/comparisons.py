@@ -53,7 +53,7 @@ class Simulated:
         )
         comparison.measure()
         self.comparison = comparison
-        self.failures = comparison.failures.lines()
+        self.failures = comparison.failures.failure_lines()
         with comparison.output.csv.open(encoding="utf-8", newline="") as file:
             self.rows = list(csv.DictReader(file))
 
@@ -77,7 +77,7 @@ class Resumable:
         start_group = cast(Any, starter(scripts, self.groups))
         self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
         self.comparison.measure()
-        self.failures = self.comparison.failures.lines()
+        self.failures = self.comparison.failures.failure_lines()
         self.rows = rows_of(folder)
 
 
@@ -97,7 +97,7 @@ class Outcome:
         self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
         self.comparison.measure()
         self.rows = self.comparison.ledger.rows()
-        self.failures = self.comparison.failures.lines()
+        self.failures = self.comparison.failures.failure_lines()
         print(*self.failed(), sep="\n")  # pytest -rP shows the rows
 
     def failed(self) -> list[tuple[str, int, str, str]]:

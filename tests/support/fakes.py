@@ -82,7 +82,7 @@ class FakeTraining:
         self.clock.now += self.step_seconds
         return 2.5
 
-    applied_step = step
+    step_until_applied = step
 
     def synchronize(self) -> None:
         self.log.append("synchronize")
@@ -161,7 +161,7 @@ class FakeGroup:
             raise LaunchFailed(*broken)
         return [self._answer(request, rank) for rank in range(self.world_size)]
 
-    def request(self, request: Request[A], watch: object = None) -> list[Any]:
+    def request(self, request: Request[A], sampler: object = None) -> list[Any]:
         others = [group for group in self.started if group is not self and not group.closed]
         assert not any(group.awake for group in others), "while one is measured, the others sleep"
         self.ask(request)

@@ -167,7 +167,7 @@ def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
     assert {float(row["loss_difference"]) for row in run.of("pytorch")} == {0.0}
 
 
-@pytest.mark.parametrize("action", ["build", "follow"])
+@pytest.mark.parametrize("action", ["build", "parity"])
 @pytest.mark.parametrize("resident", ["all", "one"])
 def test_without_the_reference_s_losses_the_others_are_skipped(
     tmp_path: Path, action: str, resident: str

@@ -26,7 +26,7 @@ E1120 torch/distributed/elastic: failed (exitcode: 1) local_rank: 0
     ],
 )
 def test_an_exit_status_in_words(status: int, words: str) -> None:
-    assert fate.in_words(status) == words
+    assert fate.describe_exit(status) == words
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_run_that_ended_when_it_was_narrow_is_compared_with_the_larger_quantil
     base, new = logs({(1, 1): 0.0, (2, 1): 0.1}), logs({(1, 1): 0.2, (2, 1): 0.3})
     planned, stopped = (
         intervals.speedup_across_runs(base, new),
-        intervals.speedup_across_runs(base, new, stopped=True),
+        intervals.speedup_across_runs(base, new, stopped_by_width=True),
     )
     assert planned is not None
     assert stopped is not None

@@ -264,7 +264,7 @@ def a_program(
     nodes: NodePool, change: Callable[[dict[str, Any]], None] = lambda _: None, **more: Any
 ) -> FakeProgram:
     """One whose environment is ours but for `change`."""
-    theirs = json.loads(json.dumps(nodes.ours))
+    theirs = json.loads(json.dumps(nodes.own_environments))
     for environment in theirs.values():
         change(environment)
     answers = {DescribeEnvironment: theirs, **more.pop("answers", {})}
@@ -389,7 +389,7 @@ def test_what_a_node_cannot_start_ends_in_its_own_words(nodes: NodePool, tmp_pat
     ours, theirs = socket.socketpair()
     session = node_program.Session.__new__(node_program.Session)
     session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
-    session.parts, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
+    session.ranks_by_id, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
     threading.Thread(target=session.serve, daemon=True).start()
     node = Node(
         Channel(ours), node_program.greeting(), secret=SECRET, coordinator_address="", coordinator_host="here"

@@ -56,7 +56,7 @@ def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:
 def test_messages_call_a_launch_by_its_stage_and_number() -> None:
     assert [launch.label(4) for launch in (PARITY, SEARCH, timed(2), timed(5))] == [
         "parity launch",
-        "before the launches",
+        "search for the largest batch",
         "launch 2/4",
         "launch 5/5",
     ]
