@@ -24,6 +24,7 @@ class Measure:
     most_launches: int  # the caps of `until`
     most_seconds: float  # of all launches, not counting parity
     timeout_s: float  # the longest that one backend may take in one launch, everything together
+    wait_s: float  # for other processes to leave the cores alone, of all launches together; 0: do not wait
     batch: str = "equal"  # max: each backend at the largest micro-batch that fits
     most_trials: int = 12  # launches that the search for it may take, of each backend
 
@@ -38,6 +39,7 @@ class Measure:
         at_least("measure.repeats", self.repeats, 0)
         at_least("measure.most_launches", self.most_launches, 1)
         at_least("measure.timeout_s", self.timeout_s, 1)
+        at_least("measure.wait_s", self.wait_s, 0)
         above_zero("measure.most_seconds", self.most_seconds)
         for key, most in LARGEST_COUNTS.items():
             at_most(f"measure.{key}", getattr(self, key), most, "a larger number is likely a typing mistake")

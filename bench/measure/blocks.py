@@ -9,11 +9,12 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.telemetry.gpu_sampler import GpuSampler
+from bench.machine.telemetry.other_processes import Look
 from bench.measure.answers import model_figures, phase_figures
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import BlockPlan
-from bench.measure.progress import ProgressBar
+from bench.measure.repeats import Repeats
 from bench.measure.schedule import steps_per_block
 from bench.results import validity
 from bench.results.prediction import predict
@@ -21,6 +22,9 @@ from bench.results.records import Block, Phase, WarmUp
 
 MOST_WARMUP_BLOCKS = 6
 """Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
+
+LOOK_SECONDS = 0.3
+"""How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
 
 
 class BlockTimer:
@@ -30,14 +34,18 @@ class BlockTimer:
         plan: how long blocks are, and when one is repeated.
         sampler: of the devices.
         ledger: that gets the figures.
-        bar: prints lines.
+        look: at what other processes do on the cores, after a block that they spoiled.
+
+    Attributes:
+        repeats: the contaminated blocks, counted.
     """
 
-    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, bar: ProgressBar) -> None:
+    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, look: Look) -> None:
         self._plan = plan
         self._sampler = sampler
         self._ledger = ledger
-        self._bar = bar
+        self._look = look
+        self.repeats = Repeats()
 
     def set_up(self, group: Group, name: str, launch: Launch) -> None:
         """Build, take the first step and warm up; everything goes on record."""
@@ -118,11 +126,13 @@ class BlockTimer:
             )
             repeats = self._ledger.add_block(name, launch, block, self._absent(answers))
             contamination = validity.find_contamination(block, self._plan.cores_per_rank)
-            if not contamination or repeats >= self._plan.repeats:
+            if not contamination:
                 return
-            self._bar.print_line(
-                f"{name}, launch {launch.number}, round {round_number}: measuring again: {contamination}"
-            )
+            again = repeats < self._plan.repeats
+            takers = self._look(LOOK_SECONDS).takers if again and contamination.by_other_processes else ()
+            self.repeats.count(launch.number, name, contamination, takers, again=again)
+            if not again:
+                return
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever."""

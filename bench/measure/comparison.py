@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -19,15 +20,17 @@ from bench.launch.group import Group
 from bench.machine.gpus import Gpu, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
+from bench.machine.telemetry.other_processes import Look, look_at_others
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
-from bench.measure.launches import timed
+from bench.measure.launches import Launch, timed
 from bench.measure.ledger import Ledger
 from bench.measure.lock import locked
 from bench.measure.parity_launch import ParityLaunch
 from bench.measure.progress import ProgressBar
+from bench.measure.quiet import QuietCores
 from bench.measure.resolve import resolve
 from bench.measure.resume import take_over_earlier_run
 from bench.measure.search import USUAL_TRIALS, Search
@@ -73,6 +76,7 @@ class Comparison:
         stem: the results file's name without its ending.
         command: that makes this comparison again, for the record.
         start_group: starts a worker group; tests give their own.
+        look: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
         bar: shows what runs.
         nodes: the others, if there are to be several.
@@ -89,6 +93,7 @@ class Comparison:
         *,
         command: str = "",
         start_group: Callable[..., Group] = Group,
+        look: Look | None = None,
         clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
         nodes: NodePool | None = None,
@@ -112,7 +117,9 @@ class Comparison:
         self.failures = Failures(self.ledger, plan.output, plan.schedule.launches, self.bar)
         sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))
         self.starter = GroupStarter(plan.launching, plan.output, plan.parity.reference, start_group, nodes)
-        self.timer = BlockTimer(plan.blocks, sampler, self.ledger, self.bar)
+        ours = frozenset(itertools.chain(*self.cores))
+        look = look or partial(look_at_others, ours)
+        self.timer = BlockTimer(plan.blocks, sampler, self.ledger, look)
         self.parity = ParityLaunch(
             plan.parity, plan.output, self.starter, self.ledger, self.failures, self.bar
         )
@@ -135,6 +142,7 @@ class Comparison:
             self.ledger,
             self.failures,
             self.search.step_down,
+            QuietCores(len(ours), plan.schedule.wait_s, look, self.bar),
             self.bar,
         )
         self.stopping = Stopping(plan.schedule, self.earlier, len(self.names), clock)
@@ -174,12 +182,26 @@ class Comparison:
                     return
                 self.bar.expect(self.timed_launch.planned(len(self.names)))
             stepped_down = sum(self.search.steps_down.values())
-            self.timed_launch.run(names, timed(self.earlier.last_launch + launches + 1))
+            launch = timed(self.earlier.last_launch + launches + 1)
+            self.timed_launch.run(names, launch)
+            if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
+                return
             if sum(self.search.steps_down.values()) > stepped_down:
                 # That backend has lost its rounds and starts over with the next launch.
                 needed = launches + 1 + self.plan.schedule.launches
                 self._expect_launches(max(0, needed - missing))
                 missing = max(missing, needed)
+
+    def _ends_on_busy_cores(self, launch: Launch, *, made: int, missing: int) -> bool:
+        """Whether other processes spoiled this launch for all backends, and launches would still follow."""
+        spoiling = self.timed_launch.describe_spoiling(launch)
+        if not spoiling:
+            return False
+        if made >= missing and not self.stopping.decide_on_another_launch(self.ledger.rows, made).another:
+            return False
+        remedy = "end them, and go on with resume=true, which keeps what is measured"
+        self.failures.note_incomplete(UserError(f"{spoiling}, so that no more were made", remedy))
+        return True
 
     def _wants_another(self, launches: int) -> bool:
         decision = self.stopping.decide_on_another_launch(self.ledger.rows, launches)

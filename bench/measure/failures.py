@@ -1,7 +1,7 @@
 """What went wrong: a row and a line on the terminal at once, and a list for the end of the comparison."""
 
 from bench.analysis.summary import summarise
-from bench.errors import PASSED, LaunchFailed
+from bench.errors import PASSED, LaunchFailed, UserError
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Output
@@ -26,6 +26,7 @@ class Failures:
         self._output = output
         self._launches = launches
         self._bar = bar
+        self._incomplete: list[str] = []
 
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
@@ -35,6 +36,11 @@ class Failures:
         for line in last_lines(failure.details or log_tail):
             self._bar.print_line(f"    | {line}")
         self._ledger.write()
+
+    def note_incomplete(self, error: UserError) -> None:
+        """Say, now and at the end, why launches that were asked for are not made."""
+        self._bar.print_line(str(error))
+        self._incomplete.append(f"{self._output.stem}: {error}")
 
     def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
@@ -48,11 +54,12 @@ class Failures:
                 f"{stem}: {row.backend}, {launch.label(self._launches)}: {row.status}: {row.message}"
                 + (f" (log: {log})" if log is not None else "")
             )
-        return lines + [
+        invalid = [
             f"{stem}: {summary.backend}: {summary.status}: {summary.message}"
             for summary in summarise(rows)
             if summary.status not in PASSED and summary.backend not in set(failed["backend"])
         ]
+        return lines + invalid + self._incomplete
 
 
 def last_lines(text: str) -> list[str]:

@@ -149,6 +149,7 @@ class Schedule:
         until: half-width of the interval at which launches end; None: their number is fixed.
         most_launches: `until` adds no launch beyond so many.
         most_seconds: nor one after which all of them would have taken longer.
+        wait_s: the longest that launches wait, all together, for other processes to leave the cores alone.
     """
 
     reference: str
@@ -158,6 +159,7 @@ class Schedule:
     until: float | None
     most_launches: int
     most_seconds: float
+    wait_s: float
 
 
 @dataclass(frozen=True, kw_only=True)

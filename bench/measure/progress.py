@@ -58,6 +58,11 @@ class ProgressBar:
         """Print a line that stays."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    def redraw(self, what: str) -> None:
+        """Show `what` in place of what runs now; only on a terminal, since elsewhere it would be a line."""
+        if self.console.is_terminal:
+            self._show(what)
+
     def seconds_left(self) -> float | None:
         """From the mean duration of each kind so far; None until every kind has been seen."""
         unseen = [kind for kind, count in self._left.items() if count and not self._durations[kind]]

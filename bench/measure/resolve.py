@@ -76,6 +76,7 @@ def resolve(
             until=measure.until,
             most_launches=measure.most_launches,
             most_seconds=measure.most_seconds,
+            wait_s=measure.wait_s,
         ),
         blocks=BlockPlan(
             warmup_steps=measure.warmup_steps,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench.machine.telemetry.gpu_sampler import GpuSampler
+from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.blocks import BlockTimer
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -10,6 +11,7 @@ from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Schedule
 from bench.measure.progress import ProgressBar
+from bench.measure.quiet import QuietCores
 from bench.measure.running import Recovery, RunningGroups
 from bench.measure.schedule import Order, group_order, round_orders
 
@@ -20,6 +22,7 @@ class TimedLaunch:
     Args:
         schedule: how many rounds, and whether the groups live side by side.
         steps: of every timed block, if an earlier run has found it; else 0.
+        quiet: waits until other processes leave the cores alone.
         recover: what may be done about a failure instead of a row.
     """
 
@@ -33,6 +36,7 @@ class TimedLaunch:
         ledger: Ledger,
         failures: Failures,
         recover: Recovery,
+        quiet: QuietCores,
         bar: ProgressBar,
     ) -> None:
         self._schedule = schedule
@@ -43,6 +47,7 @@ class TimedLaunch:
         self._ledger = ledger
         self._failures = failures
         self._recover = recover
+        self._quiet = quiet
         self._bar = bar
 
     def planned(self, backends: int) -> dict[str, int]:
@@ -57,13 +62,32 @@ class TimedLaunch:
 
     def run(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
-        rounds = self._schedule.rounds
+        rounds, where = self._schedule.rounds, launch.label(self._schedule.launches)
+        self._quiet.wait(where)
         if self._schedule.all_resident:
             self._run(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
-            return
-        order = group_order(names, launch=launch.number)
-        for name in order:
-            self._run([name], launch, [order] * rounds)
+        else:
+            order = group_order(names, launch=launch.number)
+            for name in order:
+                self._run([name], launch, [order] * rounds)
+        for line in self._timer.repeats.lines(launch.number):
+            self._bar.print_line(f"{where}: {line}")
+
+    def describe_spoiling(self, launch: Launch) -> str:
+        """Who spoiled this launch for every backend that was timed in it; empty if some of them count."""
+        timed = [
+            name
+            for (number, name), record in self._ledger.records.items()
+            if number == launch.number and record.status == "ok"
+        ]
+        repeats = self._timer.repeats
+        if not repeats.is_spoiled(launch.number, timed, self._schedule.rounds):
+            return ""
+        where, takers = launch.label(self._schedule.launches), repeats.takers(launch.number)
+        return (
+            f"{where}: other processes had the cores in the blocks of every backend, however often these "
+            f"were measured again ({describe_takers(takers)})"
+        )
 
     def _run(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where = launch.label(self._schedule.launches)

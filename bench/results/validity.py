@@ -17,6 +17,9 @@ FOREIGN_SHARE = 0.05
 UNCERTAIN_SECONDS = 0.02
 """For each core: the kernel counts in ticks of 0.01 s, and a tick may be cut at either end of a block."""
 
+OTHERS_HAD = "other processes had"
+"""How the reason begins where other processes spoiled a block."""
+
 STEADY_BYTES = 8 << 20
 """New memory per step below which a process' memory counts as settled."""
 
@@ -43,6 +46,16 @@ class Contamination:
         reason, _, remedy = message.partition("; ")
         return cls(reason=reason, remedy=remedy)
 
+    @property
+    def by_other_processes(self) -> bool:
+        """Whether it is other processes that had the cores."""
+        return self.reason.startswith(OTHERS_HAD)
+
+
+def allowed_seconds(core_seconds: float, cores: int) -> float:
+    """CPU seconds that others may take of so many cores, which are watched for `core_seconds` together."""
+    return max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * cores)
+
 
 def find_contamination(block: Block, cores_per_rank: int) -> Contamination | None:
     """Why the block does not count; None if it does.
@@ -68,10 +81,10 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
             f"{CPU_ALLOWANCE} x {share}"
         )
     takers = (
-        (block.other_cpu_seconds, "other processes had", "end them"),
+        (block.other_cpu_seconds, OTHERS_HAD, "end them"),
         (block.stolen_seconds, "the hypervisor took", "use a machine whose cores are not shared"),
     )
-    allowed = max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * ranks * cores_per_rank)
+    allowed = allowed_seconds(core_seconds, ranks * cores_per_rank)
     for taken, who, remedy in takers:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from bench.config.schema import Config
 from bench.launch.group import Group
+from bench.machine.telemetry.other_processes import Glance, Look
 from bench.measure.comparison import Comparison
 from bench.measure.progress import ProgressBar
 from tests.support.configs import BACKENDS, a_config
@@ -26,6 +27,11 @@ class RecordingBar(ProgressBar):
         self.printed.append(line)
 
 
+def nobody_looks(seconds: float) -> Glance:
+    """Stands for a look at the cores; takes no time and sees nobody."""
+    return Glance(taken_seconds=0.0, takers=())
+
+
 class Simulated:
     """One comparison over fake groups: its rows, its failures, the groups that were started."""
 
@@ -34,6 +40,7 @@ class Simulated:
         folder: Path,
         changes: dict[str, Script] | None = None,
         clock: Callable[[], float] = lambda: 0.0,
+        look: Look = nobody_looks,
         **measure: Any,
     ) -> None:
         scripts: dict[str, Script] = {
@@ -48,9 +55,11 @@ class Simulated:
             a_config(folder, **measure),
             "m-cpux2",
             start_group=cast(Any, starter(scripts, self.groups)),
+            look=look,
             clock=clock,
-            bar=ProgressBar(Console(quiet=True)),
+            bar=(bar := RecordingBar()),
         )
+        self.printed = bar.printed
         comparison.measure()
         self.comparison = comparison
         self.failures = comparison.failures.failure_lines()
@@ -75,7 +84,7 @@ class Resumable:
         bar = RecordingBar()
         self.printed = bar.printed
         start_group = cast(Any, starter(scripts, self.groups))
-        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
+        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, look=nobody_looks, bar=bar)
         self.comparison.measure()
         self.failures = self.comparison.failures.failure_lines()
         self.rows = rows_of(folder)

@@ -57,6 +57,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         "most_launches": 6,
         "most_seconds": 1000.0,
         "timeout_s": 60,
+        "wait_s": 0.0,
     }
     return Config(
         model=model or a_model(),

@@ -431,6 +431,7 @@ REFUSED = [
     (["measure.most_launches=0"], "measure.most_launches must be at least 1, not 0."),
     (["measure.most_seconds=-1"], "measure.most_seconds must be above 0, not -1.0."),
     (["measure.repeats=-1"], "measure.repeats must be at least 0, not -1."),
+    (["measure.wait_s=-1"], "measure.wait_s must be at least 0, not -1.0."),
     (
         ["backend=[pytorch,pytorch_slowed]", "backends.pytorch_slowed.slowed_by=-0.1"],
         "backends.pytorch_slowed.slowed_by must be at least 0, not -0.1.",
@@ -605,8 +606,7 @@ def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
 
 
 def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
-    elsewhere = compose(
-        ["results_dir=a", "reports_dir=b", "label=c", "resume=true", "measure.timeout_s=3000"]
-    )
+    waiting = ["measure.timeout_s=3000", "measure.wait_s=0"]
+    elsewhere = compose(["results_dir=a", "reports_dir=b", "label=c", "resume=true", *waiting])
     assert measured_settings(elsewhere) == measured_settings(compose())
     assert measured_settings(compose(["seed=1"])) != measured_settings(compose())

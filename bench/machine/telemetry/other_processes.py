@@ -1,0 +1,131 @@
+"""Looks who else is at work on the ranks' cores: how much all others take, and which processes they are.
+
+Looking takes some hundredths of a CPU second, so it is done between blocks and launches, never in a block.
+"""
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from bench.machine.telemetry.cpu import core_time, cpu_seconds
+
+LEAST_SHARE = 0.05
+"""Of a core. Who takes less is not named."""
+
+MOST_NAMED = 3
+
+Key = tuple[int, float]
+"""A process: its id, and when it started, since ids are used again."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process at a moment, and the CPU seconds that it has used since it started."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taker:
+    """A process that takes `cores` cores."""
+
+    name: str
+    pid: int
+    cores: float
+
+    def __str__(self) -> str:
+        name = "".join(letter for letter in self.name if letter.isprintable())
+        return f"{name} (pid {self.pid}) {self.cores:.0%} of a core".replace("%", " %")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """What others did during a look at the cores.
+
+    Attributes:
+        taken_seconds: CPU seconds that they had of the cores; None where the kernel does not count them.
+        takers: the processes with the largest shares, as far as they can be seen from here.
+    """
+
+    taken_seconds: float | None
+    takers: tuple[Taker, ...]
+
+
+Look = Callable[[float], Glance]
+"""Looks for so many seconds."""
+
+
+def look_at_others(cores: Collection[int], seconds: float) -> Glance:
+    """Watch these cores for some seconds in which this process, and all that it has started, do nothing."""
+    before, busy, own, start = read_processes(), core_time(cores), cpu_seconds(), time.monotonic()
+    time.sleep(seconds)
+    elapsed = time.monotonic() - start
+    now, own_now = core_time(cores), cpu_seconds()
+    taken = None if now is None or busy is None else max(0.0, now.busy - busy.busy - (own_now - own))
+    ours = own_processes()
+    takers = find_takers(
+        before, read_processes(), elapsed, lambda pid: pid in ours or _is_elsewhere(pid, cores)
+    )
+    return Glance(taken_seconds=taken, takers=takers)
+
+
+def find_takers(
+    before: Mapping[Key, Process],
+    after: Mapping[Key, Process],
+    seconds: float,
+    is_left_out: Callable[[int], bool],
+) -> tuple[Taker, ...]:
+    """Return who took the largest shares between two moments, the largest first.
+
+    Args:
+        before: all processes at the first moment; who is not there has started since.
+        after: all processes at the second moment.
+        seconds: between the two.
+        is_left_out: whether a process, by its id, is none that takes the cores away.
+    """
+    takers = [
+        Taker(name=process.name, pid=key[0], cores=(process.seconds - _seconds_of(before.get(key))) / seconds)
+        for key, process in after.items()
+    ]
+    takers = [one for one in takers if one.cores >= LEAST_SHARE and not is_left_out(one.pid)]
+    return tuple(sorted(takers, key=lambda one: -one.cores)[:MOST_NAMED])
+
+
+def describe_takers(takers: Collection[Taker]) -> str:
+    """Return `chrome (pid 123) 80 % of a core, make (pid 7) 20 % of a core`."""
+    return ", ".join(map(str, takers)) or "none that can be seen from here"
+
+
+def read_processes() -> dict[Key, Process]:
+    """Return every process that can be seen, with the CPU seconds that it has used."""
+    import psutil  # here, since it takes long and is wanted on a busy machine only
+
+    found = {}
+    for process in psutil.process_iter(["pid", "create_time", "name", "cpu_times"]):
+        known = process.info
+        if known["cpu_times"] is not None:  # else it may not be looked at
+            times = known["cpu_times"]
+            key = known["pid"], known["create_time"]
+            found[key] = Process(name=known["name"] or "", seconds=times.user + times.system)
+    return found
+
+
+def own_processes() -> set[int]:
+    """Return this process and all that it has started, such as torchrun and the ranks."""
+    import psutil
+
+    return {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+
+
+def _seconds_of(process: Process | None) -> float:
+    return process.seconds if process else 0.0
+
+
+def _is_elsewhere(pid: int, cores: Collection[int]) -> bool:
+    """Whether it may not run on any of these cores."""
+    try:
+        return not os.sched_getaffinity(pid) & set(cores)
+    except OSError:  # it has ended
+        return False

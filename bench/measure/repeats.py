@@ -1,0 +1,102 @@
+"""Counts the blocks that were contaminated, for one line per backend and launch on the terminal."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from bench.machine.telemetry.other_processes import MOST_NAMED, Taker, describe_takers
+from bench.results.validity import Contamination
+
+
+@dataclass
+class Tally:
+    """The contaminated blocks of one backend in one launch.
+
+    Attributes:
+        by_others: measured again since other processes had the cores.
+        otherwise: measured again for another reason, the last of which is `reason`.
+        lost: rounds that others spoiled and that could not be measured again.
+        takers: who had the cores, by process id; the largest share that was seen.
+    """
+
+    by_others: int = 0
+    otherwise: int = 0
+    reason: str = ""
+    lost: int = 0
+    takers: dict[int, Taker] = field(default_factory=dict)
+
+    def largest_takers(self) -> list[Taker]:
+        """Who had the largest shares, the largest first."""
+        return sorted(self.takers.values(), key=lambda one: -one.cores)[:MOST_NAMED]
+
+
+class Repeats:
+    """Counts by launch and backend."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[int, str], Tally] = defaultdict(Tally)
+
+    def count(
+        self, launch: int, name: str, contamination: Contamination, takers: Collection[Taker], *, again: bool
+    ) -> None:
+        """Count a contaminated block.
+
+        Args:
+            launch: its number.
+            name: of the backend.
+            contamination: why the block does not count.
+            takers: which processes were at work just after it.
+            again: it is measured again; else its round stays without it.
+        """
+        tally = self._tallies[launch, name]
+        for taker in takers:
+            known = tally.takers.get(taker.pid)
+            if known is None or taker.cores > known.cores:
+                tally.takers[taker.pid] = taker
+        if contamination.by_other_processes:
+            tally.by_others += again
+            tally.lost += not again
+        elif again:
+            tally.otherwise += 1
+            tally.reason = str(contamination)
+
+    def lines(self, launch: int) -> list[str]:
+        """A line for each backend that had to measure again in this launch."""
+        return [
+            f"{name}: {words}"
+            for (number, name), tally in self._tallies.items()
+            if number == launch and (words := _describe(tally))
+        ]
+
+    def is_spoiled(self, launch: int, names: Sequence[str], rounds: int) -> bool:
+        """Whether others took so many rounds of every backend that each would be `invalid`: over a third."""
+        lost = [self._tallies[launch, name].lost for name in names]
+        return bool(lost) and all(3 * count > rounds for count in lost)
+
+    def takers(self, launch: int) -> list[Taker]:
+        """Who had the cores in this launch, over all backends."""
+        merged = Tally()
+        for (number, _), tally in self._tallies.items():
+            if number == launch:
+                for taker in tally.takers.values():
+                    known = merged.takers.get(taker.pid, taker)
+                    merged.takers[taker.pid] = max(known, taker, key=lambda one: one.cores)
+        return merged.largest_takers()
+
+
+def _describe(tally: Tally) -> str:
+    parts = []
+    if tally.by_others:
+        takers = describe_takers(tally.largest_takers())
+        parts.append(
+            f"{_blocks(tally.by_others)} measured again, since other processes had the cores: {takers}"
+        )
+    if tally.otherwise:
+        parts.append(f"{_blocks(tally.otherwise)} measured again: {tally.reason}")
+    if tally.lost:
+        parts.append(f"{tally.lost} more could not be, since measure.repeats was used up")
+    return "; ".join(parts)
+
+
+def _blocks(count: int) -> str:
+    return f"{count} block{'s' * (count != 1)}"

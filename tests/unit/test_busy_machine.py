@@ -1,0 +1,243 @@
+"""Other processes on the cores: who they are, waiting for them, what is said, and when a comparison ends."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.machine.telemetry.other_processes import (
+    Glance,
+    Process,
+    Taker,
+    describe_takers,
+    find_takers,
+    own_processes,
+    read_processes,
+)
+from bench.measure.progress import ProgressBar
+from bench.measure.quiet import QuietCores
+from bench.measure.repeats import Repeats
+from bench.results.validity import Contamination
+from tests.support.comparisons import RecordingBar, Resumable, Simulated
+from tests.support.configs import BACKENDS
+from tests.support.fakes import Script
+
+CHROME = Taker(name="chrome", pid=123, cores=0.8)
+MAKE = Taker(name="make", pid=7, cores=0.25)
+
+ALWAYS: Script = {"disturbed": {(launch, nth): 0.5 for launch in range(1, 9) for nth in range(4, 40)}}
+"""Other processes disturb every block but those of the warm-up."""
+
+
+class FakeLook:
+    """Sees on each call the next of `taken`, and in the end the last one for ever; counts its calls."""
+
+    def __init__(self, taken: Sequence[float | None], takers: tuple[Taker, ...] = (CHROME,)) -> None:
+        self.taken = list(taken)
+        self.takers = takers
+        self.seconds: list[float] = []
+
+    def __call__(self, seconds: float) -> Glance:
+        self.seconds.append(seconds)
+        taken = self.taken.pop(0) if len(self.taken) > 1 else self.taken[0]
+        return Glance(taken_seconds=taken, takers=self.takers if taken else ())
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+
+
+# Who it is
+
+
+def test_takers_are_those_whose_cpu_time_grew_the_largest_first() -> None:
+    before = {(1, 0.0): Process("init", 50.0), (7, 1.0): Process("make", 3.0), (9, 1.0): Process("us", 0.0)}
+    after = {
+        (1, 0.0): Process("init", 50.01),
+        (7, 1.0): Process("make", 3.5),
+        (9, 1.0): Process("us", 2.0),
+        (123, 5.0): Process("chrome", 1.6),  # it has started since
+    }
+    found = find_takers(before, after, 2.0, lambda pid: pid == 9)
+    assert found == (CHROME, MAKE)
+    assert describe_takers(found) == "chrome (pid 123) 80 % of a core, make (pid 7) 25 % of a core"
+    assert describe_takers(()) == "none that can be seen from here"
+
+
+def test_a_process_that_got_an_ended_one_s_id_is_another_process() -> None:
+    before, after = {(7, 1.0): Process("make", 9.0)}, {(7, 2.0): Process("tar", 0.5)}
+    assert find_takers(before, after, 1.0, lambda _: False) == (Taker(name="tar", pid=7, cores=0.5),)
+
+
+def test_three_are_named_at_most() -> None:
+    after = {(pid, 0.0): Process("p", pid / 10) for pid in range(1, 8)}
+    assert [one.pid for one in find_takers({}, after, 1.0, lambda _: False)] == [7, 6, 5]
+
+
+def test_a_name_with_control_characters_is_printed_without_them() -> None:
+    assert str(Taker(name="a\x1b[31m\nb", pid=1, cores=1.0)) == "a[31mb (pid 1) 100 % of a core"
+
+
+def test_this_process_is_seen_and_is_one_of_ours() -> None:
+    assert os.getpid() in own_processes()
+    assert os.getpid() in {pid for pid, _ in read_processes()}
+
+
+# Waiting
+
+
+def quiet_cores(look: FakeLook, wait_s: float) -> tuple[QuietCores, list[str]]:
+    bar = RecordingBar()
+    return QuietCores(2, wait_s, look, bar), bar.printed
+
+
+def test_quiet_cores_are_looked_at_once_and_nothing_is_said() -> None:
+    look = FakeLook([0.09])  # of 2 core seconds 0.1 may be taken
+    quiet, printed = quiet_cores(look, 60)
+    quiet.wait("launch 1/4")
+    assert (look.seconds, printed) == ([1.0], [])
+
+
+def test_it_waits_until_others_are_done() -> None:
+    look = FakeLook([0.8, 0.8, 0.2, 0.0])
+    quiet, printed = quiet_cores(look, 60)
+    quiet.wait("launch 1/4")
+    assert len(look.seconds) == 4
+    (line,) = printed
+    assert "launch 1/4: waiting up to 59 s for other processes on the cores: chrome (pid 123) 80 %" in line
+
+
+def test_it_goes_on_when_the_time_of_all_launches_together_is_used_up() -> None:
+    look = FakeLook([0.8, 0.8, 0.0, 0.8])
+    quiet, printed = quiet_cores(look, 5)
+    quiet.wait("launch 1/4")
+    quiet.wait("launch 2/4")
+    assert len(look.seconds) == 3 + 3, "two of five seconds are gone after launch 1"
+    assert printed[-1] == (
+        "launch 2/4: goes on after measure.wait_s=5 seconds, although other processes still have the cores: "
+        "chrome (pid 123) 80 % of a core"
+    )
+    quiet.wait("launch 3/4")
+    assert len(look.seconds) == 6
+
+
+def test_zero_seconds_neither_look_nor_wait() -> None:
+    look = FakeLook([0.8])
+    quiet, printed = quiet_cores(look, 0)
+    quiet.wait("launch 1/4")
+    assert (look.seconds, printed) == ([], [])
+
+
+def test_where_the_kernel_counts_nothing_nobody_waits() -> None:
+    look = FakeLook([None])
+    quiet, _ = quiet_cores(look, 60)
+    quiet.wait("launch 1/4")
+    assert len(look.seconds) == 1
+
+
+def test_on_a_terminal_the_bar_says_who_takes_the_cores() -> None:
+    console = Console(force_terminal=True, width=120, color_system=None)
+    with console.capture() as shown, ProgressBar(console) as bar:
+        QuietCores(2, 60, FakeLook([0.8, 0.8, 0.0]), bar).wait("launch 1/4")
+    assert "chrome (pid 123) 80 % of a core" in shown.get()
+
+
+def test_every_launch_waits(tmp_path: Path) -> None:
+    look = FakeLook([0.0])
+    Simulated(tmp_path, look=look, wait_s=60.0, launches=3)
+    assert look.seconds == [1.0, 1.0, 1.0]
+
+
+# What is said
+
+
+def test_one_line_per_backend_and_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
+    changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 5): 0.5, (1, 6): 0.5, (2, 4): 0.5}}}
+    look = FakeLook([0.8])
+    run = Simulated(tmp_path, changes, look=look)
+    who = "since other processes had the cores: chrome (pid 123) 80 % of a core"
+    assert [line for line in run.printed if "again" in line] == [
+        f"launch 1/2: ortmodule: 2 blocks measured again, {who}",
+        f"launch 2/2: ortmodule: 1 block measured again, {who}",
+    ]
+    assert look.seconds == [0.3] * 3, "one looks only after a block that others spoiled"
+
+
+def test_blocks_spoiled_by_something_else_need_no_look(tmp_path: Path) -> None:
+    look = FakeLook([0.8])
+    run = Simulated(tmp_path, {"ortmodule": {"cpu_share": 1.5}}, look=look)
+    lines = [line for line in run.printed if "again" in line]
+    assert [line.partition(": used ")[0] for line in lines] == [
+        f"launch {launch}/2: ortmodule: 2 blocks measured again" for launch in (1, 2)
+    ]
+    assert look.seconds == []
+
+
+def test_the_largest_share_of_each_process_is_said() -> None:
+    repeats, by_others = Repeats(), Contamination(reason="other processes had 1 CPU seconds")
+    for cores in (0.2, 0.9, 0.4):
+        repeats.count(1, "a", by_others, [Taker(name="cc1", pid=5, cores=cores), MAKE], again=True)
+    repeats.count(1, "a", by_others, [], again=False)
+    assert repeats.lines(1) == [
+        "a: 3 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
+        "(pid 7) 25 % of a core; 1 more could not be, since measure.repeats was used up"
+    ]
+    assert repeats.lines(2) == []
+
+
+# The end
+
+
+def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4)
+    assert {row["launch"] for row in run.rows} == {"1"}
+    sentence = run.failures[-1]
+    assert sentence == (
+        "m-cpux2: launch 1/4: other processes had the cores in the blocks of every backend, however often "
+        "these were measured again (chrome (pid 123) 80 % of a core), so that no more were made; end them, "
+        "and go on with resume=true, which keeps what is measured."
+    )
+    assert sum("no more were made" in line for line in run.printed) == 1
+
+
+def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
+    def disturbed_in_launch_two() -> Script:
+        return {"disturbed": {(2, nth): 0.5 for nth in range(4, 40)}}
+
+    changes = {name: disturbed_in_launch_two() for name in BACKENDS}
+    first = Resumable(tmp_path, changes, measure={"launches": 3})
+    assert {row["launch"] for row in first.rows} == {"1", "2"}
+    assert first.failures[-1].startswith("m-cpux2: launch 2/3: other processes had the cores")
+    again = Resumable(tmp_path, measure={"launches": 3}, resume=True)
+    assert {row["launch"] for row in again.rows if row["status"] == "ok"} == {"1", "3"}
+
+
+def test_it_goes_on_if_only_some_backends_are_affected(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"ortmodule": ALWAYS}, look=FakeLook([0.8]), launches=3)
+    assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
+    assert not any("no more were made" in line for line in run.failures)
+
+
+def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> None:
+    once: Script = {"disturbed": {(1, nth): 0.5 for nth in (4, 5, 6)}}  # one of three rounds is lost
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), look=FakeLook([0.8]))
+    assert {row["launch"] for row in run.rows} == {"1", "2"}
+    assert run.failures == []
+
+
+def test_the_last_launch_ends_as_ever(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=1)
+    assert not any("no more were made" in line for line in run.failures)
+    assert len(run.failures) == len(BACKENDS)
+
+
+def test_added_launches_end_too(tmp_path: Path) -> None:
+    spoiled: Script = {"disturbed": {(3, nth): 0.5 for nth in range(4, 40)}}
+    changes = {name: dict(spoiled) for name in BACKENDS}
+    changes["ortmodule"]["launches"] = {1: 1.5}
+    run = Simulated(tmp_path, changes, look=FakeLook([0.8]), until=0.001, most_launches=6)
+    assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
+    assert "launch 3/3: other processes had the cores" in run.failures[-1]
