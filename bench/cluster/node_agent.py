@@ -115,7 +115,7 @@ class Session:
             case StartRanks():
                 return self._start(request)
             case CloseRanks():
-                return self.ranks_by_id.pop(request.ranks_id).close()
+                return self._close_ranks(request.ranks_id)
         ranks = self.ranks_by_id[request.ranks_id]
         match request:
             case AdoptRank():
@@ -132,6 +132,11 @@ class Session:
                 return ranks.log_tail()
             case TerminateRanks():
                 return ranks.terminate()
+
+    def _close_ranks(self, ranks_id: str) -> None:
+        """End these ranks and forget them; may be asked twice."""
+        if ranks := self.ranks_by_id.pop(ranks_id, None):
+            ranks.close()
 
     @staticmethod
     def _environment(settings: dict[str, Any], stack: str) -> dict[str, Any] | None:

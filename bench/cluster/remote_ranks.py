@@ -179,11 +179,11 @@ class RemoteRanks:
 
     def states(self) -> str:
         """As the node sees them."""
-        return self._ask(RankStates(ranks_id=self.id), if_lost=f"{self.name} is lost")
+        return self._ask_for_words(RankStates(ranks_id=self.id), if_lost=f"{self.name} is lost")
 
     def log_tail(self) -> str:
         """Of the log there."""
-        return self._ask(LogTail(ranks_id=self.id), if_lost="")
+        return self._ask_for_words(LogTail(ranks_id=self.id), if_lost="")
 
     def terminate(self) -> None:
         """The agent there."""
@@ -192,6 +192,13 @@ class RemoteRanks:
     def close(self) -> None:
         """Everything there."""
         self._ask(CloseRanks(ranks_id=self.id), if_lost=None, wait_s=AGENT_SECONDS)
+
+    def _ask_for_words(self, request: NodeRequest[str], *, if_lost: str) -> str:
+        """What explains a failure must not cause another: where the node could not tell, this says so."""
+        try:
+            return self._ask(request, if_lost=if_lost)
+        except NodeFailed as error:
+            return f"{self.name} could not tell: {error}"
 
     def _ask(self, request: NodeRequest[A], *, if_lost: A, wait_s: float = 0) -> A:
         try:

@@ -40,6 +40,7 @@ class RunningGroups(dict[str, Group]):
         self._all_resident = all_resident
         self._recover = recover
         self._stack = ExitStack()
+        self._log_tails: dict[str, str] = {}  # of closed groups
 
     def __enter__(self) -> "RunningGroups":
         return self
@@ -52,12 +53,23 @@ class RunningGroups(dict[str, Group]):
         for name in names:
             with self.recording_failure(name):
                 try:
-                    self[name] = self._stack.enter_context(self._starter.start(name, self.launch))
+                    self.add(name, self._starter.start(name, self.launch))
                 except OSError as error:  # no process, no socket or no room for the temporary folder
                     raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
         for name in list(self):
             with self.recording_failure(name):
                 self[name].connect()
+
+    def add(self, name: str, group: Group) -> Group:
+        """Take over a group that has been started, so that it is closed whatever happens."""
+        self[name] = self._stack.enter_context(group)
+        return group
+
+    def close_group(self, name: str) -> None:
+        """End a group, if there is one; its log is read first, since other nodes forget it with the ranks."""
+        if group := self.pop(name, None):
+            self._log_tails[name] = group.log_tail()
+            group.close()
 
     @contextmanager
     def recording_failure(self, name: str) -> Iterator[None]:
@@ -65,12 +77,10 @@ class RunningGroups(dict[str, Group]):
         try:
             yield
         except LaunchFailed as failure:
-            group = self.pop(name, None)
-            if group is not None:
-                group.close()
+            self.close_group(name)
             if self._recover is not None and self._recover(name, self.launch, failure):
                 return
-            self._failures.record(name, self.launch, failure, group.log_tail() if group is not None else "")
+            self._failures.record(name, self.launch, failure, self._log_tails.get(name, ""))
 
     def pause_unless_alone(self, name: str) -> None:
         """Keep a group from taking any CPU time while another one is measured."""

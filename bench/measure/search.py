@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 
 from bench.errors import LaunchFailed
 from bench.measure import batch_search_algorithm
@@ -155,10 +154,10 @@ class Search:
             limit = int(spec.memory_limit_bytes * (1 - batch_search_algorithm.RESERVE))
             spec = dataclasses.replace(spec, memory_limit_bytes=limit)
         message = ""
-        with self._bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"), ExitStack() as stack:
+        with self._bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"):
             try:
                 folder = self._output.folder_of_trial(name, number)
-                group = groups[name] = stack.enter_context(self._starter.start_spec(spec, folder))
+                group = groups.add(name, self._starter.start_spec(spec, folder))
                 group.connect()
                 self._timer.rehearse(group, plan.steps)
                 group.end()
@@ -169,4 +168,6 @@ class Search:
                     where = f"micro-batch {micro_batch}: {failure.message}"
                     raise LaunchFailed(failure.status, where, failure.details) from failure
                 message = failure.message
+            finally:
+                groups.close_group(name)
         return Trial(micro_batch=micro_batch, fits=not message, message=message)

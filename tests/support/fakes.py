@@ -172,6 +172,7 @@ class FakeGroup:
         self.awake = False
 
     def log_tail(self) -> str:
+        assert not self.closed, "a node forgets the log of ranks that it has closed"
         return "the log's last line"
 
     def end(self) -> None:
