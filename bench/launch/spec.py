@@ -36,6 +36,7 @@ class WorkerSpec:
     threads: int
     holds_threads: bool  # the engine keeps to `threads`
     cores: tuple[tuple[int, ...], ...]  # by local rank
+    blas: str  # which path MKL must prove to take
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first

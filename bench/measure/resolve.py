@@ -148,6 +148,7 @@ def _spec(
         device_uuids=tuple(gpu.uuid for gpu in gpus),
         threads=device.threads,
         holds_threads=device.hold_threads,
+        blas=device.blas,
         cores=tuple(cores),
         memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
         initial_state=str(output.initial_state),

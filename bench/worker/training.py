@@ -14,7 +14,7 @@ from safetensors.torch import load_model, save_model
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, optimizers, sharding
+from bench.worker import engines, mkl_path, optimizers, sharding
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
@@ -182,7 +182,7 @@ class Training:
         Raises:
             LaunchFailed: it is not what was asked for.
         """
-        return {
+        found = {
             "engine": self.engine.proof(self.sharding.loss_function),
             "optimizer": optimizers.proof(self.sharding.optimizer, self.spec.adam),
             "sharding": self.sharding.proof(),
@@ -192,6 +192,7 @@ class Training:
             ),
             "threads": torch.get_num_threads(),
         }
+        return found if self._on_cuda else found | {"blas": mkl_path.proof(self.spec.blas)}
 
     def optimizer_state_bytes(self) -> int:
         """Bytes of optimizer state on this rank."""

@@ -111,6 +111,7 @@ def a_spec() -> WorkerSpec:
         device_uuids=(),
         threads=1,
         holds_threads=True,
+        blas="stock",
         cores=((0,),),
         memory_limit_bytes=None,
         initial_state="state",

@@ -1,0 +1,112 @@
+"""What MKL says of itself, and that device.blas=full really makes it take another path."""
+
+import ctypes
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.config.identity import environment_settings
+from bench.errors import LaunchFailed
+from bench.machine.mkl import reason_against_full_here
+from bench.machine.variables import worker_variables
+from bench.setup.checkout import ROOT
+from bench.setup.install import perform
+from bench.setup.recipes import MKL_LIBRARY, MKL_MACHINE, blas_stages
+from bench.worker import mkl_path
+from tests.support.configs import a_config
+
+PROVE = "import json; from bench.worker import mkl_path; print(json.dumps(mkl_path.proof('full')))"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """A folder with nothing but the library in it, as set-up builds it."""
+    if reason := reason_against_full_here():
+        pytest.skip(reason)
+    (tmp_path / MKL_LIBRARY).parent.mkdir()
+    [stage] = blas_stages(ROOT, tmp_path)
+    with (tmp_path / "lock").open("w") as lock:
+        perform(stage, ROOT, tmp_path, lock.fileno())
+    return tmp_path
+
+
+def test_with_the_library_preloaded_mkl_takes_its_full_path_and_the_proof_says_so(environment: Path) -> None:
+    config = a_config(environment)
+    config.device.blas = "full"
+    variables = worker_variables(os.environ, **environment_settings(config), prefix=environment)
+    done = subprocess.run([sys.executable, "-c", PROVE], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    proof: dict[str, Any] = json.loads(done.stdout)  # what MKL printed is not among it
+    assert proof["setting"] == "full"
+    assert proof["preloaded"]
+    assert mkl_path.HOLDS_BACK not in proof["path"]
+    assert proof["path"] != mkl_path.path_of_mkl()
+
+
+@pytest.mark.skipif(platform.machine() != MKL_MACHINE, reason="MKL exists for x86-64 only")
+def test_mkl_names_its_version_and_its_path_once_asked() -> None:
+    proof = mkl_path.proof("stock")
+    assert proof["library"] == "mkl"
+    assert "oneMKL" in proof["path"]
+    assert proof["path"] == mkl_path.proof("stock")["path"]
+    assert not proof["preloaded"]
+
+
+def test_without_the_library_the_full_path_is_a_fallback() -> None:
+    with pytest.raises(LaunchFailed, match=r"device\.blas=full has no effect") as caught:
+        mkl_path.proof("full")
+    assert caught.value.status == "fallback"
+
+
+@pytest.mark.parametrize(
+    ("path", "preloaded", "problem"),
+    [
+        (None, True, "this torch does not multiply with MKL"),
+        ("oneMKL (Intel(R) AVX-512) enabled processors", False, "has not preloaded libmkl_full_path.so"),
+        ("oneMKL Intel(R) Architecture processors", True, "MKL still takes the path of"),
+    ],
+)
+def test_each_way_to_miss_the_full_path_is_told(path: str | None, preloaded: bool, problem: str) -> None:
+    with pytest.raises(LaunchFailed, match=problem) as caught:
+        mkl_path.check_full(path, preloaded=preloaded)
+    assert caught.value.status == "fallback"
+
+
+def test_another_path_with_the_library_in_place_is_the_full_one() -> None:
+    mkl_path.check_full("oneMKL (Intel(R) AVX-512) enabled processors", preloaded=True)
+
+
+def test_the_line_about_the_path_is_found_among_others() -> None:
+    printed = (
+        "something else\n"
+        "MKL_VERBOSE oneMKL 2024.0 for Intel(R) 64 architecture Intel(R) AVX2 enabled processors, Lnx\n"
+        "MKL_VERBOSE SGEMM(N,N,64,64,64,…) 20us\n"
+    )
+    found = mkl_path.find_line(printed)
+    assert found == "oneMKL 2024.0 for Intel(R) 64 architecture Intel(R) AVX2 enabled processors, Lnx"
+    assert mkl_path.find_line("") is None
+
+
+def test_what_a_library_prints_is_caught_and_what_comes_after_is_not(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    libc = ctypes.CDLL(None)
+
+    def speak() -> None:
+        libc.puts(b"from C")
+
+    print("before")
+    assert mkl_path.printed_by(speak) == "from C\n"
+    print("after", flush=True)
+    assert capfd.readouterr().out == "before\nafter\n"
+
+
+def test_the_library_of_matrix_products_is_read_from_torch_s_settings() -> None:
+    assert mkl_path.built_with("Build settings: BLAS_INFO=open, BUILD_TYPE=Release") == "open"
+    assert mkl_path.built_with("Build settings: BUILD_TYPE=Release") is None
