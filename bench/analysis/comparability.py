@@ -27,6 +27,7 @@ MUST_EQUAL = (
     "threads_per_rank",
     "cores_per_rank",
     "allocator",
+    "blas",
 )
 """Columns in which a backend must equal the reference before a speed-up may be printed.
 

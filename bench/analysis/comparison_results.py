@@ -69,7 +69,7 @@ class ComparisonResults:
     @cached_property
     def hardware_key(self) -> tuple[str, ...]:
         """Equal for controlled comparisons on equal devices, with as many ranks and threads."""
-        columns = ("device", "world_size", "threads_per_rank", "allocator")
+        columns = ("device", "world_size", "threads_per_rank", "allocator", "blas")
         return (*(distinct_text(self.rows, column) for column in columns), *self.machine_key)
 
     @cached_property

@@ -1,7 +1,7 @@
 """How much of a speed-up comes from settings that a harness leaves alone, and not from the backend."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,19 @@ class Fairness:
     own: Speedup
 
 
-SETTINGS = ("threads", "allocator")
-"""What a harness may leave alone: `device.hold_threads` and `device.allocator`."""
+SETTINGS = ("threads", "allocator", "blas")
+"""What a harness may leave alone: `device.hold_threads`, `device.allocator` and `device.blas`."""
+
+ALWAYS_DIVIDED = frozenset({"threads", "allocator"})
+"""Those of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
 
 
 def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
-    """Divide the speed-up of an uncontrolled comparison among `SETTINGS` and the backend itself.
+    """Divide the speed-up of an uncontrolled comparison among the settings that vary and the backend itself.
 
     Args:
-        tables: comparisons of the same workload and hardware, one for every combination of the settings.
+        tables: comparisons of the same workload and hardware, one for every combination of `SETTINGS`, or of
+            `ALWAYS_DIVIDED` if blas is the same in all; of the same combination the latest counts.
         backend: whose speed-up over the reference is divided.
 
     Returns:
@@ -50,12 +54,14 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
     """
     if len({machine_key(latest_environment(rows)) for rows in tables}) > 1:
         return None
-    by_settings: dict[Subset, pd.DataFrame] = {}
-    for rows in tables:
-        left_alone = _settings_left_alone(rows)
-        if left_alone is not None and backend in set(rows["backend"]):
-            by_settings[left_alone] = rows
-    if set(by_settings) != set(subsets_of(SETTINGS)):
+    found = {
+        left_alone: rows
+        for rows in sorted(tables, key=lambda rows: str(rows["started_at"].max()))
+        if (left_alone := _settings_left_alone(rows)) is not None and backend in set(rows["backend"])
+    }
+    settings = _settings_that_vary(found)
+    by_settings = {left_alone & settings: rows for left_alone, rows in found.items()}
+    if not settings >= ALWAYS_DIVIDED or set(by_settings) != set(subsets_of(settings)):
         return None
     reference = str(by_settings[frozenset()]["reference"].iloc[0])
     launches: dict[Subset, Floats] = {}
@@ -65,13 +71,18 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
             return None
         launches[subset] = np.array(list(midmeans_by_launch(summaries[backend]).values()))
     stopped = stopped_by_width(*by_settings.values())
-    every = frozenset(SETTINGS)
     means = {subset: float(values.mean()) for subset, values in launches.items()}
     return Fairness(
         backend=backend,
         reference=reference,
-        naive=speedup_of_launches([np.array([value]) for value in launches[every]], stopped_by_width=stopped),
-        parts=tuple(_setting_part(factor, launches, means, stopped) for factor in SETTINGS),
+        naive=speedup_of_launches(
+            [np.array([value]) for value in launches[settings]], stopped_by_width=stopped
+        ),
+        parts=tuple(
+            _setting_part(factor, settings, launches, means, stopped)
+            for factor in SETTINGS
+            if factor in settings
+        ),
         own=speedup_of_launches(
             [np.array([value]) for value in launches[frozenset()]], stopped_by_width=stopped
         ),
@@ -83,21 +94,30 @@ def _settings_left_alone(rows: pd.DataFrame) -> Subset | None:
     left_alone = {
         "threads": set(rows["cores_per_rank"] > rows["threads_per_rank"]),
         "allocator": set(rows["allocator"] != "tuned"),
+        "blas": set(rows["blas"] != "full"),
     }
     if any(len(answers) != 1 for answers in left_alone.values()):
         return None
     return frozenset(factor for factor in SETTINGS if left_alone[factor] == {True})
 
 
+def _settings_that_vary(combinations: Collection[Subset]) -> Subset:
+    """The settings that are held in some of these combinations and left alone in others."""
+    return (
+        frozenset.union(*combinations) - frozenset.intersection(*combinations) if combinations else Subset()
+    )
+
+
 def _setting_part(
     factor: str,
+    settings: Subset,
     launches: Mapping[Subset, Floats],
     means: Mapping[Subset, float],
     stopped: bool,
 ) -> Part:
     """A setting's mean marginal effect. The comparisons were made apart, so that their errors add up."""
-    weights = shapley_weights(factor, SETTINGS)
-    contributions = [marginal(means, factor, before) for before in subsets_of(set(SETTINGS) - {factor})]
+    weights = shapley_weights(factor, sorted(settings))
+    contributions = [marginal(means, factor, before) for before in subsets_of(settings - {factor})]
     return Part(
         factor=factor,
         change="held → left alone",

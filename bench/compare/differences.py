@@ -32,7 +32,7 @@ OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
 """The columns of `WORKLOAD` that are a result, where each backend is measured at its largest batch."""
 
 
-NAMED_COLUMNS = ("git_commit", "stack", "allocator", "seed", "config_hash", "environment_hash")
+NAMED_COLUMNS = ("git_commit", "stack", "allocator", "blas", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
 
 

@@ -18,7 +18,7 @@ from bench.config.choices import RENDEZVOUS
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
-LONGEST = 100
+LONGEST = 120
 """Characters of a name; a longer one is cut, and a hash of the whole replaces the rest."""
 
 UNMEASURED = (

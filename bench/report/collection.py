@@ -16,7 +16,7 @@ from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
-"""Part of the file names of the comparisons that leave settings alone on purpose."""
+"""Part of the commands of the comparisons that leave settings alone on purpose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,14 @@ class ReportedComparison(ComparisonResults):
         """The heading of the comparisons that it may be shown with: hardware, and the rule of batches."""
         rule = f"; {describe.largest_batch_rule(self.rows)}" if self.at_largest else ""
         return f"{self.hardware}{rule}"
+
+    @cached_property
+    def of_fairness(self) -> bool:
+        """Whether it is one of the comparisons that leave settings alone on purpose.
+
+        A long file name is cut, and a file may have lost its command: either says so.
+        """
+        return FAIRNESS in self.stem or FAIRNESS in self.command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +88,7 @@ class Collection:
     @cached_property
     def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
         """The comparisons that leave settings alone on purpose, by workload and machine."""
-        return _by_machine([one for one in self.comparisons if FAIRNESS in one.stem], _label)
+        return _by_machine([one for one in self.comparisons if one.of_fairness], _label)
 
     @cached_property
     def fairness(self) -> dict[str, Fairness]:

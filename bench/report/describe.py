@@ -93,9 +93,10 @@ def hardware(rows: pd.DataFrame) -> str:
     threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
     if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
         threads += f" not held to its core but free to use {distinct_text(rows, 'cores_per_rank')}"
+    path = ", MKL's full path" if (rows["blas"] == "full").any() else ""
     return (
         f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
-        f"{distinct_text(rows, 'allocator')} allocator"
+        f"{distinct_text(rows, 'allocator')} allocator{path}"
     )
 
 

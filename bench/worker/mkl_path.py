@@ -36,15 +36,12 @@ def proof(blas: str) -> dict[str, Any]:
         LaunchFailed: status `fallback`, if it asks for the full path and MKL does not take it.
     """
     library = Path(MKL_LIBRARY).name
-    found = {
-        "setting": blas,
-        "library": built_with(torch.__config__.show()),
-        "path": path_of_mkl(),
-        "preloaded": library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"),
-    }
+    path = path_of_mkl()
+    preloaded = library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     if blas == "full":
-        check_full(found["path"], preloaded=found["preloaded"])
-    return found
+        check_full(path, preloaded=preloaded)
+    built = built_with(torch.__config__.show())
+    return {"setting": blas, "library": built, "path": path, "preloaded": preloaded}
 
 
 def check_full(path: str | None, *, preloaded: bool) -> None:

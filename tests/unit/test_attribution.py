@@ -8,11 +8,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from bench.analysis import attribution
-from bench.analysis.fairness import attribute_to_settings
 from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.factories import ENVIRONMENT, comparison, failed, with_environment
+from tests.support.factories import comparison, failed
 
 NAMES = {
     (): "pytorch",
@@ -110,61 +109,3 @@ def test_without_all_combinations_nothing_is_divided() -> None:
     assert attribution.attribute(summarise(csv_files.table_of_records(records)), "ortmodule_zero1") is None
     records.append(failed("pytorch_fused_zero1", "crashed", "gone"))
     assert attribution.attribute(summarise(csv_files.table_of_records(records)), "ortmodule_zero1") is None
-
-
-# Fairness
-
-
-def uncontrolled(*, threads: bool, allocator: bool, noise: float = 0.0) -> list[Record]:
-    """ORTModule is 1.3 times as fast; threads left alone make it look 1.4 times that, the allocator 1.1."""
-    ratio = 1.3 * (1.4 if threads else 1) * (1.1 if allocator else 1)
-    random = np.random.default_rng(int(threads) + 2 * int(allocator))
-    return comparison(
-        {
-            "pytorch_fused": [[2.0], [2.0], [2.0]],
-            "ortmodule": [[2.0 / ratio * math.exp(random.normal(0, noise))] for _ in range(3)],
-        },
-        reference="pytorch_fused",
-        loss_difference=0.0,
-        cores_per_rank=2 if threads else 1,
-        allocator="system" if allocator else "tuned",
-    )
-
-
-def four(noise: float = 0.0) -> list[object]:
-    return [
-        csv_files.table_of_records(uncontrolled(threads=threads, allocator=allocator, noise=noise))
-        for threads in (False, True)
-        for allocator in (False, True)
-    ]
-
-
-def test_what_was_left_alone_is_taken_off() -> None:
-    found = attribute_to_settings(four(), "ortmodule")  # type: ignore[arg-type]
-    assert found is not None
-    assert found.naive.ratio == pytest.approx(1.3 * 1.4 * 1.1)
-    assert found.own.ratio == pytest.approx(1.3)
-    assert {part.factor: part.effect.ratio for part in found.parts} == pytest.approx(
-        {"threads": 1.4, "allocator": 1.1}
-    )
-
-
-def test_naive_is_own_times_the_parts_and_their_intervals_add_up_as_those_of_independent_samples() -> None:
-    found = attribute_to_settings(four(noise=0.02), "ortmodule")  # type: ignore[arg-type]
-    assert found is not None
-    product = found.own.ratio * math.prod(part.effect.ratio for part in found.parts)
-    assert product == pytest.approx(found.naive.ratio, rel=1e-12)
-    for part in found.parts:
-        assert part.effect.low is not None and part.effect.high is not None  # noqa: PT018
-        assert part.effect.low < part.effect.ratio < part.effect.high
-
-
-def test_without_one_of_the_four_nothing_is_divided() -> None:
-    assert attribute_to_settings(four()[1:], "ortmodule") is None  # type: ignore[arg-type]
-
-
-def test_files_of_two_cpus_are_not_combined_even_if_these_bear_one_name() -> None:
-    cpu = ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}
-    elsewhere = with_environment(uncontrolled(threads=False, allocator=False), cpu=cpu)
-    tables = [csv_files.table_of_records(elsewhere), *four()[1:]]
-    assert attribute_to_settings(tables, "ortmodule") is None  # type: ignore[arg-type]

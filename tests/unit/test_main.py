@@ -9,6 +9,7 @@ import pytest
 from bench import __main__ as program
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.machine import mkl
 from bench.measure import preflight
 from bench.measure.preflight import check_packages
 from bench.setup import stacks
@@ -109,6 +110,24 @@ def test_a_sweep_goes_on_after_a_point_that_is_refused(
     assert run("--multirun", "micro_batch=0,4") == 2
     assert [config.micro_batch for config in coordinator.configs] == [4]
     assert capfd.readouterr().err == "micro_batch must be at least 1, not 0.\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("choices", "held"), [("full,stock", 8), ("stock", 4)])
+def test_the_fairness_experiment_sweeps_mkls_paths_where_there_are_two(
+    coordinator: FakeCoordinator, run: Run, monkeypatch: pytest.MonkeyPatch, choices: str, held: int
+) -> None:
+    monkeypatch.setattr(mkl, "blas_choices_here", lambda: choices)
+    monkeypatch.setattr(preflight, "check_blas", lambda config: None)
+    monkeypatch.setattr(sys, "argv", ["bench", "experiment=fairness"])
+    assert program.main() == 0
+    settings = {
+        (config.device.hold_threads, config.device.allocator, config.device.blas)
+        for config in coordinator.configs
+    }
+    assert len(settings) == len(set(coordinator.stems)) == held
+    assert {blas for *_, blas in settings} == set(choices.split(","))
+    assert all("experiment=fairness" in stem for stem in coordinator.stems)  # none has been cut
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
         ({"threads_per_rank": 2}, "threads_per_rank 2 (reference 1)"),
         ({"device": "cuda"}, "device cuda (reference cpu)"),
         ({"allocator": "system"}, "allocator system (reference tuned)"),
+        ({"blas": "full"}, "blas full (reference stock)"),
         ({"workload": workload(parameters=6_960_768)}, "parameters 6960768 (reference 4416698)"),
         ({"workload": workload(micro_batch=8)}, "global_batch 32 (reference 16)"),
         ({"workload": workload(seq_len=64)}, "seq_len 64 (reference 128)"),

@@ -60,6 +60,17 @@ def draw_attribution(one: ReportedComparison) -> Figure:
     )
 
 
+NAMES = {"blas": "BLAS"}
+"""How a setting is written where that is not its own name."""
+
+LEFT_ALONE = {
+    "threads": "Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it.",
+    "allocator": "Allocator left alone: glibc's defaults.",
+    "blas": "BLAS left alone: PyTorch's matrix products (MKL) leave out instructions that this CPU has.",
+}
+"""What it means to leave a setting alone."""
+
+
 def draw_fairness(label: str, divided: Fairness) -> Figure:
     """From what an uncontrolled harness prints down to the backend's own part."""
     level = divided.naive.ratio
@@ -68,7 +79,7 @@ def draw_fairness(label: str, divided: Fairness) -> Figure:
         after = level / part.effect.ratio
         bars.append(
             Bar(
-                name=f"of that: {part.factor}",
+                name=f"of that: {NAMES.get(part.factor, part.factor)}",
                 start=level,
                 end=after,
                 effect=part.effect,
@@ -79,14 +90,14 @@ def draw_fairness(label: str, divided: Fairness) -> Figure:
     bars.append(
         Bar(name=f"{divided.backend}'s own", start=1, end=divided.own.ratio, effect=divided.own, whole=True)
     )
+    orders = "both" if len(divided.parts) == 2 else "all"
     return _draw(
         f"{divided.backend} over {divided.reference}: what an uncontrolled harness would print",
         label,
         bars,
         label=f"apparent speed-up over {divided.reference} ({TIMES}, logarithmic)",
-        caption="Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it. "
-        "Allocator left alone: glibc's defaults. Each part is its mean over both orders; whiskers: 95 % "
-        "interval.",
+        caption=" ".join(LEFT_ALONE[part.factor] for part in divided.parts)
+        + f" Each part is its mean over {orders} orders; whiskers: 95 % interval.",
     )
 
 

@@ -1,0 +1,160 @@
+"""What settings add to a speed-up where a harness leaves them alone: taken off again, exactly."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.analysis.fairness import attribute_to_settings
+from bench.analysis.shapley import subsets_of
+from bench.report.collection import Collection, ReportedComparison
+from bench.report.render import render_comparisons
+from bench.results import csv_files
+from bench.results.records import Record
+from tests.support.factories import ENVIRONMENT, comparison, with_environment
+from tests.support.reports import save, svg_texts
+
+LEFT_ALONE = {"threads": 1.4, "allocator": 1.1, "blas": 1.5}
+"""How much faster ORTModule looks where a setting is left alone; by itself it is 1.3 times as fast."""
+
+
+def uncontrolled(*left_alone: str, noise: float = 0.0, **changes: Any) -> list[Record]:
+    """A comparison in which these settings are left alone and the others are held."""
+    ratio = 1.3 * math.prod(LEFT_ALONE[setting] for setting in left_alone)
+    random = np.random.default_rng([len(setting) for setting in left_alone])
+    figures: dict[str, Any] = {
+        "cores_per_rank": 2 if "threads" in left_alone else 1,
+        "allocator": "system" if "allocator" in left_alone else "tuned",
+        "blas": "stock" if "blas" in left_alone else "full",
+    }
+    return comparison(
+        {
+            "pytorch_fused": [[2.0], [2.0], [2.0]],
+            "ortmodule": [[2.0 / ratio * math.exp(random.normal(0, noise))] for _ in range(3)],
+        },
+        reference="pytorch_fused",
+        loss_difference=0.0,
+        **figures | changes,
+    )
+
+
+def tables_of(comparisons: list[list[Record]]) -> list[pd.DataFrame]:
+    return [csv_files.table_of_records(records) for records in comparisons]
+
+
+def all_combinations(noise: float = 0.0) -> list[list[Record]]:
+    """Eight comparisons: each of the three settings held and left alone. In the first all are held."""
+    return [uncontrolled(*subset, noise=noise) for subset in subsets_of(LEFT_ALONE)]
+
+
+def combinations_with(blas: str) -> list[list[Record]]:
+    """Four comparisons with one and the same blas, as on a CPU for which MKL has one path only."""
+    return [uncontrolled(*subset, blas=blas) for subset in subsets_of({"threads", "allocator"})]
+
+
+def test_what_was_left_alone_is_taken_off() -> None:
+    found = attribute_to_settings(tables_of(all_combinations()), "ortmodule")
+    assert found is not None
+    assert found.naive.ratio == pytest.approx(1.3 * 1.4 * 1.1 * 1.5)
+    assert found.own.ratio == pytest.approx(1.3)
+    assert {part.factor: part.effect.ratio for part in found.parts} == pytest.approx(LEFT_ALONE)
+    assert [part.factor for part in found.parts] == ["threads", "allocator", "blas"]
+
+
+@pytest.mark.parametrize("blas", ["stock", "full"])
+def test_a_path_of_mkl_that_is_the_same_everywhere_is_no_part(blas: str) -> None:
+    found = attribute_to_settings(tables_of(combinations_with(blas)), "ortmodule")
+    assert found is not None
+    assert found.naive.ratio == pytest.approx(1.3 * 1.4 * 1.1)
+    assert found.own.ratio == pytest.approx(1.3)
+    assert [part.factor for part in found.parts] == ["threads", "allocator"]
+
+
+@pytest.mark.parametrize("settings", [{"threads", "blas"}, {"allocator", "blas"}])
+def test_what_can_be_left_alone_on_every_machine_has_to_vary(settings: set[str]) -> None:
+    """Otherwise the whole would not be what an uncontrolled harness prints."""
+    tables = tables_of([uncontrolled(*subset) for subset in subsets_of(settings)])
+    assert attribute_to_settings(tables, "ortmodule") is None
+
+
+def test_of_two_comparisons_with_the_same_settings_the_later_one_counts() -> None:
+    """As where files of an earlier version, whose names say less, lie beside those of this one."""
+    (older,) = tables_of([uncontrolled("blas", started_at="2026-11-19T12:00:00Z")])
+    older["blas"] = "full"
+    for tables in ([older, *tables_of(all_combinations())], [*tables_of(all_combinations()), older]):
+        found = attribute_to_settings(tables, "ortmodule")
+        assert found is not None
+        assert found.own.ratio == pytest.approx(1.3)
+
+
+def test_naive_is_own_times_the_parts_and_their_intervals_add_up_as_those_of_independent_samples() -> None:
+    found = attribute_to_settings(tables_of(all_combinations(noise=0.02)), "ortmodule")
+    assert found is not None
+    product = found.own.ratio * math.prod(part.effect.ratio for part in found.parts)
+    assert product == pytest.approx(found.naive.ratio, rel=1e-12)
+    for part in found.parts:
+        assert part.effect.low is not None and part.effect.high is not None  # noqa: PT018
+        assert part.effect.low < part.effect.ratio < part.effect.high
+
+
+@pytest.mark.parametrize("missing", range(8))
+def test_without_one_of_the_combinations_nothing_is_divided(missing: int) -> None:
+    tables = tables_of(all_combinations())
+    del tables[missing]
+    assert attribute_to_settings(tables, "ortmodule") is None
+
+
+def test_files_of_two_cpus_are_not_combined_even_if_these_bear_one_name() -> None:
+    cpu = ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}
+    elsewhere, *others = all_combinations()
+    tables = tables_of([with_environment(elsewhere, cpu=cpu), *others])
+    assert attribute_to_settings(tables, "ortmodule") is None
+
+
+# In a report
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "names", "orders"),
+    [
+        (all_combinations, ["threads", "allocator", "BLAS"], "all orders"),
+        (lambda: combinations_with("stock"), ["threads", "allocator"], "both orders"),
+    ],
+)
+def test_the_waterfall_goes_through_every_setting_that_varies(
+    comparisons: Any, names: list[str], orders: str, tmp_path: Path
+) -> None:
+    for number, records in enumerate(comparisons()):
+        save(tmp_path, records, stem=f"{number}-experiment=fairness")
+    render_comparisons(tmp_path / "results", tmp_path / "reports")
+    texts = svg_texts(tmp_path / "reports" / "fairness.svg")
+    bars = [words.removeprefix("of that: ") for words in texts if words.startswith("of that: ")]
+    assert bars == names
+    assert "ortmodule's own" in texts
+    assert ("BLAS left alone" in " ".join(texts)) is ("BLAS" in names)
+    assert orders in " ".join(texts)
+
+
+def test_a_comparison_is_one_of_fairness_by_its_command_if_its_name_was_cut() -> None:
+    rows = csv_files.table_of_records(
+        uncontrolled(command='make bench ARGS="experiment=fairness device.blas=full"')
+    )
+    cut = ReportedComparison(stem="bert-tiny-cpux1-device.allocator=system,exp~0123456789ab", rows=rows)
+    other = ReportedComparison(stem="bert-tiny-cpux1", rows=rows.assign(command="make bench"))
+    (experiment,) = Collection(comparisons=[cut, other]).fairness_experiments.values()
+    assert [one.stem for one in experiment] == [cut.stem]
+
+
+def test_mkl_as_it_is_installed_is_what_users_have_and_leaves_a_comparison_controlled() -> None:
+    stock, full = (
+        ReportedComparison(stem=blas, rows=csv_files.table_of_records(uncontrolled(blas=blas)))
+        for blas in ("stock", "full")
+    )
+    assert not stock.uncontrolled
+    assert not full.uncontrolled
+    assert stock.hardware_key != full.hardware_key  # no mean over both
+    assert full.hardware == f"{stock.hardware}, MKL's full path"
+    assert len(Collection(comparisons=[stock, full]).panels) == 2
