@@ -65,6 +65,21 @@ def test_a_mistake_ends_in_the_sentence_of_the_table(case: str, answers: Answers
     assert bad_inputs.line(case, answer) in TABLE.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("case", "folder_of_choices"),
+    [
+        ("model=bert-huge", "conf/model/*.yaml"),
+        ("backend=[pytorch,jax]", "conf/backend/*.yaml"),
+        ("backends.pytorch.engine=jax", "bench/worker/engines/[a-z]*.py"),
+    ],
+)
+def test_the_lists_that_the_table_leaves_out_are_complete(
+    case: str, folder_of_choices: str, answers: Answers
+) -> None:
+    listed = answers.of[case].text.rpartition(": ")[2].rstrip(".").split(", ")
+    assert sorted(listed) == sorted(path.stem for path in bad_inputs.ROOT.glob(folder_of_choices))
+
+
 def test_every_mistake_is_refused_within_seconds(answers: Answers) -> None:
     slow = {case: one.seconds for case, one in answers.of.items() if one.seconds >= bad_inputs.SECONDS}
     if slow and answers.others_share > quiet.BUSY_SHARE:

@@ -1,29 +1,49 @@
-"""CONTRIBUTING, followed to the letter in a copy of the repository: a new engine is accepted and trains."""
+"""CONTRIBUTING, followed to the letter in a copy of the repository: what is new is accepted and trains."""
 
 import csv
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.support.bad_inputs import cases
 from tests.support.pages import ROOT, commands, files_shown
 
 pytestmark = [pytest.mark.once, pytest.mark.timeout(240)]
 
 NEW = "aot_eager"
+NEW_MODEL = "bert-smaller"
+
+FOLDERS = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
+FILES = ("CONTRIBUTING.md", "Makefile", "README.md", "pyproject.toml")
+
+UNKNOWN_NAMES = [case for case in cases() if case.endswith(("=bert-huge", ",jax]", ".engine=jax"))]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A copy of what the harness runs from, with the files that the page shows."""
-    for folder in ("bench", "conf"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with the files that the page shows, and a new model."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "runs"))
+    for name in FILES:
+        shutil.copy(ROOT / name, copy / name)
     for path, content in files_shown("CONTRIBUTING.md").items():
-        assert not (tmp_path / path).exists()
-        (tmp_path / path).write_text(content, encoding="utf-8")
-    return tmp_path
+        assert not (copy / path).exists()
+        (copy / path).write_text(content, encoding="utf-8")
+    nearest = (copy / "conf" / "model" / "bert-tiny.yaml").read_text(encoding="utf-8")
+    assert "name: bert-tiny\n" in nearest
+    (copy / "conf" / "model" / f"{NEW_MODEL}.yaml").write_text(
+        nearest.replace("name: bert-tiny\n", f"name: {NEW_MODEL}\n"), encoding="utf-8"
+    )
+    return copy
+
+
+def python(checkout: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, *words], cwd=checkout, capture_output=True, text=True, check=False)
 
 
 def test_an_engine_is_one_module_and_one_yaml() -> None:
@@ -33,30 +53,50 @@ def test_an_engine_is_one_module_and_one_yaml() -> None:
     ]
 
 
-def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path) -> None:
+def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Path) -> None:
     (command,) = [one for one in commands("CONTRIBUTING.md") if NEW in one.line]
     small = ["device.world_size=1", "measure.parity_steps=2"]
-    ran = subprocess.run(
-        [sys.executable, *command.words[1:], *small],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    places = [f"results_dir={tmp_path}", f"reports_dir={tmp_path}"]
+    ran = python(checkout, *command.words[1:], *small, *places)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    (table,) = (checkout / "results").glob("*.csv")
+    (table,) = tmp_path.glob("*.csv")
     with table.open(encoding="utf-8") as file:
         rows = {row["backend"]: row for row in csv.DictReader(file)}
     assert (rows[NEW]["engine"], rows[NEW]["status"]) == (NEW, "untimed")
 
 
 def test_its_misspelt_name_is_answered_with_the_new_engine_among_the_others(checkout: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "bench", "backend=[pytorch]", "backends.pytorch.engine=aot"],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = python(checkout, "-m", "bench", "backend=[pytorch]", "backends.pytorch.engine=aot")
     assert ran.returncode == 2
     assert f"choose one of: {NEW}, compile, eager, ortmodule." in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tests/unit/test_docs.py", "-m", "not slow"],
+        ["tests/unit/test_config.py", "-k", f"{NEW} or {NEW_MODEL} or every"],
+    ],
+    ids=["docs", "config"],
+)
+def test_no_other_file_has_to_name_them(words: Sequence[str], checkout: Path) -> None:
+    ran = python(checkout, "-m", "pytest", "-q", *words)
+    assert ran.returncode == 0, ran.stdout
+    assert " passed" in ran.stdout
+
+
+def test_the_table_of_mistakes_stays_true(checkout: Path, tmp_path: Path) -> None:
+    assert len(UNKNOWN_NAMES) == 3
+    table = (checkout / "tests" / "support" / "bad_inputs.md").read_text(encoding="utf-8").splitlines()
+    ran = python(checkout, "-c", _ANSWERS, str(tmp_path), *UNKNOWN_NAMES)
+    assert ran.returncode == 0, ran.stderr
+    assert set(ran.stdout.splitlines()) <= set(table)
+
+
+_ANSWERS = """
+import sys
+from pathlib import Path
+from tests.support import bad_inputs
+for case in sys.argv[2:]:
+    print(bad_inputs.line(case, bad_inputs.run(case, Path(sys.argv[1]))))
+"""

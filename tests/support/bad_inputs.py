@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+OPEN_LIST = re.compile(r"^((?:model|backend|backends\.\w+\.engine)=\S+ .*?; choose (?:from|one of): ).*")
+"""A sentence that lists all models, backends or engines: the table leaves them out, since more come."""
+
 TOO_LONG = "long" * 100
 """For a file's name; the table shows less of it."""
 
@@ -269,7 +272,8 @@ def markdown(answers: dict[str, Answer]) -> str:
 
 def line(case: str, answer: Answer) -> str:
     """Return a case's line of the table."""
-    return f"| `{_cell(case)}` | {_cell(answer.text)} |"
+    text = OPEN_LIST.sub(r"\1…", answer.text)
+    return f"| `{_cell(case)}` | {_cell(text)} |"
 
 
 def _cell(text: str) -> str:

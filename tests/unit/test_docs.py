@@ -200,11 +200,19 @@ def test_every_dotted_key_in_prose_is_one_of_the_configuration(page: str) -> Non
     assert [span for span in spans if not span.endswith(".py") and not schema_has(span)] == []
 
 
-@pytest.mark.parametrize(
-    "group", ["backend", "data", "device", "experiment", "measure", "model", "precision"]
-)
+@pytest.mark.parametrize("group", ["data", "device", "experiment", "measure", "precision"])
 def test_every_choice_stands_on_the_page_about_the_configuration(group: str) -> None:
     assert GROUPS[group] - set(code_spans("docs/configuration.md")) == set()
+
+
+def test_the_page_for_contributors_explains_every_mark_as_pyproject_does() -> None:
+    """Models and backends are added often, and `--help` lists them; marks are few."""
+    marks = re.findall(
+        r'^    "(\w+): (.*)",$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(marks) >= 7
+    for mark, meaning in marks:
+        assert f"| `{mark}` | {meaning} |" in text_of("CONTRIBUTING.md")
 
 
 def test_the_numbers_of_readmes_table_are_those_of_the_report() -> None:
