@@ -11,6 +11,7 @@ from bench.config.schema import Config
 from bench.measure.launches import PARITY, SEARCH, timed
 from bench.measure.plans import ComparisonPlan
 from bench.measure.resolve import resolve
+from bench.results import csv_files
 from tests.support.configs import a_config
 
 
@@ -42,6 +43,19 @@ def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -
     assert plan.names[0] == "ortmodule"
     with pytest.raises(FrozenInstanceError):
         plan.blocks.repeats = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("blas", ["stock", "full"])
+def test_the_path_of_mkl_reaches_ranks_and_rows(tmp_path: Path, blas: str) -> None:
+    config = a_config(tmp_path)
+    config.device.blas = blas
+    plan = plan_of(config)
+    for name, backend in plan.launching.backends.items():
+        assert backend.spec.blas == blas, "what each rank has to prove"
+        assert ("libmkl_full_path.so" in backend.variables.get("LD_PRELOAD", "")) is (blas == "full")
+        assert plan.records[name].blas == blas
+    assert plan.launching.settings["blas"] == blas, "what other nodes are told"
+    assert set(csv_files.table_of_records(list(plan.records.values()))["blas"]) == {blas}
 
 
 def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:
