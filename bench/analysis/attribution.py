@@ -1,6 +1,6 @@
-"""Which choice made the difference: a speed-up divided among engine, optimizer and sharding.
+"""Which choice made the difference: a speed-up divided among the choices in which two backends differ.
 
-A backend is three independent choices. Where all combinations between two backends were measured, the change
+A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the change
 that a choice makes can be taken at every place in the order of changes, and these disagree if the choices
 interact. The mean over all orders (`bench.analysis.shapley`) depends on none, and the parts multiply to the
 whole. Everything is computed on logarithms.
