@@ -1,9 +1,9 @@
 """Which choice made the difference: a speed-up divided among the choices in which two backends differ.
 
-A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the change
-that a choice makes can be taken at every place in the order of changes, and these disagree if the choices
-interact. The mean over all orders (`bench.analysis.shapley`) depends on none, and the parts multiply to the
-whole. Everything is computed on logarithms.
+A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the
+change that a choice makes can be taken at every place in the order of changes, and these disagree if the
+choices interact. The mean over all orders (`bench.analysis.shapley`) depends on none, and the parts multiply
+to the whole. Everything is computed on logarithms.
 """
 
 import math

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import socket
 import threading
 import time
@@ -16,16 +15,8 @@ import msgspec
 import pytest
 
 from bench.cluster import node_agent as node_program
-from bench.cluster.messages import (
-    NODE_REQUESTS,
-    Answered,
-    DescribeEnvironment,
-    SampleGpu,
-    ShowLine,
-    StartRanks,
-)
+from bench.cluster.messages import NODE_REQUESTS, Answered, DescribeEnvironment, SampleGpu, ShowLine
 from bench.cluster.node_pool import NodePool, RemoteDevice
-from bench.cluster.remote_ranks import Assignment, Node, RemoteRanks
 from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, shared_secret, token
 from bench.config.compose import compose
 from bench.config.device import Device
@@ -36,9 +27,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
 from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY, Launch
 from bench.measure.preflight import check_machine
-from bench.measure.running import RunningGroups
 from tests.support.configs import a_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -390,84 +379,6 @@ def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: NodePool)
     assert device.absent == {"gpu_power": "NVML: no"}
     assert program.asked[-1] == SampleGpu(uuid="GPU-2")
     program.kill()
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Node]:
-    """A node whose requests the real session of the node's program answers, in a thread."""
-    ours, theirs = socket.socketpair()
-    session = node_program.Session.__new__(node_program.Session)
-    session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
-    session.ranks_by_id, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
-    threading.Thread(target=session.serve, daemon=True).start()
-    node = Node(
-        Channel(ours), node_program.greeting(), secret=SECRET, coordinator_address="", coordinator_host="here"
-    )
-    yield node
-    node.leave()
-
-
-def remote_ranks(node: Node, folder: Path) -> RemoteRanks:
-    spec = Comparison(a_config(folder), "m").starter.spec("pytorch", PARITY)
-    rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
-    return RemoteRanks(Assignment(node=node, spec=spec, settings={}, stack="nonesuch"), rendezvous)
-
-
-def test_what_a_node_cannot_start_ends_in_its_own_words(served: Node, tmp_path: Path) -> None:
-    with pytest.raises(LaunchFailed, match="nonesuch"):
-        remote_ranks(served, tmp_path)
-
-
-class FakeLocalRanks:
-    """Stands for the ranks that the session starts on its node."""
-
-    def log_tail(self) -> str:
-        return "what the node's ranks wrote"
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def started(served: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteRanks:
-    """Ranks on the served node, which starts no process for them."""
-
-    def start(session: node_program.Session, request: StartRanks) -> None:
-        session.ranks_by_id[request.ranks_id] = FakeLocalRanks()  # type: ignore[assignment]
-
-    monkeypatch.setattr(node_program.Session, "_start", start)
-    return remote_ranks(served, tmp_path)
-
-
-def test_a_group_on_a_living_node_that_fails_leaves_its_log_in_its_row(started: RemoteRanks) -> None:
-    recorded: list[str] = []
-
-    def fail() -> None:
-        raise LaunchFailed("crashed", "rank 1 was killed")
-
-    class OneGroup:
-        def start(self, name: str, launch: Launch) -> Any:
-            group = ExitStack()
-            group.callback(started.close)
-            vars(group).update(connect=lambda: None, log_tail=started.log_tail)
-            return group
-
-    class Kept:
-        def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-            recorded.append(log_tail)
-
-    with RunningGroups(PARITY, OneGroup(), Kept()) as groups:  # type: ignore[arg-type]
-        groups.start(["pytorch"])
-        with groups.recording_failure("pytorch"):
-            fail()
-    assert recorded == ["what the node's ranks wrote"]
-
-
-def test_of_closed_ranks_a_node_says_that_it_knows_nothing_more(started: RemoteRanks) -> None:
-    started.close()
-    assert started.log_tail().startswith("node 0 (")
-    assert "could not tell" in started.states()
-    started.close()
 
 
 def test_a_coordinator_that_is_told_of_several_nodes_but_has_none_refuses(tmp_path: Path) -> None:
