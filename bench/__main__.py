@@ -99,15 +99,15 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from rich.console import Console  # these are not imported for --help, which answers at once
 
     from bench.measure.comparison import measure_comparison
+    from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
     from bench.report.render import render_comparisons
-    from bench.results import csv_files
     from bench.results.disk import reporting_write_errors
 
     outcome = measure_comparison(config, stem, command)
     with reporting_write_errors(outcome.csv):
         written, refused = render_comparisons(Path(config.results_dir), Path(config.reports_dir))
-    Console(width=TERMINAL_WIDTH).print(render_terminal(csv_files.read(outcome.csv)))
+    Console(width=TERMINAL_WIDTH).print(render_terminal(read_comparison(outcome.csv)))
     for sentence in refused:
         print(sentence)
     console = Console(stderr=True)

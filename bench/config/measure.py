@@ -26,6 +26,7 @@ class Measure:
     timeout_s: float  # the longest that one backend may take in one launch, everything together
     wait_s: float  # for other processes to leave the cores alone, of all launches together; 0: do not wait
     batch: str = "equal"  # max: each backend at the largest micro-batch that fits
+    explain: bool = False  # profile every backend after the timed launches
     most_trials: int = 12  # launches that the search for it may take, of each backend
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from bench.results.operator_kinds import Operator
 from bench.results.records import Product
 
 
@@ -132,7 +133,21 @@ class RooflineFound(msgspec.Struct, frozen=True, kw_only=True, tag="roofline_fou
     absent: list[str]
 
 
-Answer = Done | Failed | Built | BlockTimed | FirstStepTaken | ParityTrained | RooflineFound
+class StepsProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="steps_profiled"):
+    """Steps were taken under a profiler.
+
+    Attributes:
+        steps: how many.
+        seconds: of all of them together.
+        operators: what this rank spent them on; the seconds add up to `seconds`.
+    """
+
+    steps: int
+    seconds: float
+    operators: list[Operator]
+
+
+Answer = Done | Failed | Built | BlockTimed | FirstStepTaken | ParityTrained | RooflineFound | StepsProfiled
 
 A = TypeVar("A")
 
@@ -179,11 +194,19 @@ class FindRoofline(Request[RooflineFound], frozen=True, tag="roofline"):
     """Count the work of a step and time matrix products; the last request of its launch."""
 
 
+class ProfileSteps(Request[StepsProfiled], frozen=True, tag="profile"):
+    """Take so many steps under a profiler; the last request of its launch, whose spec says `profiled`."""
+
+    steps: int
+
+
 class End(Request[None], frozen=True, tag="end"):
     """End the rank; there is no answer."""
 
 
-AnyRequest = Build | TakeFirstStep | TimeBlock | UseFirstBatches | TrainForParity | FindRoofline | End
+AnyRequest = (
+    Build | TakeFirstStep | TimeBlock | UseFirstBatches | TrainForParity | FindRoofline | ProfileSteps | End
+)
 
 REQUESTS: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest)
 ANSWERS: "msgspec.msgpack.Decoder[Answer]" = msgspec.msgpack.Decoder(Answer)

@@ -40,6 +40,7 @@ class WorkerSpec:
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
+    profiled: bool = False  # the engine keeps a profile of its own; nothing of this group is timed
     nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
 
     def save(self, path: Path) -> None:

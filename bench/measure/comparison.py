@@ -23,6 +23,7 @@ from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
+from bench.measure.explain import Explanation
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
 from bench.measure.launches import Launch, timed
@@ -145,6 +146,9 @@ class Comparison:
             QuietCores(len(ours), plan.schedule.wait_s, look, self.bar),
             self.bar,
         )
+        self.explanation = Explanation(
+            plan.explain, plan.output, plan.records, self.starter, self.timer, self.bar
+        )
         self.stopping = Stopping(plan.schedule, self.earlier, len(self.names), clock)
 
     def measure(self) -> None:
@@ -169,6 +173,7 @@ class Comparison:
             self.bar.expect({"trial": USUAL_TRIALS * unsearched})
             if names := self.search.run(passed):
                 self._run_launches(names)
+                self.explanation.run(self._timed_names())
         finally:
             initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
 
@@ -203,6 +208,13 @@ class Comparison:
         self.failures.note_incomplete(UserError(f"{spoiling}, so that no more were made", remedy))
         return True
 
+    def _timed_names(self) -> list[str]:
+        """The backends with timed blocks that ended well."""
+        rows = self.ledger.rows()
+        timed_well = set(rows.loc[rows["round"].notna() & (rows["status"] == "ok"), "backend"])
+        failed = set(rows.loc[rows["round"].isna(), "backend"])
+        return [name for name in self.plan.names if name in timed_well - failed]
+
     def _wants_another(self, launches: int) -> bool:
         decision = self.stopping.decide_on_another_launch(self.ledger.rows, launches)
         if decision.reason:
@@ -212,13 +224,15 @@ class Comparison:
     def _is_anything_missing(self) -> bool:
         """Whether a run that resumes an earlier one has anything to measure."""
         parity_is_missing = self.plan.parity.parity_only and bool(self.names)
-        return bool(self.stopping.missing(self.names)) or self._wants_another(0) or parity_is_missing
+        launches_are_missing = bool(self.stopping.missing(self.names)) or self._wants_another(0)
+        return launches_are_missing or parity_is_missing or self.explanation.is_missing()
 
     def _announce_to_progress_bar(self) -> None:
         """Tell the progress bar how many things of each kind will be done at least."""
         missing = self.stopping.missing(self.names)
         if missing or (self.plan.parity.parity_only and self.names):
             self.bar.expect({"parity": self.parity.planned(len(self.names))})
+            self.bar.expect(self.explanation.planned(len(self.names)))
         if missing:
             self.bar.expect({"trial": USUAL_TRIALS * len(self.search.still_to_search(self.names))})
         self._expect_launches(missing)

@@ -186,6 +186,19 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExplainPlan:
+    """How backends are profiled after the timed launches.
+
+    Attributes:
+        wanted: whether they are.
+        seconds: that the profiled steps should last about.
+    """
+
+    wanted: bool
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
     """All parts of it.
 
@@ -204,4 +217,5 @@ class ComparisonPlan:
     search: SearchPlan | None
     schedule: Schedule
     blocks: BlockPlan
+    explain: ExplainPlan
     resume: bool

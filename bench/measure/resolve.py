@@ -16,6 +16,7 @@ from bench.measure.plans import (
     BackendPlan,
     BlockPlan,
     ComparisonPlan,
+    ExplainPlan,
     LaunchPlan,
     Output,
     ParityPlan,
@@ -24,6 +25,9 @@ from bench.measure.plans import (
 )
 from bench.results.records import NOT_TIMED, Record, Stage, Workload
 from bench.setup import stacks
+
+PROFILED_SECONDS = 3.0
+"""That a backend's profiled steps should last about."""
 
 
 def resolve(
@@ -86,6 +90,10 @@ def resolve(
             device=device.type,
             world_size=device.world_size,
             shardings={name: backend.sharding for name, backend in config.backends.items()},
+        ),
+        explain=ExplainPlan(
+            wanted=measure.explain and measure.launches > 0,
+            seconds=PROFILED_SECONDS,
         ),
         resume=config.resume,
     )

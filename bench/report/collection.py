@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pandas as pd
+
+from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
 from bench.report import describe
+from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
-from bench.results import csv_files
+from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text
 
@@ -21,7 +25,23 @@ FAIRNESS = "experiment=fairness"
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedComparison(ComparisonResults):
-    """The results of a comparison, with the words under which a report shows them."""
+    """The results of a comparison, with the words under which a report shows them.
+
+    Attributes:
+        profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
+    """
+
+    profile: pd.DataFrame | None = None
+
+    @cached_property
+    def breakdowns(self) -> list[Breakdown]:
+        """Where the time of each backend goes that was profiled."""
+        return [] if self.profile is None else break_down(self.profile, self.rows, self.summaries)
+
+    @cached_property
+    def explanation(self) -> list[str]:
+        """Sentences that say what makes each backend faster or slower, and how far to trust them."""
+        return [*explain(self.breakdowns, self.summaries), *coverage(self.breakdowns)]
 
     @cached_property
     def model(self) -> str:
@@ -126,12 +146,26 @@ def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
     return one_line(f"{heading}; machine {number}: {name_processor(environment)}, instruction sets {sets}")
 
 
+def read_comparison(path: Path) -> ReportedComparison:
+    """Read one results file, and the breakdown that belongs to it.
+
+    Raises:
+        UserError: one of them is damaged.
+    """
+    profile = breakdown.path_of(path)
+    return ReportedComparison(
+        stem=path.stem,
+        rows=csv_files.read(path),
+        profile=breakdown.read(profile) if profile.exists() else None,
+    )
+
+
 def collect(paths: Iterable[Path]) -> Collection:
     """Read these files; one that is damaged is named and stops no other."""
     comparisons, refused = [], []
     for path in paths:
         try:
-            comparisons.append(ReportedComparison(stem=path.stem, rows=csv_files.read(path)))
+            comparisons.append(read_comparison(path))
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)

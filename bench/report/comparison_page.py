@@ -16,6 +16,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
     columns = columns_of(rows, summaries)
     notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
     notes += [f"- warning: {escaped(str(warning))}" for warning in comparison.warnings]
+    notes += [f"- {escaped(sentence)}" for sentence in comparison.explanation]
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
     lines = [

@@ -3,14 +3,13 @@
 from textwrap import fill
 from typing import Literal
 
-import pandas as pd
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis.steadiness import find_warnings
-from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.summary import BackendSummary
 from bench.report import describe, summary_cells
+from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import (
     TEXT_COLUMNS,
     VERDICT,
@@ -31,15 +30,15 @@ _ONLY_ON_THE_PAGE = (
 )
 
 
-def render_terminal(rows: pd.DataFrame) -> Table:
+def render_terminal(comparison: ReportedComparison) -> Table:
     """The table, at most `TERMINAL_WIDTH` columns wide: the verdict stands with its speed-up."""
-    summaries = summarise(rows)
+    rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries) | {summary_cells.SPEEDUP: _speedup_and_verdict}
     for name in _ONLY_ON_THE_PAGE:
         columns.pop(name, None)
     table = Table(
         title=Text(one_line(distinct_text(rows, "comparison"))),
-        caption=Text("\n".join(map(one_line, _caption(rows, summaries))), justify="left"),
+        caption=Text("\n".join(map(one_line, _caption(comparison))), justify="left"),
         box=box.HORIZONTALS,
         padding=0,
         width=TERMINAL_WIDTH,
@@ -54,10 +53,12 @@ def render_terminal(rows: pd.DataFrame) -> Table:
     return table
 
 
-def _caption(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
+def _caption(comparison: ReportedComparison) -> list[str]:
     """The lines below the table."""
+    rows, summaries = comparison.rows, comparison.summaries
     lines = [f"{backend}: {note}" for backend, note in backend_notes(summaries)]
-    lines += [f"warning: {warning}" for warning in find_warnings(rows)]
+    lines += comparison.explanation
+    lines += [f"warning: {warning}" for warning in comparison.warnings]
     lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limited_by(summaries)]
     shares = [f"{share(one.roofline_share)} ({one.backend})" for one in with_matmul_rate(summaries)]
     return lines + [f"of the matrix-product rate measured here: {', '.join(shares)}"] * bool(shares)

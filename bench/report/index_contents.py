@@ -57,6 +57,7 @@ class Contents:
 
 _CAPTIONS = {
     "speedup": "Speed-up over the reference backend",
+    "breakdown": "Where a step's time goes",
     "attribution": "What made the difference",
     "fairness": "What an uncontrolled harness would print",
     "memory": "Peak memory",

@@ -25,7 +25,9 @@ from bench.launch.messages import (
     FindRoofline,
     FirstStepTaken,
     ParityTrained,
+    ProfileSteps,
     RooflineFound,
+    StepsProfiled,
     TakeFirstStep,
     TimeBlock,
     TrainForParity,
@@ -76,6 +78,8 @@ class Rank:
                 return self.train_for_parity(steps)
             case FindRoofline():
                 return self.find_roofline()
+            case ProfileSteps(steps=steps):
+                return self.profile_steps(steps)
             case End():
                 raise AssertionError("`serve` ends the rank")
 
@@ -207,6 +211,21 @@ class Rank:
             except Exception as error:  # nothing that is trained or timed depends on it
                 absent.append(f"FLOPs of a step: {in_a_line(error)}")
         return RooflineFound(**counted, product=product, absent=absent)
+
+    def profile_steps(self, steps: int) -> StepsProfiled:
+        """Take steps under a profiler: what they were spent on."""
+        from bench.worker.step_profile import profile_steps
+
+        training = self.training
+        training.barrier()
+        profile = profile_steps(
+            training.step,
+            training.steps(steps),
+            device=training.device,
+            synchronize=training.synchronize,
+            kernels_of_calls=training.engine.kernels_of_calls,
+        )
+        return StepsProfiled(steps=profile.steps, seconds=profile.seconds, operators=list(profile.operators))
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""

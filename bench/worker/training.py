@@ -38,6 +38,8 @@ class Training:
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
         self.engine = engines.make(spec.engine)
+        if spec.profiled:
+            self.engine.profile_itself()
         sharding.load(spec.sharding)
         self.host_runtime_bytes = host_bytes()
         model = models.build(

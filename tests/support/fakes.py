@@ -14,14 +14,17 @@ from bench.launch.messages import (
     FindRoofline,
     FirstStepTaken,
     ParityTrained,
+    ProfileSteps,
     Request,
     RooflineFound,
+    StepsProfiled,
     TakeFirstStep,
     TimeBlock,
     TrainForParity,
     UseFirstBatches,
 )
 from bench.launch.spec import WorkerSpec
+from bench.results.operator_kinds import HOST, Operator
 from bench.results.records import Product
 
 
@@ -209,6 +212,17 @@ class FakeGroup:
                     counted_on="shapes",
                     product=Product(flops=2_000_000, seconds=1.0),
                     absent=[],
+                )
+            case ProfileSteps(steps=steps):
+                assert self.spec.profiled
+                seconds = self.script["step_seconds"] * steps
+                return StepsProfiled(
+                    steps=steps,
+                    seconds=seconds,
+                    operators=[
+                        Operator(library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds),
+                        Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds),
+                    ],
                 )
         raise AssertionError(f"{request} has no answer")
 

@@ -4,6 +4,7 @@ A row is data. All rows of a panel are drawn together, kind by kind, since hundr
 no longer than a moment.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ MARGIN = 1.75
 
 LEGEND = 0.2
 """Inches that a line of the legend takes."""
+
+LEGEND_COLUMNS = 5
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,7 +82,7 @@ class Row:
     Attributes:
         name: the backend's, which also fixes colour and hatch.
         bar: where its bar ends, if it has one.
-        stack: kinds of `style.PARTS` and how long each is, from the foot on; in place of `bar`.
+        stack: kinds of `style.STACKED` and how long each is, from the foot on; in place of `bar`.
         whisker: both ends of an interval.
         dots: anything that is drawn as dots.
         rules: where on the axis short vertical lines stand.
@@ -146,7 +149,8 @@ def draw(
     names = [row.name for panel in panels for group in panel.groups for row in group.rows]
     longest = max((min(len(name), LONGEST_NAME) for name in names), default=0)
     left = 0.25 + CHARACTER * longest
-    top = 0.2 + 1.25 * LINE * _lines(title) + (LEGEND if legend else 0)
+    legend_inches = LEGEND * math.ceil(len(legend or ()) / LEGEND_COLUMNS)
+    top = 0.2 + 1.25 * LINE * _lines(title) + legend_inches
     bottom = 0.34 + LINE * _lines(caption)
     heights = [
         LINE * _lines(words) + 0.12 + panel.inches + AXIS for words, panel in zip(titles, panels, strict=True)
@@ -157,7 +161,7 @@ def draw(
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
     figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
     if legend:
-        _legend(figure, legend, (0.1 / width, 1 - (top - LEGEND) / height))
+        _legend(figure, legend, (0.1 / width, 1 - (top - legend_inches) / height))
     down = top
     for words, panel, inches in zip(titles, panels, heights, strict=True):
         figure.text(0.1 / width, 1 - down / height, words, va="top", color=style.FAINT, fontsize=8.5)
@@ -235,7 +239,7 @@ def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
             start += length
     for kind, parts in by_kind.items():
         down, starts, lengths = zip(*parts, strict=True)
-        colour, hatch = style.PARTS[kind]
+        colour, hatch = style.STACKED[kind]
         axes.barh(
             down,
             lengths,
@@ -249,7 +253,7 @@ def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
 
 
 def _legend(figure: Figure, legend: Mapping[str, tuple[str, str]], corner: tuple[float, float]) -> None:
-    """The legend in one line, its upper left corner at `corner` (shares of the figure)."""
+    """The legend, its upper left corner at `corner` (shares of the figure)."""
     swatches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.6, label=words)
         for words, (colour, hatch) in legend.items()
@@ -258,7 +262,7 @@ def _legend(figure: Figure, legend: Mapping[str, tuple[str, str]], corner: tuple
         handles=swatches,
         loc="upper left",
         bbox_to_anchor=corner,
-        ncols=len(swatches),
+        ncols=LEGEND_COLUMNS,
         frameon=False,
         fontsize=8,
         borderpad=0,

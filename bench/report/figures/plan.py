@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from bench.report.collection import Collection
 from bench.report.figures import style, waterfall
 from bench.report.figures.break_even import draw_break_even
+from bench.report.figures.breakdown import draw_breakdown
 from bench.report.figures.memory import draw_memory
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.rounds import draw_rounds
@@ -20,6 +21,9 @@ from bench.results.atomic import write_atomically
 
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
 """Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
+
+MOST_BREAKDOWNS = 6
+"""Figures of where time goes at most."""
 
 MOST_WATERFALLS = 6
 """Figures of attributions at most."""
@@ -32,6 +36,8 @@ def planned_figures(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = cut_into_pages(collection.panels)
     jobs = _pages("speedup", draw_speedup, pages)
+    explained = [one for one in collection.controlled if one.breakdowns]
+    jobs += [(f"breakdown-{one.stem}", partial(draw_breakdown, one)) for one in explained[:MOST_BREAKDOWNS]]
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
         (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))

@@ -34,6 +34,26 @@ PARTS = {
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 
+KINDS = {
+    "matrix products": ("#0072B2", ""),
+    "softmax": ("#CC79A7", "..."),
+    "normalisation": ("#009E73", ""),
+    "elementwise": ("#F0E442", "///"),
+    "embedding": ("#CC79A7", ""),
+    "loss": ("#D55E00", "xxx"),
+    "dropout": ("#009E73", "+++"),
+    "copies": ("#56B4E9", "\\\\\\"),
+    "optimizer": ("#E69F00", "..."),
+    "communication": ("#999999", "ooo"),
+    "host": ("#DDDDDD", ""),
+    "other": ("#FFFFFF", "////"),
+    "not in the profile": ("#FFFFFF", ""),
+}
+"""Colours and hatches of the kinds of work in a step, from the foot of the bar."""
+
+STACKED = PARTS | KINDS
+"""What a stack may consist of."""
+
 WIDTH_INCHES = 6.0
 INK = "#1A1A1A"
 FAINT = "#555555"

@@ -1,9 +1,12 @@
 """What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
 import torch
+
+from bench.worker.engine_kernel import EngineKernel
 
 
 class Engine(Protocol):
@@ -14,6 +17,15 @@ class Engine(Protocol):
 
         With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
         comes with transformers' gradient checkpointing switched on then.
+        """
+
+    def profile_itself(self) -> None:
+        """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
+
+    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:
+        """Of this engine's own profile, the kernels of the last so many calls, forward or backward.
+
+        Ends the profile. Empty for an engine whose kernels are torch's, in whose profile they stand.
         """
 
     def proof(self, loss_function: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """torch.compile: the module's Python is traced into graphs, which Inductor turns into kernels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ import torch._dynamo.utils
 import torch._inductor.config
 
 from bench.errors import LaunchFailed
+from bench.worker.engine_kernel import EngineKernel
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
 """The autograd node through which every loss that a compiled graph computed goes."""
@@ -26,6 +28,14 @@ class Engine:
         self.model, self.checkpointing = model, checkpointing
         model.compile(dynamic=False)  # batches have one shape
         return model
+
+    def profile_itself(self) -> None:
+        """Inductor's kernels for CPUs stand in torch's profile only if they are compiled with a name."""
+        torch._inductor.config.cpp.enable_kernel_profile = True
+
+    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:  # noqa: ARG002
+        """None of its own."""
+        return ()
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Graphs, what broke them apart, and how long the compiler took.

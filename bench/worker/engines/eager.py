@@ -1,10 +1,12 @@
 """PyTorch as it is: each operator runs as soon as it is called."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from bench.errors import LaunchFailed
+from bench.worker.engine_kernel import EngineKernel
 
 
 class Engine:
@@ -20,6 +22,13 @@ class Engine:
         """Nothing to wrap."""
         self.model, self.checkpointing = model, checkpointing
         return model
+
+    def profile_itself(self) -> None:
+        """Every operator is in torch's profile."""
+
+    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:  # noqa: ARG002
+        """None of its own."""
+        return ()
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """The loss must come out of torch's own autograd, and layers be checkpointed just if they should."""

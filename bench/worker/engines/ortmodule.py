@@ -4,8 +4,10 @@ Importing onnxruntime.training patches torch.manual_seed and checkpointing, so t
 in the processes that measure it. Checked against onnxruntime-training 1.19.2, the last release.
 """
 
+import json
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbac
 from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
 
 from bench.errors import LaunchFailed
+from bench.worker.engine_kernel import EngineKernel
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 """The autograd node through which every loss that ONNX Runtime computed goes."""
@@ -24,11 +27,19 @@ LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 RECOMPUTED = "_recompute"
 """The end of the name of a node that ONNX Runtime's memory optimizer added to the backward pass."""
 
+EXECUTION = "SequentialExecutor::Execute"
+"""What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
+
+HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")
+"""Operators that hand over to PyTorch."""
+
 SIXTEEN_BITS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
 class Engine:
     """Wraps the module in ORTModule."""
+
+    profiled = False
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The ORTModule; nothing is exported before its first forward.
@@ -42,12 +53,34 @@ class Engine:
         if checkpointing and hasattr(model, "gradient_checkpointing_disable"):
             model.gradient_checkpointing_disable()
         self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
+        if self.profiled:
+            self.profiles = tempfile.TemporaryDirectory()
+            set_session_options(
+                self.module,
+                enable_profiling=True,
+                profile_file_prefix=str(Path(self.profiles.name) / "session"),
+            )
         if checkpointing:
             # Only the session has the recomputing nodes; it writes what it executes when it is made.
             self.folder = tempfile.TemporaryDirectory()
             self.executed = Path(self.folder.name) / "executed.onnx"
-            write_executed_graph(self.module, self.executed)
+            set_session_options(self.module, optimized_model_filepath=str(self.executed))
         return self.module
+
+    def profile_itself(self) -> None:
+        """ONNX Runtime writes down every kernel of the training session, for as long as that lives."""
+        self.profiled = True
+
+    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:
+        """The kernels of the session's last so many executions, by operator.
+
+        Not those that hand over to PyTorch, which stand in its profile.
+        """
+        manager = self.module._torch_module._execution_manager(True)
+        written = manager._execution_agent._inference_session.end_profiling()
+        events = json.loads(Path(written).read_text(encoding="utf-8"))
+        self.profiles.cleanup()
+        return kernels_of_executions(events, calls)
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -106,20 +139,48 @@ def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
     )
 
 
-def write_executed_graph(module: ORTModule, path: Path) -> None:
-    """Make the module's training session write the graph that it executes to `path` when it is made.
+def set_session_options(module: ORTModule, **wanted: Any) -> None:
+    """Set options of the module's training session, which ORTModule makes itself at the first step.
 
-    Without weights: ORTModule gives them to the session as inputs.
+    The graph that a session writes has no weights: ORTModule gives them to it as inputs.
     """
     manager = module._torch_module._execution_manager(True)
     original = manager._get_session_config
 
-    def writing() -> tuple[Any, Any, Any]:
+    def changed() -> tuple[Any, Any, Any]:
         options, providers, provider_options = original()
-        options.optimized_model_filepath = str(path)
+        for name, value in wanted.items():
+            setattr(options, name, value)
         return options, providers, provider_options
 
-    manager._get_session_config = writing
+    manager._get_session_config = changed
+
+
+def kernels_of_executions(events: Sequence[dict[str, Any]], executions: int) -> list[EngineKernel]:
+    """From the events of a session's profile, what each operator's kernels took in its last executions.
+
+    A step has two executions for each micro-batch, one forward and one backward.
+
+    Raises:
+        ValueError: the profile holds fewer executions.
+    """
+    starts = sorted(event["ts"] for event in events if event["name"] == EXECUTION)
+    if len(starts) < executions:
+        raise ValueError(f"ONNX Runtime's profile holds {len(starts)} executions, not {executions}")
+    first = starts[-executions]
+    calls: Counter[str] = Counter()
+    microseconds: Counter[str] = Counter()
+    for event in events:
+        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time") or event["ts"] < first:
+            continue
+        name = event["args"]["op_name"]
+        if name not in HANDED_OVER:
+            calls[name] += 1
+            microseconds[name] += event["dur"]
+    return [
+        EngineKernel(name=name, calls=calls[name], seconds=spent / 1e6)
+        for name, spent in microseconds.items()
+    ]
 
 
 def keep_to_threads(threads: int) -> None:

@@ -1,0 +1,62 @@
+"""Where time goes, in sentences: under the table of a comparison and on its page."""
+
+from collections.abc import Sequence
+
+from bench.analysis.breakdown import Breakdown, Difference, explain_difference
+from bench.analysis.summary import BackendSummary
+from bench.report.formatting import ratio, share
+
+SHOWN = 3
+"""Kinds of work that a sentence names: those that differ most."""
+
+
+def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:
+    """A sentence for each backend beside the reference: what its step has more and less of."""
+    reference = next(iter(breakdowns), None)
+    if reference is None or reference.backend != summaries[0].backend:
+        return []
+    by_name = {summary.backend: summary for summary in summaries}
+    sentences = []
+    for one in breakdowns[1:]:
+        summary, difference = by_name[one.backend], explain_difference(one, reference)
+        if difference is not None and summary.speedup is not None:
+            sentences.append(
+                f"{one.backend} is {ratio(summary.speedup.ratio)} {reference.backend}: of a step of "
+                f"{milliseconds(reference.timed_s)}, {_parts(difference)}"
+            )
+    return sentences
+
+
+def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
+    """How far the profiles can be trusted: what they cost, what they cover, what they do not know."""
+    if not breakdowns:
+        return []
+    parts = [
+        f"{one.backend} {'' if one.cost is None else f'{one.cost:.2f} of the timed step, '}{share(one.covered)} covered"
+        for one in breakdowns
+    ]
+    lines = [f"profiled step: {'; '.join(parts)}"]
+    lines += [
+        f"{one.backend}: {share(one.kinds['other'] / one.profiled_s)} of the step is in operators of no known kind: "
+        + ", ".join(name for name, _ in one.unknown[:5])
+        for one in breakdowns
+        if one.has_unknown
+    ]
+    return lines
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Such as `384 ms`."""
+    return "–" if seconds is None else f"{seconds * 1e3:,.{0 if abs(seconds) >= 0.01 else 1}f} ms"
+
+
+def _parts(difference: Difference) -> str:
+    named = [f"{kind} {_signed(seconds)}" for kind, seconds in difference.kinds[:SHOWN]]
+    rest = sum(seconds for _, seconds in difference.kinds[SHOWN:])
+    return ", ".join(
+        [*named, f"all other work {_signed(rest)}", f"not explained {_signed(difference.remainder_s)}"]
+    )
+
+
+def _signed(seconds: float) -> str:
+    return ("+" if seconds >= 0 else "−") + milliseconds(abs(seconds))

@@ -1,0 +1,99 @@
+"""Where a step's time went, by operator and by kind of work: `results/breakdown/<comparison>.csv`.
+
+One row for each operator of each backend. The seconds of a backend add up to its profiled step. They are of
+an untimed run under a profiler, so that they explain timed steps and are never mixed with them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.errors import UserError
+from bench.results.atomic import write_atomically
+from bench.results.operator_kinds import Operator, kind_of
+
+COLUMNS = (
+    "comparison",
+    "started_at",
+    "git_commit",
+    "config_hash",
+    "environment_hash",
+    "backend",
+    "stack",
+    "steps",
+    "profiled_step_s",
+    "kind",
+    "library",
+    "part",
+    "operator",
+    "calls_per_step",
+    "seconds_per_step",
+)
+NUMBERS = ("steps", "profiled_step_s", "calls_per_step", "seconds_per_step")
+
+
+def rows_of_profile(
+    ranks: Sequence[Sequence[Operator]], *, steps: int, seconds: Sequence[float], described: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """A row for each operator: the mean over the ranks, per step.
+
+    Args:
+        ranks: each rank's operators.
+        steps: that each rank took.
+        seconds: that they took each rank.
+        described: the columns up to `stack`.
+    """
+    share = 1 / (len(ranks) * steps)
+    merged: dict[tuple[str, str, str], list[float]] = {}
+    for operator in (operator for rank in ranks for operator in rank):
+        sums = merged.setdefault((operator.library, operator.part, operator.name), [0.0, 0.0])
+        sums[0] += operator.calls
+        sums[1] += operator.seconds
+    return [
+        {
+            **described,
+            "steps": steps,
+            "profiled_step_s": sum(seconds) * share,
+            "kind": kind_of(Operator(library=library, part=part, name=name, calls=0, seconds=0.0)),
+            "library": library,
+            "part": part,
+            "operator": name,
+            "calls_per_step": calls * share,
+            "seconds_per_step": spent * share,
+        }
+        for (library, part, name), (calls, spent) in sorted(merged.items(), key=lambda item: -item[1][1])
+    ]
+
+
+def path_of(results: Path) -> Path:
+    """The breakdown that belongs to a results file."""
+    return results.parent / "breakdown" / results.name
+
+
+def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the file by these rows."""
+    table = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a breakdown.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    try:
+        table = pd.read_csv(
+            path, dtype=dict.fromkeys(set(COLUMNS) - set(NUMBERS), object), keep_default_na=False
+        )
+        table = table.astype(dict.fromkeys(NUMBERS, float))
+        if tuple(table.columns) != COLUMNS or table.empty:
+            raise ValueError("other columns")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} cannot be read as a breakdown ({error})",
+            "restore it with `git checkout`, or measure the comparison again",
+        ) from None
+    return table

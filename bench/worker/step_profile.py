@@ -1,0 +1,228 @@
+"""Takes a few untimed steps under torch's profiler: which operator had the rank's main thread, and how long.
+
+Every moment of a step is counted once. An operator has the time in which it ran itself, without what it
+called. Where ONNX Runtime ran, its own profile says which of its kernels did. Where the main thread ran no
+operator at all, it either waited for other ranks, which the threads of the communication library show, or
+was in Python and the framework.
+"""
+
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from bench.results.operator_kinds import HOST, WAITING, Operator
+from bench.worker.engine_kernel import EngineKernel
+
+STEP = "bench.step"
+"""What the profile calls a step of ours."""
+
+OPTIMIZER = "Optimizer.step#"
+"""The beginning of the name that torch gives to an optimizer's whole step."""
+
+COMMUNICATION = ("gloo:", "nccl:", "mpi:")
+"""Beginnings of the names of what the communication library's own threads do."""
+
+ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
+"""Calls into an engine with a profile of its own: the forward and the backward pass."""
+
+Interval = tuple[float, float]
+
+
+KernelsOfCalls = Callable[[int], Sequence[EngineKernel]]
+"""The kernels of the engine's last so many calls."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProfile:
+    """The profiled steps of one rank.
+
+    Attributes:
+        steps: how many.
+        seconds: of all of them together.
+        operators: what they were spent on; the seconds add up to `seconds`.
+    """
+
+    steps: int
+    seconds: float
+    operators: tuple[Operator, ...]
+
+
+def profile_steps(
+    step: Callable[[Any], Any],
+    batches: Iterable[Any],
+    *,
+    device: torch.device,
+    synchronize: Callable[[], None],
+    kernels_of_calls: KernelsOfCalls | None = None,
+) -> StepProfile:
+    """Take a step with each of `batches` and say where the time went.
+
+    Args:
+        step: takes one optimizer step.
+        batches: for one step each.
+        device: of the rank; on CUDA an operator has the time of the kernels that it started.
+        synchronize: waits for the device.
+        kernels_of_calls: of an engine with a profile of its own.
+    """
+    batches = list(batches)
+    on_cuda = device.type == "cuda"
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_cuda
+    synchronize()
+    for taken in (batches[:1], batches):  # a profiler's first start takes memory and time of its own
+        with profile(activities=activities) as recorded:
+            for batch in taken:
+                with record_function(STEP):
+                    step(batch)
+                    synchronize()
+    events = recorded.events()
+    steps = [event for event in events if event.name == STEP and not _is_on_gpu(event)]
+    seconds = sum(_seconds(event.time_range.elapsed_us()) for event in steps)
+    spent = _device_seconds(events) if on_cuda else _thread_seconds(events, steps)
+    if kernels_of_calls is not None and (calls := spent.engine_calls()):
+        spent.divide_engine_calls(kernels_of_calls(calls))
+    return StepProfile(steps=len(steps), seconds=seconds, operators=spent.operators(seconds))
+
+
+Key = tuple[str, str, str]
+"""Library, part of the step, operator."""
+
+
+class _Spent:
+    """Seconds and calls by library, part of the step and operator."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Key, float] = defaultdict(float)
+        self.calls: dict[Key, int] = defaultdict(int)
+
+    def add(
+        self, name: str, seconds: float, *, library: str = "torch", part: str = "", calls: int = 1
+    ) -> None:
+        self.seconds[library, part, name] += seconds
+        self.calls[library, part, name] += calls
+
+    def engine_calls(self) -> int:
+        """How often an engine with a profile of its own was called."""
+        return sum(self.calls["torch", "", name] for name in ENGINE_CALLS)
+
+    def divide_engine_calls(self, kernels: Sequence[EngineKernel]) -> None:
+        """Replace the time of the calls into the engine by that of its kernels; the rest is its host's."""
+        within = sum(self.seconds.pop(("torch", "", name), 0.0) for name in ENGINE_CALLS)
+        for kernel in kernels:
+            self.add(kernel.name, kernel.seconds, library="onnxruntime", calls=kernel.calls)
+        self.add(HOST, within - sum(kernel.seconds for kernel in kernels), library="onnxruntime", calls=0)
+
+    def operators(self, seconds: float) -> tuple[Operator, ...]:
+        """All of them; what is missing up to `seconds` is the host's."""
+        self.add(HOST, seconds - sum(self.seconds.values()), calls=0)
+        return tuple(
+            Operator(
+                library=library, part=part, name=name, calls=self.calls[library, part, name], seconds=spent
+            )
+            for (library, part, name), spent in sorted(self.seconds.items(), key=lambda item: -item[1])
+            if spent
+        )
+
+
+def _thread_seconds(events: Sequence[Any], steps: Sequence[Any]) -> _Spent:
+    """What the thread that took the steps spent on each operator, without what that called."""
+    spent = _Spent()
+    waits = _merged(
+        (event.time_range.start, event.time_range.end)
+        for event in events
+        if event.name.startswith(COMMUNICATION) and event.thread != steps[0].thread
+    )
+    for event in events:
+        if event.thread != steps[0].thread or event.is_async or not _is_within_a_step(event):
+            continue
+        alone = _without_children(event)
+        seconds = _seconds(sum(end - start for start, end in alone))
+        if part := _part(event):
+            spent.add(event.name, seconds, part=part)
+            continue
+        if _computes(event.name):
+            spent.add(event.name, seconds)
+            continue
+        waiting = _seconds(sum(_overlap(interval, waits) for interval in alone))
+        spent.add(WAITING, waiting, calls=0)
+        spent.add(HOST, seconds - waiting, calls=0)
+    return spent
+
+
+def _device_seconds(events: Sequence[Any]) -> _Spent:
+    """What the GPU spent on the kernels that each operator started."""
+    spent = _Spent()
+    for event in events:
+        if not _is_on_gpu(event) and event.self_device_time_total:
+            spent.add(event.name, _seconds(event.self_device_time_total), part=_part(event))
+    return spent
+
+
+def _computes(name: str) -> bool:
+    """Whether an operator works itself; what only calls others is the framework, and may wait within."""
+    return not name.startswith(
+        (STEP, "autograd::engine", "torch::autograd", "DistributedDataParallel", "c10d::")
+    )
+
+
+def _is_on_gpu(event: Any) -> bool:
+    return bool(event.device_type != torch.autograd.DeviceType.CPU)
+
+
+def _is_within_a_step(event: Any) -> bool:
+    while event is not None:
+        if event.name == STEP:
+            return True
+        event = event.cpu_parent
+    return False
+
+
+def _part(event: Any) -> str:
+    """`optimizer` if the event is, or is within, an optimizer's step; else empty."""
+    while event is not None:
+        if event.name.startswith(OPTIMIZER):
+            return "optimizer"
+        event = event.cpu_parent
+    return ""
+
+
+def _without_children(event: Any) -> list[Interval]:
+    """The parts of an event's time in which none of the events within it ran."""
+    intervals, position = [], event.time_range.start
+    for child in sorted(event.cpu_children, key=lambda child: child.time_range.start):
+        if child.time_range.start > position:
+            intervals.append((position, child.time_range.start))
+        position = max(position, child.time_range.end)
+    if event.time_range.end > position:
+        intervals.append((position, event.time_range.end))
+    return intervals
+
+
+def _merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same time as intervals that do not overlap, in order."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _overlap(interval: Interval, others: Sequence[Interval]) -> float:
+    """How much of an interval the others cover; they are in order and do not overlap."""
+    start, end = interval
+    covered = 0.0
+    for place in range(max(0, bisect.bisect_left(others, (start,)) - 1), len(others)):
+        if others[place][0] >= end:
+            break
+        covered += max(0.0, min(end, others[place][1]) - max(start, others[place][0]))
+    return covered
+
+
+def _seconds(microseconds: float) -> float:
+    return microseconds / 1e6
