@@ -1,4 +1,4 @@
-"""What makes a backend faster or slower: the seconds of its profiled step, by kind of work, against another's.
+"""What makes a backend faster or slower: the seconds of its profiled step, by kind of work.
 
 Profiled and timed seconds are never mixed: the difference of two profiled steps explains the difference of
 the two timed ones only as far as both agree, and what they do not agree on is a figure of its own.

@@ -31,18 +31,18 @@ def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
     """How far the profiles can be trusted: what they cost, what they cover, what they do not know."""
     if not breakdowns:
         return []
-    parts = [
-        f"{one.backend} {'' if one.cost is None else f'{one.cost:.2f} of the timed step, '}{share(one.covered)} covered"
-        for one in breakdowns
-    ]
-    lines = [f"profiled step: {'; '.join(parts)}"]
-    lines += [
-        f"{one.backend}: {share(one.kinds['other'] / one.profiled_s)} of the step is in operators of no known kind: "
-        + ", ".join(name for name, _ in one.unknown[:5])
-        for one in breakdowns
-        if one.has_unknown
-    ]
+    lines = [f"profiled step: {'; '.join(map(_trust, breakdowns))}"]
+    for one in breakdowns:
+        if one.has_unknown:
+            names = ", ".join(name for name, _ in one.unknown[:SHOWN])
+            of_step = share(one.kinds["other"] / one.profiled_s)
+            lines.append(f"{one.backend}: {of_step} of the step is in operators of no known kind: {names}")
     return lines
+
+
+def _trust(one: Breakdown) -> str:
+    cost = "" if one.cost is None else f"{one.cost:.2f} of the timed step, "
+    return f"{one.backend} {cost}{share(one.covered)} covered"
 
 
 def milliseconds(seconds: float | None) -> str:

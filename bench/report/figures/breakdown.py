@@ -35,8 +35,8 @@ def draw_breakdown(one: ReportedComparison) -> Figure:
         ],
         label="seconds per step, by kind of work (shorter is better)",
         caption=" ".join([f"{sentence}." for sentence in sentences])
-        + " Bars are profiled steps. Diamonds are timed steps, written to the right, with profiled over timed "
-        "and the share of the profile that has a named kind of work.",
+        + " Bars are profiled steps. Diamonds are timed steps, written to the right with profiled over "
+        "timed and the share of the profile that has a named kind of work.",
         decorate=partial(_from_zero, most=1.02 * longest),
         legend={kind: look for kind, look in style.KINDS.items() if kind in kinds},
     )
