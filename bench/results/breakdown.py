@@ -85,12 +85,11 @@ def read(path: Path) -> pd.DataFrame:
         UserError: it is damaged.
     """
     try:
-        table = pd.read_csv(
-            path, dtype=dict.fromkeys(set(COLUMNS) - set(NUMBERS), object), keep_default_na=False
-        )
-        table = table.astype(dict.fromkeys(NUMBERS, float))
+        text = set(COLUMNS) - set(NUMBERS)
+        table = pd.read_csv(path, dtype=dict.fromkeys(text, object), keep_default_na=False)
         if tuple(table.columns) != COLUMNS or table.empty:
-            raise ValueError("other columns")
+            raise ValueError("its columns are others, or it is empty")
+        table = table.astype(dict.fromkeys(NUMBERS, float))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read as a breakdown ({error})",

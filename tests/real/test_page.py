@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bench.compare.__main__ import main as compare
+from bench.report.collection import read_comparison
 from bench.report.comparison_terminal import render_terminal
 from bench.report.render import render_comparisons
 from bench.results import csv_files
@@ -67,7 +68,7 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
     path = reports.parent / "results" / "evil.csv"
     console = Console(width=100, color_system=None)
     with console.capture() as captured:
-        console.print(render_terminal(csv_files.read(path)))
+        console.print(render_terminal(read_comparison(path)))
     shown = " ".join(captured.get().split())
     assert EVIL in shown
     assert (

@@ -129,7 +129,7 @@ class FakeGroup:
         self.spec = spec
         self.world_size = world_size
         self.trial = folder.parent.name.startswith("trial-")
-        timed = not self.trial and folder.parent.name != "parity"
+        timed = not self.trial and folder.parent.name not in ("parity", "profile")
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.closed = False
@@ -220,7 +220,9 @@ class FakeGroup:
                     steps=steps,
                     seconds=seconds,
                     operators=[
-                        Operator(library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds),
+                        Operator(
+                            library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds
+                        ),
                         Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds),
                     ],
                 )

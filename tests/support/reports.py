@@ -45,7 +45,7 @@ def page_of(records: list[Record]) -> str:
 def printed(records: list[Record]) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(render_terminal(csv_files.table_of_records(records)))
+        console.print(render_terminal(ReportedComparison(stem="x", rows=csv_files.table_of_records(records))))
     return capture.get()
 
 

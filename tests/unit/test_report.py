@@ -109,7 +109,7 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
         in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     )
     console = Console(width=100, file=io.StringIO())
-    console.print(render_terminal(rows))
+    console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
@@ -122,7 +122,7 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
     assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
     console = Console(width=100, file=io.StringIO())
-    console.print(render_terminal(rows))
+    console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
     assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
     synthetic = render_comparison(ReportedComparison(stem="x", rows=csv_files.table_of_records([record()])))
     assert "limited by" not in synthetic

@@ -59,7 +59,9 @@ def test_the_share_is_averaged_over_launches_and_shown() -> None:
     (summary,) = summarise(rows)
     assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 8000)
     assert "| 6.2 % |" in render_comparison(ReportedComparison(stem="x", rows=rows))
-    assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(render_terminal(rows).caption)
+    assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(
+        render_terminal(ReportedComparison(stem="x", rows=rows)).caption
+    )
 
 
 def test_without_a_rate_there_is_no_column() -> None:

@@ -1,0 +1,168 @@
+"""Where a step's time goes: rows, their file, differences, sentences."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.analysis.breakdown import explain_difference
+from bench.errors import UserError
+from bench.report.breakdown_words import coverage, explain
+from bench.report.collection import Collection, ReportedComparison, read_comparison
+from bench.report.comparison_page import render_comparison
+from bench.report.figures.plan import planned_figures
+from bench.results import breakdown, csv_files
+from bench.results.operator_kinds import HOST, Operator
+from tests.support.comparisons import Simulated
+from tests.support.factories import comparison
+
+STEPS = 4
+
+
+def operators(**milliseconds: float) -> list[Operator]:
+    """Of `STEPS` steps, by operator; `host` stands for none."""
+    names = {"mm": "aten::mm", "loss": "aten::_log_softmax", "host": HOST, "strange": "aten::never_heard_of"}
+    return [
+        Operator(library="torch", name=names[name], part="", calls=STEPS, seconds=STEPS * spent / 1e3)
+        for name, spent in milliseconds.items()
+    ]
+
+
+def rows_of(backend: str, *ranks: list[Operator], **changes: str) -> list[dict[str, Any]]:
+    described = {
+        "comparison": "x",
+        "started_at": "2026-11-20T12:00:00Z",
+        "git_commit": "0123",
+        "config_hash": "c0ffee",
+        "environment_hash": "5eed",
+        "backend": backend,
+        "stack": "ort",
+    }
+    seconds = [sum(operator.seconds for operator in rank) for rank in ranks]
+    return breakdown.rows_of_profile(list(ranks), steps=STEPS, seconds=seconds, described=described | changes)
+
+
+def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
+    """Steps of 200 and 150 ms, as timed, and these rows."""
+    path = folder / "x.csv"
+    csv_files.write_records(
+        path, comparison({"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.5, 1.5], [1.5, 1.5]]})
+    )
+    breakdown.path_of(path).parent.mkdir()
+    breakdown.write(breakdown.path_of(path), rows)
+    return read_comparison(path)
+
+
+BOTH = [
+    *rows_of("pytorch", operators(mm=150, loss=40, host=20)),
+    *rows_of("ortmodule", operators(mm=90, loss=52, host=10)),
+]
+
+
+def test_a_row_is_the_mean_over_ranks_of_one_step() -> None:
+    (mm,) = rows_of("pytorch", operators(mm=10), operators(mm=30))
+    assert mm["seconds_per_step"] == pytest.approx(0.020)
+    assert mm["profiled_step_s"] == pytest.approx(0.020)
+    assert mm["calls_per_step"] == 1
+    assert (mm["kind"], mm["operator"]) == ("matrix products", "aten::mm")
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    breakdown.write(tmp_path / "x.csv", BOTH)
+    assert breakdown.read(tmp_path / "x.csv").to_dict("records") == BOTH
+
+
+@pytest.mark.parametrize("damage", ["", "kind,operator\nhost,x\n", "\x00"])
+def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "x.csv").write_text(damage)
+    with pytest.raises(UserError, match="cannot be read as a breakdown"):
+        breakdown.read(tmp_path / "x.csv")
+
+
+def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
+    one = reported(tmp_path, BOTH)
+    torch, ort = one.breakdowns
+    assert torch.timed_s == pytest.approx(0.2)
+    assert torch.cost == pytest.approx(0.21 / 0.2)
+    assert torch.covered == pytest.approx(190 / 210)
+    difference = explain_difference(ort, torch)
+    assert difference is not None
+    assert difference.timed_s == pytest.approx(-0.05)
+    assert [kind for kind, _ in difference.kinds] == ["matrix products", "loss", "host"]
+    assert [seconds for _, seconds in difference.kinds] == pytest.approx([-0.06, 0.012, -0.01])
+    assert difference.remainder_s == pytest.approx(-0.05 + 0.058)
+
+
+def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted(tmp_path: Path) -> None:
+    one = reported(tmp_path, BOTH)
+    assert explain(one.breakdowns, one.summaries) == [
+        "ortmodule is 1.333× pytorch: of a step of 200 ms, matrix products −60 ms, loss +12 ms, host −10 ms, "
+        "all other work +0.0 ms, not explained +8.0 ms"
+    ]
+    (trust,) = coverage(one.breakdowns)
+    assert trust == (
+        "profiled step: pytorch 1.05 of the timed step, 90 % covered; "
+        "ortmodule 1.01 of the timed step, 93 % covered"
+    )
+    page = render_comparison(one)
+    assert "matrix products −60 ms" in page
+    assert trust in page
+
+
+def test_unknown_operators_above_a_twentieth_of_the_step_are_named(tmp_path: Path) -> None:
+    one = reported(tmp_path, rows_of("pytorch", operators(mm=94, strange=6)))
+    assert coverage(one.breakdowns)[1:] == [
+        "pytorch: 6.0 % of the step is in operators of no known kind: aten::never_heard_of"
+    ]
+    few = ReportedComparison(stem="x", rows=one.rows, profile=None)
+    assert coverage(few.breakdowns) == []
+
+
+@pytest.mark.parametrize("column", ["config_hash", "environment_hash"])
+def test_a_profile_of_another_configuration_or_environment_explains_nothing(
+    tmp_path: Path, column: str
+) -> None:
+    one = reported(tmp_path, rows_of("pytorch", operators(mm=94), **{column: "other"}))
+    assert one.breakdowns == []
+    assert one.explanation == []
+
+
+def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
+    one = reported(tmp_path, BOTH)
+    assert "breakdown-x" in [name for name, _ in planned_figures(Collection(comparisons=[one]))]
+    without = ReportedComparison(stem="x", rows=one.rows)
+    assert "breakdown-x" not in [name for name, _ in planned_figures(Collection(comparisons=[without]))]
+
+
+def test_every_backend_is_profiled_alone_after_the_timed_launches(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, explain=True)
+    assert run.failures == []
+    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    assert list(dict.fromkeys(table["backend"])) == ["pytorch", "ortmodule", "ortmodule_zero1"]
+    pytorch = table[table["backend"] == "pytorch"]
+    assert pytorch["seconds_per_step"].sum() == pytest.approx(pytorch["profiled_step_s"].iloc[0])
+    assert [group.spec.backend for group in run.groups[-3:]] == ["pytorch", "ortmodule", "ortmodule_zero1"]
+    assert all(group.spec.profiled and group.closed for group in run.groups[-3:])
+    assert not any(group.spec.profiled for group in run.groups[:-3])
+
+
+def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path) -> None:
+    crash = ("crashed", "rank 0 was killed by SIGKILL", "")
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("profile", 0, 1): crash}}}, explain=True)
+    assert run.failures == []
+    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
+    assert "no breakdown of ortmodule: rank 0 was killed by SIGKILL" in run.printed
+    assert {row["status"] for row in run.rows} == {"ok"}
+
+
+def test_a_backend_that_failed_is_not_profiled(tmp_path: Path) -> None:
+    crash = ("crashed", "gone", "")
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 2, 3): crash}}}, explain=True)
+    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
+
+
+def test_without_explain_there_is_no_file(tmp_path: Path) -> None:
+    run = Simulated(tmp_path)
+    assert not breakdown.path_of(run.comparison.output.csv).exists()
