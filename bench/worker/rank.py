@@ -214,13 +214,13 @@ class Rank:
 
     def profile_steps(self, steps: int) -> StepsProfiled:
         """Take steps under a profiler: what they were spent on."""
-        from bench.worker.step_profile import profile_steps
+        from bench.worker.step_profile import UNCOUNTED, profile_steps
 
         training = self.training
         training.barrier()
         profile = profile_steps(
             training.step,
-            training.steps(steps),
+            training.steps(UNCOUNTED + steps),
             device=training.device,
             synchronize=training.synchronize,
             kernels_of_calls=training.engine.kernels_of_calls,

@@ -18,6 +18,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from bench.results.operator_kinds import HOST, WAITING, Operator
 from bench.worker.engine_kernel import EngineKernel
 
+UNCOUNTED = 3
+"""Steps that are profiled in vain: the first start takes time, and the heap has to make room for events."""
+
 STEP = "bench.step"
 """What the profile calls a step of ours."""
 
@@ -64,28 +67,31 @@ def profile_steps(
 
     Args:
         step: takes one optimizer step.
-        batches: for one step each.
+        batches: for one step each; the first `UNCOUNTED` are not counted.
         device: of the rank; on CUDA an operator has the time of the kernels that it started.
         synchronize: waits for the device.
         kernels_of_calls: of an engine with a profile of its own.
     """
-    batches = list(batches)
     on_cuda = device.type == "cuda"
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_cuda
+    spent, seconds, steps = _Spent(), 0.0, 0
     synchronize()
-    for taken in (batches[:1], batches):  # a profiler's first start takes memory and time of its own
-        with profile(activities=activities) as recorded:
-            for batch in taken:
-                with record_function(STEP):
-                    step(batch)
-                    synchronize()
-    events = recorded.events()
-    steps = [event for event in events if event.name == STEP and not _is_on_gpu(event)]
-    seconds = sum(_seconds(event.time_range.elapsed_us()) for event in steps)
-    spent = _device_seconds(events) if on_cuda else _thread_seconds(events, steps)
+    for number, batch in enumerate(batches):
+        # A profile of its own for each step: events of many would lie between the step's large tensors, which
+        # then no longer fit where they were and take new memory from the system, at several times the cost.
+        with profile(activities=activities) as recorded, record_function(STEP):
+            step(batch)
+            synchronize()
+        if number < UNCOUNTED:
+            continue
+        events = recorded.events()
+        (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
+        (_add_device_seconds if on_cuda else _add_thread_seconds)(spent, events, whole)
+        seconds += _seconds(whole.time_range.elapsed_us())
+        steps += 1
     if kernels_of_calls is not None and (calls := spent.engine_calls()):
         spent.divide_engine_calls(kernels_of_calls(calls))
-    return StepProfile(steps=len(steps), seconds=seconds, operators=spent.operators(seconds))
+    return StepProfile(steps=steps, seconds=seconds, operators=spent.operators(seconds))
 
 
 Key = tuple[str, str, str]
@@ -128,16 +134,15 @@ class _Spent:
         )
 
 
-def _thread_seconds(events: Sequence[Any], steps: Sequence[Any]) -> _Spent:
-    """What the thread that took the steps spent on each operator, without what that called."""
-    spent = _Spent()
+def _add_thread_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None:
+    """Add what the thread that took the step spent on each operator, without what that called."""
     waits = _merged(
         (event.time_range.start, event.time_range.end)
         for event in events
-        if event.name.startswith(COMMUNICATION) and event.thread != steps[0].thread
+        if event.name.startswith(COMMUNICATION) and event.thread != step.thread
     )
     for event in events:
-        if event.thread != steps[0].thread or event.is_async or not _is_within_a_step(event):
+        if event.thread != step.thread or event.is_async or not _is_within_a_step(event):
             continue
         alone = _without_children(event)
         seconds = _seconds(sum(end - start for start, end in alone))
@@ -150,16 +155,13 @@ def _thread_seconds(events: Sequence[Any], steps: Sequence[Any]) -> _Spent:
         waiting = _seconds(sum(_overlap(interval, waits) for interval in alone))
         spent.add(WAITING, waiting, calls=0)
         spent.add(HOST, seconds - waiting, calls=0)
-    return spent
 
 
-def _device_seconds(events: Sequence[Any]) -> _Spent:
-    """What the GPU spent on the kernels that each operator started."""
-    spent = _Spent()
+def _add_device_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None:  # noqa: ARG001
+    """Add what the GPU spent on the kernels that each operator started."""
     for event in events:
         if not _is_on_gpu(event) and event.self_device_time_total:
             spent.add(event.name, _seconds(event.self_device_time_total), part=_part(event))
-    return spent
 
 
 def _computes(name: str) -> bool:
