@@ -24,7 +24,7 @@ def register() -> None:
     resolvers: dict[str, Callable[..., object]] = {
         "default_device": hardware.default_device,
         "default_model": lambda device: (
-            "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-tiny"
+            "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-mini"
         ),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
         "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, hardware.available_cores()),
