@@ -7,6 +7,7 @@ was in Python and the framework.
 """
 
 import bisect
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from bench.worker.engine_kernel import EngineKernel
 
 UNCOUNTED = 3
 """Steps that are profiled in vain: the first start takes time, and the heap has to make room for events."""
+
+SETTLING_SECONDS = 0.05
+"""After a step, for other threads to write the end of their events."""
 
 STEP = "bench.step"
 """What the profile calls a step of ours."""
@@ -79,9 +83,13 @@ def profile_steps(
     for number, batch in enumerate(batches):
         # A profile of its own for each step: events of many would lie between the step's large tensors, which
         # then no longer fit where they were and take new memory from the system, at several times the cost.
-        with profile(activities=activities) as recorded, record_function(STEP):
-            step(batch)
-            synchronize()
+        with profile(activities=activities) as recorded:
+            with record_function(STEP):
+                step(batch)
+                synchronize()
+            # The communication library's threads may still be writing the end of their last event; a profiler
+            # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
+            time.sleep(SETTLING_SECONDS)
         if number < UNCOUNTED:
             continue
         events = recorded.events()

@@ -146,7 +146,7 @@ def test_the_measures_differ_in_their_lengths_alone(measure: str, sizes: tuple[i
 def test_without_a_gpu_the_default_is_two_ranks_of_a_small_model(no_gpu: None) -> None:
     config = compose()
     assert config.device == Device(type="cpu", world_size=2, threads=1, hold_threads=True, allocator="tuned")
-    assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-tiny", 8, 64)
+    assert (config.model.name, config.micro_batch, config.seq_len) == ("bert-mini", 8, 128)
 
 
 def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) -> None:
@@ -156,7 +156,7 @@ def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) ->
 
 
 def test_the_default_model_follows_the_chosen_device(machine: None) -> None:
-    assert compose(["device=cpu"]).model.name == "bert-tiny"
+    assert compose(["device=cpu"]).model.name == "bert-mini"
     assert compose(["device=cpu", "model=gpt2"]).model.name == "gpt2"
 
 

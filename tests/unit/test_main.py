@@ -69,7 +69,7 @@ def test_a_run_without_trouble_ends_with_0_and_says_nothing(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("seed=3") == 0
-    assert coordinator.stems == [f"bert-tiny-cpux2-seed=3{ELSEWHERE}"]
+    assert coordinator.stems == [f"bert-mini-cpux2-seed=3{ELSEWHERE}"]
     (command,) = coordinator.commands
     assert re.match(r'make bench (STACK=modern )?ARGS="', command)
     assert "seed=3" in command
@@ -99,7 +99,7 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
 ) -> None:
     coordinator.behaviour = lambda config: [f"trouble {config.seed}"] if config.seed != 2 else []
     assert run("--multirun", "seed=1,2,3") == 1
-    assert coordinator.stems == [f"bert-tiny-cpux2-seed={seed}{ELSEWHERE}" for seed in (1, 2, 3)]
+    assert coordinator.stems == [f"bert-mini-cpux2-seed={seed}{ELSEWHERE}" for seed in (1, 2, 3)]
     assert capfd.readouterr() == ("", "trouble 1\ntrouble 3\n")
 
 

@@ -19,7 +19,7 @@ def named(*overrides: str) -> str:
 
 
 def test_the_default_comparison_has_no_suffix(config: Config) -> None:
-    assert file_stem(config, "cpu", []) == "bert-tiny-cpux2"
+    assert file_stem(config, "cpu", []) == "bert-mini-cpux2"
 
 
 def test_the_device_and_the_ranks_stand_in_the_name() -> None:
@@ -30,7 +30,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
 @pytest.mark.parametrize(
     "override",
     [
-        "model=bert-tiny",
+        "model=bert-mini",
         "device=cpu",
         "device.world_size=2",
         "measure=quick",
@@ -47,7 +47,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
     ],
 )
 def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, config: Config) -> None:
-    assert file_stem(config, "cpu", [override]) == "bert-tiny-cpux2"
+    assert file_stem(config, "cpu", [override]) == "bert-mini-cpux2"
 
 
 @pytest.mark.parametrize(
@@ -75,23 +75,23 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
 def test_what_changes_the_measurement_is_in_the_suffix(
     overrides: list[str], suffix: str, config: Config
 ) -> None:
-    assert file_stem(config, "cpu", overrides) == f"bert-tiny-cpux2-{suffix}"
+    assert file_stem(config, "cpu", overrides) == f"bert-mini-cpux2-{suffix}"
 
 
 @pytest.mark.parametrize("override", ["measure=parity", "measure.launches=0"])
 def test_parity_alone_replaces_no_timed_rounds(override: str) -> None:
-    assert named(override) == "bert-tiny-cpux2-measure=parity"
+    assert named(override) == "bert-mini-cpux2-measure=parity"
 
 
 @pytest.mark.parametrize("override", ["measure.batch=max", "++measure.batch=max", "measure={batch: max}"])
 def test_the_rule_of_batches_is_measured_where_it_is_not_the_default(override: str) -> None:
     made = named(override, "device.memory_limit_gib=4")
-    assert made == "bert-tiny-cpux2-device.memory_limit_gib=4,measure.batch=max"
+    assert made == "bert-mini-cpux2-device.memory_limit_gib=4,measure.batch=max"
 
 
 def test_the_backends_keep_the_users_order() -> None:
-    assert named("backend=[pytorch,ortmodule]") == "bert-tiny-cpux2-backend=pytorch+ortmodule"
-    assert named("backend=[ortmodule, pytorch]") == "bert-tiny-cpux2-backend=ortmodule+pytorch"
+    assert named("backend=[pytorch,ortmodule]") == "bert-mini-cpux2-backend=pytorch+ortmodule"
+    assert named("backend=[ortmodule, pytorch]") == "bert-mini-cpux2-backend=ortmodule+pytorch"
     assert named("backend=pytorch") == named("backend=[pytorch]")
 
 
@@ -101,7 +101,7 @@ def test_a_model_file_of_another_name_than_its_model_counts(config: Config) -> N
         assert file_stem(config, "cpu", ["model=mine"]) == "mine-cpux2"
         assert file_stem(config, "cpu", ["model=yours"]) == "mine-cpux2-model=yours"
     finally:
-        config.model.name = "bert-tiny"
+        config.model.name = "bert-mini"
 
 
 def test_the_order_of_independent_overrides_does_not_matter(config: Config) -> None:
@@ -191,4 +191,4 @@ def test_long_names_stay_different(config: Config) -> None:
     other = file_stem(config, "cpu", [f"model.config.x={prompt}b"])
     assert one != other
     assert len(one) == len(other) == LONGEST
-    assert one.startswith("bert-tiny-cpux2-model.config.x=xxx")
+    assert one.startswith("bert-mini-cpux2-model.config.x=xxx")
