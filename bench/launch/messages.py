@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bench.results.operator_kinds import Operator
-from bench.results.records import Product
+from bench.results.records import Product, Shape, WorkloadProduct
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -69,12 +69,14 @@ class Built(PhaseFigures, frozen=True, kw_only=True, tag="built"):
     Attributes:
         padding_share: padded positions / all positions; None where samples have no length.
         host_runtime_bytes: of the rank's memory before there was a model.
+        library: that multiplies matrices in this engine.
     """
 
     parameters: int
     trainable_parameters: int
     padding_share: float | None
     host_runtime_bytes: int | None
+    library: str
 
 
 class BlockTimed(PhaseFigures, frozen=True, kw_only=True, tag="block_timed"):
@@ -119,17 +121,35 @@ class ParityTrained(msgspec.Struct, frozen=True, kw_only=True, tag="parity_train
     proof: dict[str, Any]
 
 
-class RooflineFound(msgspec.Struct, frozen=True, kw_only=True, tag="roofline_found"):
-    """The work of a step and what the device can do, as in `bench.results.records.Roofline`.
+class FlopsCounted(msgspec.Struct, frozen=True, kw_only=True, tag="flops_counted"):
+    """The work of a step, as in `bench.results.records.Roofline`; only rank 0 counts, others leave it empty.
 
     Attributes:
-        counted: micro-batches with their FLOPs; from rank 0 only.
-        product: this rank's quickest matrix product; None if it could not be timed.
+        counted: micro-batches with their FLOPs.
+        counted_on: `shapes`, or `data`.
+        layers_flops: of the first of them, in the repeated layers; None if that cannot be told.
+        products: the matrix products that have most of the FLOPs.
+        absent: why they could not be counted.
     """
 
-    counted: list[tuple[int, int]]
-    counted_on: str
-    product: Product | None
+    counted: list[tuple[int, int]] = []
+    counted_on: str = ""
+    layers_flops: int | None = None
+    products: list[WorkloadProduct] = []
+    absent: list[str] = []
+
+
+class ProductsTimed(msgspec.Struct, frozen=True, kw_only=True, tag="products_timed"):
+    """This rank's quickest matrix products by its engine.
+
+    Attributes:
+        products: of every shape that could be multiplied.
+        build: of the library that multiplied.
+        absent: why others could not.
+    """
+
+    products: list[Product]
+    build: dict[str, str]
     absent: list[str]
 
 
@@ -147,7 +167,17 @@ class StepsProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="steps_profil
     operators: list[Operator]
 
 
-Answer = Done | Failed | Built | BlockTimed | FirstStepTaken | ParityTrained | RooflineFound | StepsProfiled
+Answer = (
+    Done
+    | Failed
+    | Built
+    | BlockTimed
+    | FirstStepTaken
+    | ParityTrained
+    | FlopsCounted
+    | ProductsTimed
+    | StepsProfiled
+)
 
 A = TypeVar("A")
 
@@ -190,8 +220,14 @@ class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
     steps: int
 
 
-class FindRoofline(Request[RooflineFound], frozen=True, tag="roofline"):
-    """Count the work of a step and time matrix products; the last request of its launch."""
+class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
+    """Count the work of a step; after everything else in its launch that needs the model."""
+
+
+class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
+    """Time matrix products of these shapes, and of large squares, all ranks at a time."""
+
+    shapes: list[Shape]
 
 
 class ProfileSteps(Request[StepsProfiled], frozen=True, tag="profile"):
@@ -205,7 +241,15 @@ class End(Request[None], frozen=True, tag="end"):
 
 
 AnyRequest = (
-    Build | TakeFirstStep | TimeBlock | UseFirstBatches | TrainForParity | FindRoofline | ProfileSteps | End
+    Build
+    | TakeFirstStep
+    | TimeBlock
+    | UseFirstBatches
+    | TrainForParity
+    | CountFlops
+    | TimeProducts
+    | ProfileSteps
+    | End
 )
 
 REQUESTS: "msgspec.msgpack.Decoder[AnyRequest]" = msgspec.msgpack.Decoder(AnyRequest)

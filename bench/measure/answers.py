@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from bench.launch.messages import Built, PhaseFigures, RooflineFound
+from bench.launch.messages import Built, PhaseFigures
 from bench.results import arithmetic
-from bench.results.records import Phase, Roofline
+from bench.results.records import Phase
 
 MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
 """The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
@@ -35,14 +35,3 @@ def model_figures(built: Sequence[Built]) -> dict[str, Any]:
         "trainable_parameters": built[0].trainable_parameters,
         "padding_share": mean_of_known([answer.padding_share for answer in built]),
     }
-
-
-def roofline_of(answers: Sequence[RooflineFound]) -> Roofline:
-    """The work of a step and the devices' limit; no limit where a rank could not time its products."""
-    products = [answer.product for answer in answers if answer.product is not None]
-    return Roofline(
-        counted=tuple(answers[0].counted),
-        counted_on=answers[0].counted_on,
-        products=tuple(products) if len(products) == len(answers) else (),
-        absent=tuple(dict.fromkeys(reason for answer in answers for reason in answer.absent)),
-    )

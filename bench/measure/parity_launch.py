@@ -7,13 +7,12 @@ from bench.errors import LaunchFailed
 from bench.launch.messages import (
     Build,
     Built,
-    FindRoofline,
     ParityTrained,
     Request,
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.answers import mean_over_ranks, model_figures, roofline_of
+from bench.measure.answers import mean_over_ranks, model_figures
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
 from bench.measure.launches import PARITY
@@ -21,8 +20,8 @@ from bench.measure.ledger import Ledger
 from bench.measure.parity import Trajectory, check_parity
 from bench.measure.plans import Output, ParityPlan
 from bench.measure.progress import ProgressBar
+from bench.measure.roofline import RooflineFinder
 from bench.measure.running import RunningGroups
-from bench.results.records import Roofline
 
 
 class ParityLaunch:
@@ -48,6 +47,7 @@ class ParityLaunch:
         self._ledger = ledger
         self._failures = failures
         self._bar = bar
+        self._roofline = RooflineFinder(plan.reference, plan.stacks)
         self._models: dict[str, dict[str, Any]] = {}  # of each backend, what is known of its built model
         self._proofs: dict[str, dict[str, Any]] = {}  # and that its engine really ran
         self.trajectories: dict[str, Trajectory] = {}
@@ -61,7 +61,8 @@ class ParityLaunch:
         """Train and compare these backends, the reference first; the names of those that passed."""
         for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
             with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
-                self._train(side_by_side, names)
+                self._train(side_by_side)
+        self._keep_roofline(names)
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
             try:
@@ -91,7 +92,7 @@ class ParityLaunch:
             self._ledger.update_workload(name, PARITY, **self._models[name])
             self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
-    def _train(self, names: Sequence[str], all_names: Sequence[str]) -> None:
+    def _train(self, names: Sequence[str]) -> None:
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._plan.reference
         with RunningGroups(PARITY, self._starter, self._failures) as groups:
@@ -101,8 +102,8 @@ class ParityLaunch:
             self._ask(groups, [name for name in groups if name != reference], Build())
             self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
             self._ask(groups, list(groups), TrainForParity(steps=self._plan.steps))
-            if reference in groups and not self._plan.parity_only:
-                self._find_roofline(groups, all_names)
+            if not self._plan.parity_only:
+                self._roofline.find(groups)
             groups.end()
 
     def _ask(self, groups: RunningGroups, names: Sequence[str], request: Request[Any]) -> None:
@@ -124,6 +125,7 @@ class ParityLaunch:
     def _keep_answers(self, name: str, answers: Sequence[Any]) -> None:
         if isinstance(answers[0], Built):
             self._models[name] = model_figures(answers)
+            self._roofline.note_library(name, answers[0].library)
         elif isinstance(answers[0], ParityTrained):
             self._proofs[name] = answers[0].proof
             trajectory = Trajectory(
@@ -135,23 +137,14 @@ class ParityLaunch:
                 name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
             )
 
-    def _find_roofline(self, groups: RunningGroups, names: Sequence[str]) -> None:
-        """The work of a step and the devices' limit, from the reference's ranks while the others sleep.
-
-        What fails leaves blanks and no row: parity is known by now, and nothing that is timed needs it.
-        """
-        reference = self._plan.reference
-        for name in groups.keys() - {reference}:
-            groups[name].pause()
-        try:
-            roofline = roofline_of(groups[reference].request(FindRoofline()))
-        except LaunchFailed as failure:
-            groups.pop(reference).close()
-            roofline = Roofline(absent=(f"{failure.status}: {failure.message}",))
+    def _keep_roofline(self, names: Sequence[str]) -> None:
+        """Put the work of a step and the devices' limit into every record from here on."""
+        if self._plan.parity_only:
+            return
         for name in names:
-            self._ledger.set_for_later_records(name, roofline=roofline)
-        for reason in roofline.absent:
-            self._bar.print_line(f"no share of the matrix-product rate: {reason}")
+            self._ledger.set_for_later_records(name, roofline=self._roofline.found)
+        for reason in self._roofline.found.absent:
+            self._bar.print_line(f"not all is known about this device's limit: {reason}")
 
     def _without_reference(self) -> LaunchFailed:
         return LaunchFailed(

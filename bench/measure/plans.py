@@ -107,6 +107,7 @@ class ParityPlan:
         tolerance: relative, on the loss of every step.
         gradient_tolerance: relative, on the gradient's norm of every step.
         parity_only: nothing is timed afterwards.
+        stacks: by backend, the name of the stack that its ranks run on.
     """
 
     reference: str
@@ -116,6 +117,7 @@ class ParityPlan:
     tolerance: float
     gradient_tolerance: float
     parity_only: bool
+    stacks: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,7 @@ def resolve(
             tolerance=measure.parity_tolerance,
             gradient_tolerance=GRADIENT_TOLERANCE[config.precision.name],
             parity_only=not measure.launches,
+            stacks={name: backend.stack or stacks.own() for name, backend in config.backends.items()},
         ),
         search=None
         if measure.batch != "max"

@@ -36,6 +36,15 @@ def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
     return small_flops + (micro_batch - small) * ((large_flops - small_flops) // (large - small))
 
 
+def combined_rate(parts: Sequence[tuple[float, float]]) -> float:
+    """The rate of several parts of work together: all of the work over the time that all of it takes.
+
+    Args:
+        parts: pairs of an amount of work and the rate at which it is done.
+    """
+    return sum(amount for amount, _ in parts) / sum(amount / rate for amount, rate in parts)
+
+
 def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
     return max(seconds_per_rank)

@@ -42,6 +42,8 @@ def check_rows(table: pd.DataFrame, name: str) -> None:
     for column, derived in (("model_flops_per_s", work), ("roofline_share", share)):
         if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
             raise damaged(name, f"{column} is not what it is derived from")
+    if (blocks["roofline_share"] > 1).any():
+        raise damaged(name, "roofline_share is above 1: nothing can exceed its limit")
 
 
 def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:

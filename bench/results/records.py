@@ -122,12 +122,63 @@ class Trial:
     message: str = ""  # why not
 
 
+@dataclass(frozen=True, kw_only=True, order=True)
+class Shape:
+    """Of a matrix product: `batch` times a matrix of rows x inner times one of inner x columns."""
+
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def flops(self) -> int:
+        """Of one product; a multiplication and an addition are two."""
+        return 2 * self.batch * self.rows * self.inner * self.columns
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.rows}x{self.inner}x{self.columns}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadProduct:
+    """All matrix products of one shape in one rank's forward and backward pass."""
+
+    shape: Shape
+    flops: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Matrix products of one rank, timed together."""
+    """Matrix products of one rank, timed together.
 
+    Attributes:
+        shape: that was asked for.
+        flops: of what was multiplied; of shapes that take very long only a part is.
+    """
+
+    shape: Shape
     flops: int
     seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedLibrary:
+    """The matrix products of one library on one stack.
+
+    Attributes:
+        library: that multiplied, such as `torch` or `onnxruntime`.
+        stack: that it belongs to.
+        backend: whose ranks were asked.
+        ranks: each rank's quickest products of every shape, while all of them multiplied.
+        build: of each fact about the library's build, what it says.
+    """
+
+    library: str
+    stack: str
+    backend: str
+    ranks: tuple[tuple[Product, ...], ...]
+    build: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,13 +189,17 @@ class Roofline:
         counted: micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they
             could not be counted.
         counted_on: `shapes` alone, or `data`: the model had to be run.
-        products: each rank's quickest, while all of them multiplied; empty if they could not be timed.
+        layers_flops: those of the first of `counted` that are in the model's repeated layers.
+        products: its matrix products that have most of the FLOPs, by shape.
+        libraries: the rates of everything that multiplies in this comparison; empty if none could be timed.
         absent: why something is missing.
     """
 
     counted: tuple[tuple[int, int], ...] = ()
     counted_on: str = ""
-    products: tuple[Product, ...] = ()
+    layers_flops: int | None = None
+    products: tuple[WorkloadProduct, ...] = ()
+    libraries: tuple[TimedLibrary, ...] = ()
     absent: tuple[str, ...] = ()
 
 

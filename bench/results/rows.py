@@ -9,6 +9,7 @@ from bench.results import arithmetic, validity
 from bench.results.columns import COLUMNS
 from bench.results.environment_cell import format_environment
 from bench.results.records import Block, Phase, Record
+from bench.results.roofline_cells import roofline_cells
 
 
 def rows_of_record(record: Record) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         launch
         | _phase_cells(record)
         | _gpu_cells(block)
-        | _roofline_cells(record, block.steps, seconds)
+        | roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if contamination else "ok",
             "message": str(contamination or ""),
@@ -88,22 +89,6 @@ def _phase_cells(record: Record) -> dict[str, Any]:
     if record.first_step is not None:
         allocated = record.first_step.torch_peak_allocated_bytes
         cells["first_step_torch_peak_allocated_mib"] = _highest_mib(allocated)
-    return cells
-
-
-def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
-    """Work per second, and its share of what the devices can do; blank where either is unknown."""
-    work, roofline = record.workload, record.roofline
-    cells: dict[str, Any] = {}
-    if roofline.counted:
-        ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)
-        per_step = ranks_work * work.grad_accum * work.world_size
-        cells["model_flops_per_step"] = per_step
-        cells["model_flops_per_s"] = arithmetic.rate(per_step * steps, seconds)
-    if roofline.products:
-        cells["limit_flops_per_s"] = sum(arithmetic.rate(one.flops, one.seconds) for one in roofline.products)
-    if roofline.counted and roofline.products:
-        cells["roofline_share"] = arithmetic.ratio(cells["model_flops_per_s"], cells["limit_flops_per_s"])
     return cells
 
 

@@ -19,23 +19,26 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
+    CountFlops,
     Done,
     End,
     Failed,
-    FindRoofline,
     FirstStepTaken,
+    FlopsCounted,
     ParityTrained,
+    ProductsTimed,
     ProfileSteps,
-    RooflineFound,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
+    TimeProducts,
     TrainForParity,
     UseFirstBatches,
 )
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
+from bench.results.records import Shape
 
 
 class Rank:
@@ -76,8 +79,10 @@ class Rank:
                 return self.use_first_batches(count)
             case TrainForParity(steps=steps):
                 return self.train_for_parity(steps)
-            case FindRoofline():
-                return self.find_roofline()
+            case CountFlops():
+                return self.count_flops()
+            case TimeProducts(shapes=shapes):
+                return self.time_products(shapes)
             case ProfileSteps(steps=steps):
                 return self.profile_steps(steps)
             case End():
@@ -109,6 +114,7 @@ class Rank:
             trainable_parameters=self.training.trainable_parameters,
             padding_share=self.training.feed.padding_share,
             host_runtime_bytes=self.training.host_runtime_bytes,
+            library=self.training.engine.library,
         )
 
     def first_step(self) -> FirstStepTaken:
@@ -185,32 +191,35 @@ class Rank:
         self.training.use_first_batches(count)
         return Done()
 
-    def find_roofline(self) -> RooflineFound:
-        """The device's matrix-product rate and, on rank 0, the FLOPs of a step; what fails is only absent.
+    def count_flops(self) -> FlopsCounted:
+        """The work of a step, counted by rank 0 alone; what fails is only absent.
 
-        After everything else in the launch that it is asked of: it builds a second model.
+        It builds a second model, if only as shapes.
         """
-        from bench.worker import roofline
+        from bench.worker import flops
+
+        if self.rank != 0:
+            return FlopsCounted()
+        try:
+            (first, *_), *_ = self.training.steps(1)
+            return FlopsCounted(**flops.count_step(self.spec, first))
+        except Exception as error:  # nothing that is trained or timed depends on it
+            return FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
+
+    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
+        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
+        from bench.worker.products import time_products
 
         training = self.training
-        product, absent = None, []
-        counted: dict[str, Any] = {"counted": [], "counted_on": ""}
-        try:
-            product = roofline.product(
-                training.device,
-                self.spec.precision.name,
-                synchronize=training.synchronize,
-                barrier=training.barrier,
-            )
-        except RuntimeError as error:  # no memory left beside the model, or no such product on this device
-            absent.append(f"matrix products: {in_a_line(error)}")
-        if self.rank == 0:
-            try:
-                (first, *_), *_ = training.steps(1)
-                counted = roofline.counted(self.spec, first)
-            except Exception as error:  # nothing that is trained or timed depends on it
-                absent.append(f"FLOPs of a step: {in_a_line(error)}")
-        return RooflineFound(**counted, product=product, absent=absent)
+        products, absent = time_products(
+            training.engine.prepare_product,
+            shapes,
+            training.device,
+            self.spec.precision.name,
+            synchronize=training.synchronize,
+            barrier=training.barrier,
+        )
+        return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
 
     def profile_steps(self, steps: int) -> StepsProfiled:
         """Take steps under a profiler: what they were spent on."""

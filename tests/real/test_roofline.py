@@ -1,4 +1,4 @@
-"""The work of a step against closed formulas, the device's rate, and what becomes of both."""
+"""The work of a step, its matrix products and the layers' share, against closed formulas."""
 
 import dataclasses
 import itertools
@@ -12,13 +12,12 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
 from bench.results import arithmetic
-from bench.results.records import Product
+from bench.results.records import Shape
 from bench.setup import stacks
-from bench.worker import roofline
+from bench.worker import flops
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from tests.support.configs import a_model
-from tests.support.fakes import FakeClock
 
 
 class Layers(torch.nn.Module):
@@ -34,11 +33,11 @@ class Layers(torch.nn.Module):
 
 
 def test_a_layer_whose_input_needs_no_gradient_takes_2mnk_forward_and_2mnk_backward() -> None:
-    assert roofline.count(Layers(32, 64), {"x": torch.ones(8, 32)}) == 2 * 2 * 8 * 32 * 64
+    assert flops.count(Layers(32, 64), {"x": torch.ones(8, 32)}).flops == 2 * 2 * 8 * 32 * 64
 
 
 def test_every_further_layer_takes_4mnk_backward() -> None:
-    found = roofline.count(Layers(32, 64, 16), {"x": torch.ones(8, 32)})
+    found = flops.count(Layers(32, 64, 16), {"x": torch.ones(8, 32)}).flops
     assert found == 4 * 8 * 32 * 64 + 6 * 8 * 64 * 16
 
 
@@ -46,11 +45,16 @@ def test_a_convolution_is_counted() -> None:
     model = Layers(1, 1)
     model.layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, kernel_size=4, stride=4))
     # 4 positions of 8 filters of 3 x 4 x 4 for each of 2 pictures; the pictures need no gradient
-    assert roofline.count(model, {"x": torch.ones(2, 3, 8, 8)}) == 2 * 2 * 2 * 4 * 8 * 48
+    assert flops.count(model, {"x": torch.ones(2, 3, 8, 8)}).flops == 2 * 2 * 2 * 4 * 8 * 48
 
 
 def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> dict[str, Any]:
     """As a worker counts it."""
+    return flops.count_step(*spec_and_batch(model, micro_batch=micro_batch, seq_len=seq_len))
+
+
+def spec_and_batch(model: Model, *, micro_batch: int, seq_len: int | None) -> tuple[Any, Any]:
+    """What a worker is started with, as far as it counts, and its first micro-batch."""
     spec: Any = SimpleNamespace(
         model=model,
         data=Data(name="synthetic"),
@@ -61,7 +65,7 @@ def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> 
     )
     real = models.build(model, attention="eager", dropout=True)
     feed = feeds.Synthetic(spec, real, rank=0, pinned=False)
-    return roofline.counted(spec, feed.steps(1)[0][0])
+    return spec, feed.steps(1)[0][0]
 
 
 def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words: int) -> int:
@@ -75,7 +79,65 @@ def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words
 def test_bert_takes_what_the_formula_says() -> None:
     found = counted(a_model())
     expected = bert(4 * 16, 16, width=64, inner=128, layers=2, words=512)
-    assert found == {"counted": [(4, expected), (8, 2 * expected)], "counted_on": "shapes"}
+    assert found["counted"] == [(4, expected), (8, 2 * expected)]
+    assert found["counted_on"] == "shapes"
+
+
+def test_the_layers_have_what_a_hand_count_says() -> None:
+    (_, all_of_it), _ = (found := counted(a_model()))["counted"]
+    head = 6 * 64 * (64 * 64 + 64 * 512)
+    assert found["layers_flops"] == all_of_it - head
+
+
+def test_bert_tiny_is_mostly_vocabulary() -> None:
+    model = compose(["device=cpu", "model=bert-tiny", "backend=[pytorch]"]).model
+    found = counted(model, micro_batch=2, seq_len=64)
+    width, words, length = 128, 30522, 64
+    layers = 2 * (4 * width * width + 2 * width * 4 * width + 2 * length * width)
+    head = width * width + width * words
+    assert found["layers_flops"] / found["counted"][0][1] == pytest.approx(layers / (layers + head))
+
+
+def test_a_model_without_repeated_layers_has_no_share() -> None:
+    assert flops.count(Layers(32, 64), {"x": torch.ones(8, 32)}).layers_flops is None
+
+
+def test_the_products_of_a_known_bert_are_found_with_their_work() -> None:
+    """Two layers of width 64 and 128 on 48 positions of 3 samples: forward, and both sides backward."""
+    spec, batch = spec_and_batch(a_model(), micro_batch=3, seq_len=16)
+    found = flops.count(models.build(spec.model, attention="eager", dropout=False), batch)
+    tokens, width, inner, words = 48, 64, 128, 512
+    projections = 2 * 4 + 1  # of both layers, and in the head
+    expected = {
+        # queries, keys, values, outputs: forward and to the input; to the weights
+        (1, tokens, width, width): 2 * projections * 2 * tokens * width * width,
+        (1, width, tokens, width): projections * 2 * tokens * width * width,
+        (1, tokens, width, inner): 2 * 2 * 2 * tokens * width * inner,  # up, and backward of down
+        (1, tokens, inner, width): 2 * 2 * 2 * tokens * width * inner,
+        # weight gradients: the positions are summed over, and as many as the layer is wide
+        (1, inner, tokens, width): 2 * 2 * tokens * width * inner,
+        (1, width, tokens, inner): 2 * 2 * tokens * width * inner,
+        (1, tokens, width, words): 2 * tokens * width * words,
+        (1, tokens, words, width): 2 * tokens * width * words,
+        (1, words, tokens, width): 2 * tokens * width * words,
+        # attention of 2 heads of 32 on 16 positions
+        (6, 16, 32, 16): 2 * 2 * 2 * 6 * 16 * 16 * 32,  # scores, and backward of the sum
+        (6, 16, 16, 32): 2 * 3 * 2 * 6 * 16 * 16 * 32,
+        (6, 32, 16, 16): 2 * 1 * 2 * 6 * 16 * 16 * 32,
+    }
+    by_sides = {(one.batch, one.rows, one.inner, one.columns): work for one, work in found.products.items()}
+    assert by_sides == expected
+    assert sum(by_sides.values()) == found.flops
+
+
+def test_the_shapes_with_most_work_are_chosen_until_they_have_nine_tenths() -> None:
+    by_side = {side: Shape(batch=1, rows=side, inner=1, columns=1) for side in range(1, 21)}
+    work = {by_side[1]: 5, by_side[2]: 60, by_side[3]: 31, by_side[4]: 4}
+    assert [one.shape.rows for one in flops.choose_products(work)] == [2, 3]
+    assert [one.flops for one in flops.choose_products(work)] == [60, 31]
+    many = dict.fromkeys(by_side.values(), 1)
+    assert len(flops.choose_products(many)) == flops.MOST_SHAPES
+    assert flops.choose_products({}) == []
 
 
 def test_frozen_weights_have_no_gradients_to_compute() -> None:
@@ -118,70 +180,6 @@ def test_models_that_look_at_their_tensors_are_counted_too(name: str, on: str) -
 
 
 def test_what_cannot_be_counted_by_shapes_and_is_too_large_to_run_is_said() -> None:
-    huge = a_model(architecture="no-such", parameters=roofline.MOST_BUILT + 1)
+    huge = a_model(architecture="no-such", parameters=flops.MOST_BUILT + 1)
     with pytest.raises(ValueError, match="m is too large to be counted by more than its shapes"):
-        roofline.counted(cast(Any, SimpleNamespace(model=huge, micro_batch=1)), {})
-
-
-# The device's rate
-
-
-class Multiplying:
-    """Products that take a scripted time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float]) -> None:
-        self.clock = FakeClock()
-        self.seconds = seconds
-        self.barriers = 0
-        monkeypatch.setattr(torch.nn.functional, "linear", self.multiply)
-        monkeypatch.setattr(roofline, "WIDTHS", {"cpu": tuple(seconds)})
-
-    def multiply(self, one: torch.Tensor, other: torch.Tensor) -> None:
-        taken = self.seconds[len(one)]
-        if taken == 0:
-            raise RuntimeError("CUDA out of memory")
-        self.clock.now += taken
-
-    def barrier(self) -> None:
-        self.barriers += 1
-
-    def product(self) -> Product:
-        return roofline.product(
-            torch.device("cpu"), "fp32", synchronize=lambda: None, barrier=self.barrier, clock=self.clock
-        )
-
-
-def test_the_quickest_width_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Multiplying(monkeypatch, {2: 0.002, 4: 0.008, 8: 0.128}).product()
-    assert found.flops / found.seconds == pytest.approx(2 * 4**3 / 0.008)
-
-
-def test_what_is_too_wide_for_the_memory_is_left_out_and_every_rank_meets_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    script = Multiplying(monkeypatch, {2: 0.002, 4: 0, 8: 0})
-    found = script.product()
-    assert found.flops / found.seconds == pytest.approx(2 * 2**3 / 0.002)
-    assert script.barriers == 3
-
-
-def test_one_slow_product_is_better_than_none_and_wider_ones_are_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    script = Multiplying(monkeypatch, {2: 2.0, 4: 16.0})
-    found = script.product()
-    assert found == Product(flops=16, seconds=2.0)
-    assert script.clock.now == 100 + 3 * 2.0
-
-
-def test_a_device_that_cannot_multiply_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeError, match="out of memory"):
-        Multiplying(monkeypatch, {2: 0}).product()
-
-
-def test_the_real_rate_is_found_within_a_few_seconds() -> None:
-    found = roofline.product(torch.device("cpu"), "fp32", synchronize=lambda: None, barrier=lambda: None)
-    assert 1e9 < found.flops / found.seconds < 1e14
-
-
-# What becomes of it
+        flops.count_step(cast(Any, SimpleNamespace(model=huge, micro_batch=1)), {})

@@ -25,7 +25,7 @@ ENVIRONMENT: dict[str, Any] = {
         "family": 7,
         "model_number": 3,
         "stepping": 1,
-        "instruction_sets": ["avx2", "fma"],
+        "instruction_sets": ["avx", "avx2", "fma"],
     },
     "gpus": [],
 }

@@ -10,22 +10,31 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
+    CountFlops,
     Done,
-    FindRoofline,
     FirstStepTaken,
+    FlopsCounted,
     ParityTrained,
+    ProductsTimed,
     ProfileSteps,
     Request,
-    RooflineFound,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
+    TimeProducts,
     TrainForParity,
     UseFirstBatches,
 )
 from bench.launch.spec import WorkerSpec
 from bench.results.operator_kinds import HOST, Operator
-from bench.results.records import Product
+from bench.results.records import Product, Shape, WorkloadProduct
+
+SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
+PRODUCTS = (
+    WorkloadProduct(shape=Shape(batch=1, rows=10, inner=10, columns=10), flops=3_000),
+    WorkloadProduct(shape=Shape(batch=2, rows=5, inner=10, columns=5), flops=1_000),
+)
+"""What fake groups multiply: a square, and what their workload holds."""
 
 
 class FakeClock:
@@ -109,7 +118,8 @@ Script = dict[str, Any]
 """How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
 slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and `fails`:
 {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
-not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks."""
+not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks;
+`products`: FLOP/s of a rank in a square and in each shape of the workload."""
 
 
 class FakeGroup:
@@ -193,6 +203,7 @@ class FakeGroup:
                     trainable_parameters=1000,
                     padding_share=0.25,
                     host_runtime_bytes=50 << 20,
+                    library="onnxruntime" if self.spec.engine == "ortmodule" else "torch",
                 )
             case TakeFirstStep():
                 return FirstStepTaken(**self._block(1, rank), proof={"ran": True}, optimizer_state_bytes=8000)
@@ -206,12 +217,14 @@ class FakeGroup:
                     gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
                     proof={"ran": True},
                 )
-            case FindRoofline():
-                return RooflineFound(
-                    counted=[(4, 4_000), (8, 8_000)] if rank == 0 else [],
+            case CountFlops():
+                if rank:
+                    return FlopsCounted()
+                return FlopsCounted(
+                    counted=[(4, 4_000), (8, 8_000)],
                     counted_on="shapes",
-                    product=Product(flops=2_000_000, seconds=1.0),
-                    absent=[],
+                    layers_flops=3_000,
+                    products=list(PRODUCTS),
                 )
             case ProfileSteps(steps=steps):
                 assert self.spec.profiled
@@ -226,6 +239,14 @@ class FakeGroup:
                         Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds),
                     ],
                 )
+            case TimeProducts(shapes=shapes):
+                products = [
+                    Product(shape=shape, flops=flops, seconds=1.0)
+                    for shape, flops in zip(
+                        [SQUARE, *shapes], self.script.get("products", (2e6, 1e6, 0.5e6)), strict=False
+                    )
+                ]
+                return ProductsTimed(products=products, build={"version": self.spec.engine}, absent=[])
         raise AssertionError(f"{request} has no answer")
 
     def _block(self, steps: int, rank: int) -> dict[str, Any]:

@@ -46,24 +46,6 @@ def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(
             assert float(row["samples_per_s"]) == pytest.approx(16 / (step_seconds * 1.01))
 
 
-def test_every_row_has_the_work_of_a_step_and_the_rate_of_both_ranks(tmp_path: Path) -> None:
-    run = Simulated(tmp_path)
-    # 4000 FLOPs a micro-batch of 4, two of them on two ranks; three steps in 3 x 0.505 s on the slower one
-    assert {row["model_flops_per_step"] for row in run.rows} == {"16000"}
-    assert {row["limit_flops_per_s"] for row in run.rows} == {"4000000.0"}
-    share = 16000 / 0.505 / 4_000_000
-    assert float(run.of("pytorch")[0]["roofline_share"]) == pytest.approx(share)
-
-
-def test_a_limit_that_cannot_be_measured_leaves_blanks_and_everything_else(tmp_path: Path) -> None:
-    killed = ("oom", "rank 0 was killed by SIGKILL", "")
-    run = Simulated(tmp_path, {"pytorch": {"fails": {("roofline", 0, 1): killed}}})
-    assert run.failures == []
-    assert {row["roofline_share"] for row in run.rows} == {""}
-    (said,) = run.comparison.ledger.records[1, "ortmodule"].roofline.absent
-    assert said == "oom: rank 0 was killed by SIGKILL"
-
-
 def test_the_row_names_the_optimizer_that_really_ran(tmp_path: Path) -> None:
     assert {row["optimizer"] for row in Simulated(tmp_path).of("ortmodule")} == {"adamw_fused"}
 

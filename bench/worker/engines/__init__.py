@@ -7,10 +7,20 @@ from typing import Any, Protocol
 import torch
 
 from bench.worker.engine_kernel import EngineKernel
+from bench.worker.products import Multiply
 
 
 class Engine(Protocol):
-    """Makes a module run its way, and proves afterwards that it did."""
+    """Makes a module run its way, and proves afterwards that it did.
+
+    Engines whose matrix products are PyTorch's own derive from `bench.worker.torch_products.TorchProducts`,
+    which has all that is asked about products.
+
+    Attributes:
+        library: what multiplies matrices for it, such as `torch`; its rate is measured once.
+    """
+
+    library: str
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
@@ -40,6 +50,19 @@ class Engine(Protocol):
 
     def status_of(self, error: Exception) -> str | None:
         """`unsupported` if the error says that the engine cannot run this model, else None."""
+
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
+        """A function that multiplies two matrices, or two batches of them, as the engine does in training.
+
+        Nothing is copied or allocated at a call. Asked for after `wrap`.
+
+        Args:
+            one: shape ([batch,] rows, inner), on the device and in the precision of training.
+            other: shape ([batch,] inner, columns).
+        """
+
+    def describe_library(self) -> dict[str, str]:
+        """Version and build of `library`, for the record."""
 
 
 def make(name: str) -> Engine:

@@ -9,12 +9,13 @@ import torch._inductor.config
 
 from bench.errors import LaunchFailed
 from bench.worker.engine_kernel import EngineKernel
+from bench.worker.torch_products import TorchProducts
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
 """The autograd node through which every loss that a compiled graph computed goes."""
 
 
-class Engine:
+class Engine(TorchProducts):
     """Compiles the module; whatever wraps it for several ranks stays outside, as with ORTModule."""
 
     def wrap(

@@ -7,9 +7,10 @@ import torch
 
 from bench.errors import LaunchFailed
 from bench.worker.engine_kernel import EngineKernel
+from bench.worker.torch_products import TorchProducts
 
 
-class Engine:
+class Engine(TorchProducts):
     """Leaves the module as it is."""
 
     def wrap(

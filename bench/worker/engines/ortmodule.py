@@ -14,12 +14,14 @@ from typing import Any
 import onnx
 import onnxruntime
 import torch
+from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import DebugOptions, LogLevel, ORTModule
 from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbackException
 from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
 
 from bench.errors import LaunchFailed
 from bench.worker.engine_kernel import EngineKernel
+from bench.worker.products import Multiply
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 """The autograd node through which every loss that ONNX Runtime computed goes."""
@@ -33,6 +35,12 @@ EXECUTION = "SequentialExecutor::Execute"
 HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")
 """Operators that hand over to PyTorch."""
 
+ELEMENT_TYPES = {
+    torch.float32: onnx.TensorProto.FLOAT,
+    torch.float16: onnx.TensorProto.FLOAT16,
+    torch.bfloat16: onnx.TensorProto.BFLOAT16,
+}
+
 SIXTEEN_BITS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
@@ -40,6 +48,7 @@ class Engine:
     """Wraps the module in ORTModule."""
 
     profiled = False
+    library = "onnxruntime"
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The ORTModule; nothing is exported before its first forward.
@@ -47,6 +56,7 @@ class Engine:
         With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
         PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
         """
+        self.threads = threads
         if threads is not None:
             keep_to_threads(threads)
         self.checkpointing = checkpointing
@@ -104,6 +114,37 @@ class Engine:
             "memory_opt_level": int(manager._runtime_options.memory_optimization_level),
             "recompute_nodes": self._recompute_nodes(),
         }
+
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
+        """A session of one node, on as many threads as training has, whose tensors stay where they are."""
+        options = onnxruntime.SessionOptions()
+        if self.threads is not None:
+            limit_threads(options, self.threads)
+        on_cuda = one.device.type == "cuda"
+        provider = ("CUDAExecutionProvider", {"device_id": one.device.index or 0})
+        session = onnxruntime.InferenceSession(
+            product_model(ELEMENT_TYPES[one.dtype]).SerializeToString(),
+            options,
+            providers=[provider if on_cuda else "CPUExecutionProvider"],
+        )
+        result = torch.empty(*one.shape[:-1], other.shape[-1], dtype=one.dtype, device=one.device)
+        binding = session.io_binding()
+        for name, tensor in (("one", one), ("other", other)):
+            binding.bind_ortvalue_input(name, share_tensor(tensor))
+        binding.bind_ortvalue_output("result", share_tensor(result))
+        running = onnxruntime.RunOptions()
+        # As with PyTorch, whoever times waits for the device, not every single call.
+        running.add_run_config_entry("disable_synchronize_execution_providers", "1")
+
+        def multiply(kept: torch.Tensor = result) -> torch.Tensor:
+            session.run_with_iobinding(binding, running)
+            return kept  # as long as the session writes to it
+
+        return multiply
+
+    def describe_library(self) -> dict[str, str]:
+        """ONNX Runtime's version and build."""
+        return {"version": onnxruntime.__version__, "build": onnxruntime.get_build_info()}
 
     def _recompute_nodes(self) -> int:
         """How many nodes compute in the backward pass what the forward pass had computed before."""
@@ -193,8 +234,29 @@ def keep_to_threads(threads: int) -> None:
 
     def limited(self: GraphExecutionManager) -> tuple[Any, Any, Any]:
         options, providers, provider_options = original(self)
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
+        limit_threads(options, threads)
         return options, providers, provider_options
 
     GraphExecutionManager._get_session_config = limited
+
+
+def limit_threads(options: Any, threads: int) -> None:
+    """Make a session with these options run on `threads` threads."""
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
+
+
+def product_model(element_type: int) -> onnx.ModelProto:
+    """A model of one node, which multiplies two matrices or two batches of them."""
+    one, other, result = (
+        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("one", "other", "result")
+    )
+    node = onnx.helper.make_node("MatMul", ["one", "other"], ["result"])
+    graph = onnx.helper.make_graph([node], "product", [one, other], [result])
+    versions = [onnx.helper.make_opsetid("", 17)]
+    return onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
+
+
+def share_tensor(tensor: torch.Tensor) -> Any:
+    """The same memory as ONNX Runtime's own kind of tensor."""
+    return onnxruntime.OrtValue(_pybind_state.OrtValue.from_dlpack(torch.to_dlpack(tensor), False))

@@ -1,0 +1,205 @@
+"""Counts the FLOPs of a step: all, those of each shape of matrix product, those in the repeated layers.
+
+The share of a device's floating-point operations that the model's own take is called MFU in Chowdhery et al.
+2022 (PaLM, arXiv:2204.02311, appendix B): work that an engine does twice, such as recomputed activations,
+counts once. The limit that it is a share of is timed by `bench.worker.products`.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.module_tracker import ModuleTracker
+
+from bench.launch.spec import WorkerSpec
+from bench.results.records import Shape, WorkloadProduct
+from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch
+
+COVERED, MOST_SHAPES = 0.9, 8
+"""The shapes that are timed have this share of the matrix products' FLOPs, unless that takes too many."""
+
+MOST_BUILT = 10**9
+"""Parameters of a model that may be built a second time, on the CPU and in fp32, to count its FLOPs."""
+
+_OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+"""Operators that multiply matrices, and which of their arguments is the first matrix."""
+
+
+@dataclass
+class Count:
+    """What one forward and backward pass takes; a multiplication and an addition are two FLOPs.
+
+    Attributes:
+        flops: of everything that is counted.
+        layers_flops: of them, in the repeated layers; None if the model has none, or they cannot be told.
+        products: of them, in matrix products, by shape.
+    """
+
+    flops: int = 0
+    layers_flops: int | None = None
+    products: Counter[Shape] = field(default_factory=Counter)
+
+
+def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
+    """FLOPs of one rank's forward and backward pass, with `batch` and with twice as many samples.
+
+    Two counts, since not all work grows with the samples: relative positions are computed once a pass. The
+    model is the reference's as published: eager attention, no checkpointing, not wrapped by any engine.
+    Positions of padding count, as they are computed. Counted are matrix products and convolutions, not what
+    is done element by element, and not the optimizer.
+
+    Shapes suffice for that, so nothing is computed and no memory is taken (torch's FakeTensorMode). Where
+    shapes depend on data, as with mixtures of experts, the model really runs.
+
+    Returns:
+        The fields of `bench.launch.messages.FlopsCounted` but `absent`.
+
+    Raises:
+        ValueError: it has to be built for real and is too large for that.
+    """
+    batches = [{name: torch.cat([value] * times) for name, value in batch.items()} for times in (1, 2)]
+    mode = FakeTensorMode()
+    try:
+        model = _fake(spec, mode)
+        with mode:
+            counts = [
+                count(model, {name: mode.from_tensor(value) for name, value in inputs.items()})
+                for inputs in batches
+            ]
+        counted_on = "shapes"
+    except Exception:  # there are many ways to need data; a fault of the model's own comes again
+        _check_size(spec)
+        model = _built(spec)
+        counts, counted_on = [count(model, inputs) for inputs in batches], "data"
+    return {
+        "counted": [(times * spec.micro_batch, one.flops) for times, one in enumerate(counts, start=1)],
+        "counted_on": counted_on,
+        "layers_flops": counts[0].layers_flops,
+        "products": choose_products(counts[0].products),
+    }
+
+
+def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
+    """The shapes with most FLOPs that together have `COVERED` of them, at most `MOST_SHAPES`."""
+    chosen: list[WorkloadProduct] = []
+    missing = COVERED * sum(flops.values())
+    for shape, of_shape in sorted(flops.items(), key=lambda item: -item[1])[:MOST_SHAPES]:
+        if missing <= 0:
+            break
+        chosen.append(WorkloadProduct(shape=shape, flops=of_shape))
+        missing -= of_shape
+    return chosen
+
+
+def count(model: torch.nn.Module, batch: Batch) -> Count:
+    """What one forward and backward pass of `model` takes."""
+    by_shape = _CountByShape(find_layers(model))
+    # Inside, since FlopCounterMode takes composite operators apart before it counts them.
+    with by_shape, FlopCounterMode(display=False) as counter:
+        model(**batch).loss.backward()
+    model.zero_grad()
+    found = by_shape.count
+    total = int(counter.get_total_flops())
+    if by_shape.total != total:  # some work escaped, and it may be the layers'
+        found.layers_flops = None
+    found.flops = total
+    return found
+
+
+def find_layers(model: torch.nn.Module) -> frozenset[str]:
+    """The names of the model's repeated layers, as torch's ModuleTracker spells them.
+
+    Repeated layers are the members of a ModuleList that are all of one class, as transformers builds its
+    encoders and decoders; lists inside such a layer (experts, for one) are part of it.
+    """
+    root = type(model).__name__
+    return frozenset(f"{root}.{name}" if name else root for name in _layers_below(model, ""))
+
+
+def _layers_below(module: torch.nn.Module, prefix: str) -> Sequence[str]:
+    found: list[str] = []
+    for name, child in module.named_children():
+        path = f"{prefix}.{name}" if prefix else name
+        if isinstance(child, torch.nn.ModuleList) and len({type(member) for member in child}) == 1:
+            found += [f"{path}.{number}" for number in range(len(child))]
+        else:
+            found += _layers_below(child, path)
+    return found
+
+
+class _CountByShape(TorchDispatchMode):
+    """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers.
+
+    An operator is a layer's if it runs while any layer is entered, forward or backward. FlopCounterMode's own
+    counts by module would count twice where several layers are entered at a time, which happens backward.
+
+    Args:
+        layers: names of the repeated layers.
+    """
+
+    def __init__(self, layers: frozenset[str]) -> None:
+        super().__init__()
+        self.layers = layers
+        self.tracker = ModuleTracker()
+        self.count = Count(layers_flops=0 if layers else None)
+        self.total = 0
+
+    def __enter__(self) -> "_CountByShape":
+        self.tracker.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.tracker.__exit__(*error)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and count it."""
+        result = func(*args, **(kwargs or {}))
+        operator = func._overloadpacket
+        if operator in flop_registry:
+            flops = int(flop_registry[operator](*args, **(kwargs or {}), out_val=result))
+            self.total += flops
+            if self.count.layers_flops is not None and not self.layers.isdisjoint(self.tracker.parents):
+                self.count.layers_flops += flops
+            if (first := _OPERANDS.get(operator.__name__)) is not None:
+                self.count.products[_shape(*args[first : first + 2])] += flops
+        return result
+
+
+def _shape(one: torch.Tensor, other: torch.Tensor) -> Shape:
+    """Of the product of two matrices, or of two batches of them."""
+    batch = one.shape[0] if one.dim() == 3 else 1
+    rows, inner = one.shape[-2:]
+    return Shape(batch=int(batch), rows=int(rows), inner=int(inner), columns=int(other.shape[-1]))
+
+
+def _built(spec: WorkerSpec) -> torch.nn.Module:
+    model = models.build(spec.model, attention="eager", dropout=False)
+    if hasattr(model, "set_experts_implementation"):  # transformers 5 groups experts into an unknown operator
+        model.set_experts_implementation("eager")
+    return model
+
+
+def _fake(spec: WorkerSpec, mode: FakeTensorMode) -> torch.nn.Module:
+    """The model as shapes; some need values while they are built, and are copied."""
+    try:
+        with mode:
+            return _built(spec)
+    except RuntimeError:
+        _check_size(spec)
+    real = _built(spec)
+    with FakeCopyMode(mode):
+        return copy.deepcopy(real)
+
+
+def _check_size(spec: WorkerSpec) -> None:
+    if spec.model.size == "published" and spec.model.parameters > MOST_BUILT:
+        raise ValueError(f"{spec.model.name} is too large to be counted by more than its shapes")

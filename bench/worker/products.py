@@ -1,0 +1,144 @@
+"""Times matrix products by an engine: at the workload's own shapes, and of squares as large as is useful.
+
+Together they are the device's limit, measured and not read off a data sheet. All ranks multiply at a time,
+as they do in training.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from bench.results.records import Product, Shape
+from bench.worker.workload.precision import SIXTEEN_BITS
+
+WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
+"""Of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
+
+WARM_UP, WINDOW = 0.1, 0.15
+"""Seconds of each shape, before and while readings count."""
+
+READING = 0.01
+"""Seconds between two looks at the clock, about, so that waiting for a GPU takes next to nothing of them."""
+
+Multiply = Callable[[], object]
+"""Multiplies two matrices that are fixed, once."""
+
+Prepare = Callable[[torch.Tensor, torch.Tensor], Multiply]
+"""Makes that of two matrices, or of two batches of them."""
+
+
+def time_products(
+    prepare: Prepare,
+    shapes: Sequence[Shape],
+    device: torch.device,
+    precision: str,
+    *,
+    synchronize: Callable[[], None],
+    barrier: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[Product], list[str]]:
+    """The quickest products of large squares and of every one of `shapes`, and why some are missing.
+
+    Whatever happens, every rank comes to as many barriers.
+
+    Args:
+        prepare: makes an engine's product of two matrices.
+        shapes: of the workload's products.
+        device: where the matrices lie.
+        precision: as in `bench.config.choices.PRECISIONS`.
+        synchronize: waits until the device has done everything.
+        barrier: waits until every rank is here.
+        clock: seconds; tests give their own.
+    """
+    timer = _Timer(prepare, device, SIXTEEN_BITS.get(precision, torch.float32), synchronize, clock)
+    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[device.type]]
+    products: list[Product] = []
+    failed: dict[str, list[str]] = {}  # shapes, by what went wrong
+    for shape in dict.fromkeys([*squares, *shapes]):
+        barrier()
+        if shape in squares and shape not in shapes and timer.seconds_of(shape) > WARM_UP:
+            continue  # a smaller square has told already what there is to know
+        try:
+            products.append(timer.time(shape))
+        except Exception as error:  # no memory for matrices as large as these, or no kernel
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            failed.setdefault(words, []).append(str(shape))
+    return products, [f"matrix products {', '.join(which)}: {words}" for words, which in failed.items()]
+
+
+class _Timer:
+    """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        device: torch.device,
+        dtype: torch.dtype,
+        synchronize: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._prepare = prepare
+        self._device = device
+        self._dtype = dtype
+        self._synchronize = synchronize
+        self._clock = clock
+        self._best: Product | None = None
+
+    def time(self, shape: Shape) -> Product:
+        """The quickest reading of products of this shape.
+
+        What ends after the window does not count, since other ranks may have stopped by then; but where not
+        even one product fits into it, as with fp16 on some CPUs, that one is what there is.
+        """
+        clock = self._clock
+        end_of_warm_up = clock() + WARM_UP
+        end = end_of_warm_up + WINDOW
+        multiplied = self._cut(shape)
+        multiply = self._prepare(*self._matrices(multiplied))
+
+        def read(products: int) -> float:
+            self._synchronize()
+            begun = clock()
+            for _ in range(products):
+                multiply()
+            self._synchronize()
+            return clock() - begun
+
+        seconds = read(1)  # the first of its kind loads and chooses kernels, and may be slow
+        while clock() < end_of_warm_up:
+            seconds = min(seconds, read(1))
+        products = max(1, round(READING / seconds)) if clock() < end else 1
+        quickest = products * seconds
+        while clock() < end:
+            seconds = read(products)
+            if clock() <= end:
+                quickest = min(quickest, seconds)
+        product = Product(shape=shape, flops=multiplied.flops * products, seconds=quickest)
+        if self._best is None or product.flops * self._best.seconds > self._best.flops * product.seconds:
+            self._best = product
+        return product
+
+    def seconds_of(self, shape: Shape) -> float:
+        """Those that one product will take, at the best rate so far; 0 if there is none."""
+        return shape.flops * self._best.seconds / self._best.flops if self._best else 0.0
+
+    def _cut(self, shape: Shape) -> Shape:
+        """The same shape, its longest side halved until a product takes no longer than the warm-up.
+
+        What is that large is multiplied block by block anyway, so that the rate is the same.
+        """
+        while self.seconds_of(shape) > WARM_UP:
+            longest = max(("batch", "rows", "inner", "columns"), key=lambda side: int(getattr(shape, side)))
+            if getattr(shape, longest) == 1:
+                break
+            shape = replace(shape, **{longest: getattr(shape, longest) // 2})
+        return shape
+
+    def _matrices(self, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = (shape.batch,) if shape.batch > 1 else ()
+        return (
+            torch.randn(*batch, shape.rows, shape.inner, device=self._device, dtype=self._dtype),
+            torch.randn(*batch, shape.inner, shape.columns, device=self._device, dtype=self._dtype),
+        )
