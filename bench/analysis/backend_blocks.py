@@ -47,7 +47,7 @@ class BackendBlocks:
         return dict(zip(numbers, _split_by_launch(launches, logs), strict=True))
 
     def roofline_share(self) -> float | None:
-        """Share of the devices' matrix-product rate, averaged as throughput is; None if a block lacks it."""
+        """Share of the limit, averaged as throughput is; None if a block lacks it."""
         shares = self.valid["roofline_share"]
         return None if np.isnan(shares).any() else _mean_over_launches(self.valid["launch"], np.log(shares))
 

@@ -14,6 +14,7 @@ import pandas as pd
 from bench.analysis.backend_blocks import loader_share
 from bench.analysis.clusters import distance_of_two_clusters
 from bench.analysis.intervals import Floats
+from bench.analysis.products import find_product_warnings
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import Contamination
@@ -54,17 +55,21 @@ class SteadinessWarning:
     """One thing that makes a comparison less trustworthy than its interval says."""
 
     kind: str
-    backend: str
+    backend: str  # empty: all of them together
     reason: str  # what was seen, in numbers
-    remedy: str
+    remedy: str  # empty if there is none
 
     def __str__(self) -> str:
-        return f"{self.backend}: {self.reason}; {self.remedy}"
+        who = f"{self.backend}: " if self.backend else ""
+        return f"{who}{self.reason}" + (f"; {self.remedy}" if self.remedy else "")
 
 
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
-    """Every warning of one comparison, backend by backend."""
-    warnings: list[SteadinessWarning] = []
+    """Every warning of one comparison: those about all backends together, then backend by backend."""
+    warnings = [
+        SteadinessWarning(kind=kind, backend="", reason=reason, remedy=remedy)
+        for kind, reason, remedy in find_product_warnings(rows)
+    ]
     cells = ColumnArrays(rows)
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))

@@ -46,7 +46,7 @@ class BackendSummary:
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
     loader_share: float | None = None  # of a block's seconds, waited for batches; median over blocks
-    roofline_share: float | None = None  # of the devices' matrix-product rate; averaged as samples_per_s is
+    roofline_share: float | None = None  # of the limit; averaged as samples_per_s is
     log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
 
 

@@ -23,7 +23,7 @@ TEXT_COLUMNS = {"backend", WHAT_RUNS, VERDICT, "status"}
 
 def columns_of(rows: pd.DataFrame, summaries: list[BackendSummary]) -> dict[str, Cell]:
     """Header and content of every column; memory is the device's where there is one."""
-    roofline: dict[str, Cell] = {summary_cells.MATMUL_RATE: lambda one: share(one.roofline_share)}
+    roofline: dict[str, Cell] = {summary_cells.OF_LIMIT: lambda one: share(one.roofline_share)}
     on_cpu = distinct_text(rows, "device") == "cpu"
     memory = "host peak MiB/rank" if on_cpu else "device peak MiB"
     peak = attrgetter("host_peak_mib" if on_cpu else "device_peak_mib")
@@ -34,7 +34,7 @@ def columns_of(rows: pd.DataFrame, summaries: list[BackendSummary]) -> dict[str,
         "samples/s": lambda one: number(one.samples_per_s),
         summary_cells.SPEEDUP: summary_cells.speedup,
         VERDICT: summary_cells.verdict,
-        **(roofline if with_matmul_rate(summaries) else {}),
+        **(roofline if with_limit(summaries) else {}),
         memory: lambda one: number(peak(one)),
         summary_cells.OPTIMIZER_STATE: lambda one: number(summary_cells.optimizer_state_mib(one)),
         **({} if on_cpu else {summary_cells.ENERGY: lambda one: number(one.energy_per_sample_j)}),
@@ -46,8 +46,8 @@ def columns_of(rows: pd.DataFrame, summaries: list[BackendSummary]) -> dict[str,
     }
 
 
-def with_matmul_rate(summaries: list[BackendSummary]) -> list[BackendSummary]:
-    """The backends whose share of the matrix-product rate is known."""
+def with_limit(summaries: list[BackendSummary]) -> list[BackendSummary]:
+    """The backends whose share of the limit is known."""
     return [one for one in summaries if one.roofline_share is not None]
 
 

@@ -37,7 +37,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
 
 def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
     """Everything that a reader needs to judge or repeat the figures."""
-    command = distinct_text(rows, "command")
+    command, products = distinct_text(rows, "command"), describe.products(rows)
     return [
         describe.workload(rows),
         describe.hardware(rows),
@@ -46,4 +46,5 @@ def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
         f"{describe.extent(rows)}. {definitions.METHOD}{describe.stopping_rule(rows)} "
         "Peak memory is that of the timed blocks.",
         *limited_by(summaries),
+        *([products] if products else []),
     ]

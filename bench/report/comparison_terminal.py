@@ -17,7 +17,7 @@ from bench.report.comparison_columns import (
     backend_notes,
     columns_of,
     limited_by,
-    with_matmul_rate,
+    with_limit,
 )
 from bench.report.formatting import interval, one_line, ratio, share
 from bench.results.table_values import distinct_text
@@ -26,7 +26,7 @@ TERMINAL_WIDTH = 100
 
 _ONLY_ON_THE_PAGE = (
     *(WHAT_RUNS, VERDICT),
-    *(summary_cells.MATMUL_RATE, summary_cells.OPTIMIZER_STATE, summary_cells.ENERGY),
+    *(summary_cells.OF_LIMIT, summary_cells.OPTIMIZER_STATE, summary_cells.ENERGY),
 )
 
 
@@ -60,8 +60,13 @@ def _caption(comparison: ReportedComparison) -> list[str]:
     lines += comparison.explanation
     lines += [f"warning: {warning}" for warning in comparison.warnings]
     lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limited_by(summaries)]
-    shares = [f"{share(one.roofline_share)} ({one.backend})" for one in with_matmul_rate(summaries)]
-    return lines + [f"of the matrix-product rate measured here: {', '.join(shares)}"] * bool(shares)
+    shares = [f"{share(one.roofline_share)} ({one.backend})" for one in with_limit(summaries)]
+    products = describe.products(rows)
+    return [
+        *lines,
+        *([products] if products else []),
+        *([f"of the limit measured here: {', '.join(shares)}"] if shares else []),
+    ]
 
 
 def _speedup_and_verdict(one: BackendSummary) -> str:

@@ -24,11 +24,12 @@ DEFINITIONS = (
         "inconclusive.",
     ),
     (
-        "of matmul rate",
-        "model FLOP/s ÷ the matrix-product rate, both of all ranks. The model's FLOPs are counted: forward "
-        "and backward of the reference with eager attention, padding included, optimizer and recomputation "
-        "not. The rate is the quickest of square products at the same precision, measured before anything is "
-        "timed, on all ranks at a time.",
+        "of limit",
+        "model FLOP/s ÷ the limit, both of all ranks. The model's FLOPs are counted: forward and backward of "
+        "the reference with eager attention, padding included, optimizer and recomputation not. The limit is "
+        "the highest rate of matrix products that any engine of the comparison reached, at the workload's "
+        "own shapes or of large squares, at the same precision, before anything is timed, on all ranks at a "
+        "time.",
     ),
     (
         "peak MiB",

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.intervals import STOPPED_CONFIDENCE
+from bench.analysis.products import GIGA, rates_by_stack
 from bench.machine.processor_identity import name_processor
-from bench.report.formatting import TIMES, one_line, plural
+from bench.report.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 from bench.results.table_values import at_largest_batch, distinct_text
@@ -108,6 +109,31 @@ def extent(rows: pd.DataFrame) -> str:
     if len(set(rounds.values())) == 1:
         return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(max(rounds.values()), 'round')}"
     return f"{plural(len(rounds), 'launch', 'es')}, {plural(rounds.total(), 'round')} in all"
+
+
+def products(rows: pd.DataFrame) -> str:
+    """The rates of matrix products at the workload's shapes, the limit and the layers' share; or empty."""
+    parts = []
+    for place, rates in enumerate(rates_by_stack(rows)):
+        where = f" on the stack {rates.stack}" if place else ""
+        named = (
+            [("PyTorch", rates.torch)]
+            if place
+            else [
+                ("PyTorch", rates.torch),
+                ("ONNX Runtime", rates.onnxruntime),
+            ]
+        )
+        parts += [f"{name}{where} {_gigaflops(rate)} GFLOP/s" for name, rate in named if rate is not None]
+    said = [f"matrix products at this workload's shapes: {', '.join(parts)}"] if parts else []
+    limit, layers = (rows[column].dropna() for column in ("limit_flops_per_s", "layers_flops_share"))
+    said += [] if limit.empty else [f"limit {_gigaflops(limit.median())} GFLOP/s"]
+    said += [] if layers.empty else [f"layers have {share(layers.median())} of the FLOPs"]
+    return "; ".join(said)
+
+
+def _gigaflops(flops_per_s: float) -> str:
+    return number(flops_per_s / GIGA, 3)
 
 
 def versions(rows: pd.DataFrame) -> str:

@@ -79,7 +79,7 @@ COLUMNS = (
     Column(name=summary_cells.SPEEDUP, cell=lambda line: summary_cells.speedup(line.summary), key=_ratio),
     Column(name="verdict", cell=lambda line: summary_cells.verdict(line.summary)),
     Column(
-        name=summary_cells.MATMUL_RATE,
+        name=summary_cells.OF_LIMIT,
         cell=lambda line: formatting.share(line.summary.roofline_share),
         key=lambda line: line.summary.roofline_share,
     ),

@@ -5,7 +5,7 @@ from bench.report import formatting
 from bench.results.arithmetic import mib
 
 SPEEDUP = "speed-up [95 %]"
-MATMUL_RATE = "of matmul rate"
+OF_LIMIT = "of limit"
 OPTIMIZER_STATE = "optimizer state MiB/rank"
 ENERGY = "energy J/sample"
 

@@ -1,9 +1,10 @@
-"""A row's share of the device's rate of matrix products."""
+"""A row's rates of matrix products, the limit that they set, and its share of it."""
 
 import dataclasses
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from bench.analysis.summary import summarise
@@ -12,14 +13,42 @@ from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
 from bench.results import csv_files
-from bench.results.records import Product, Roofline
+from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record
 from tests.support.factories import block, record, workload
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SQUARE, WIDE, DEEP = (
+    Shape(batch=1, rows=rows, inner=inner, columns=columns)
+    for rows, inner, columns in ((10, 10, 10), (2, 4, 100), (2, 100, 4))
+)
+
+
+def products(*seconds: float) -> tuple[Product, ...]:
+    """24,000 FLOPs in so many seconds for each shape."""
+    shapes = (SQUARE, WIDE, DEEP)
+    return tuple(
+        Product(shape=shape, flops=24_000, seconds=one) for shape, one in zip(shapes, seconds, strict=False)
+    )
+
+
+def library(name: str, *ranks: tuple[Product, ...], stack: str = "ort") -> TimedLibrary:
+    return TimedLibrary(library=name, stack=stack, backend="x", ranks=ranks)
+
+
+TORCH = library("torch", products(2, 4, 8), products(2, 4, 4))
+"""FLOP/s of both ranks: 24,000 at the square, 12,000 at WIDE and 9000 at DEEP."""
+
+ORT = library("onnxruntime", products(4, 1, 2), products(4, 1, 2))
+"""12,000, 48,000 and 24,000."""
 
 FOUND = Roofline(
     counted=((4, 1000), (8, 1800)),
     counted_on="shapes",
-    products=(Product(flops=6000, seconds=2.0), Product(flops=5000, seconds=1.0)),
+    layers_flops=640,
+    products=(WorkloadProduct(shape=WIDE, flops=600), WorkloadProduct(shape=DEEP, flops=300)),
+    libraries=(TORCH, ORT),
 )
 
 
@@ -29,45 +58,99 @@ def row(found: Roofline, **changes: Any) -> dict[str, Any]:
     return made
 
 
-def test_a_row_holds_the_work_of_all_ranks_and_the_share_of_their_rate() -> None:
+def test_a_row_holds_the_work_of_all_ranks_and_its_share_of_the_limit() -> None:
     made = row(FOUND)
     assert made["model_flops_per_step"] == 1000 * 2 * 2
     assert made["model_flops_per_s"] == 4000 * 10 / 2.0
-    assert made["limit_flops_per_s"] == 3000 + 5000
-    assert made["roofline_share"] == 20_000 / 8000
+    assert made["limit_flops_per_s"] == 48_000, "by ONNX Runtime, at WIDE"
+    assert made["roofline_share"] == 20_000 / 48_000
+    assert made["layers_flops_share"] == 0.64
+
+
+def test_a_library_s_rate_is_the_workload_s_work_over_the_time_that_it_would_take() -> None:
+    made = row(FOUND)
+    assert made["torch_matmul_flops_per_s"] == pytest.approx(900 / (600 / 12_000 + 300 / 9_000))
+    assert made["ort_matmul_flops_per_s"] == pytest.approx(900 / (600 / 48_000 + 300 / 24_000))
 
 
 def test_a_larger_micro_batch_has_more_work() -> None:
     assert row(FOUND, workload=workload(micro_batch=12))["model_flops_per_step"] == 2600 * 2 * 2
 
 
-@pytest.mark.parametrize("unknown", ["counted", "products"])
+def test_a_row_has_the_rate_of_its_own_stack_and_the_limit_of_all() -> None:
+    modern = library("torch", products(0.5, 4, 4), products(0.5, 4, 4), stack="modern")
+    found = dataclasses.replace(FOUND, libraries=(TORCH, ORT, modern))
+    there = row(found, stack="modern")
+    assert there["torch_matmul_flops_per_s"] == pytest.approx(900 / (900 / 12_000))
+    assert there["ort_matmul_flops_per_s"] == row(found)["ort_matmul_flops_per_s"], "which is nowhere else"
+    assert row(found)["torch_matmul_flops_per_s"] == row(FOUND)["torch_matmul_flops_per_s"]
+    assert there["limit_flops_per_s"] == row(found)["limit_flops_per_s"] == 96_000
+
+
+@pytest.mark.parametrize("unknown", ["counted", "libraries"])
 def test_what_is_not_known_is_blank(unknown: str) -> None:
     nothing: dict[str, Any] = {unknown: ()}
     made = row(dataclasses.replace(FOUND, **nothing))
     assert made["roofline_share"] is None
     assert (made["model_flops_per_step"] is None) == (unknown == "counted")
-    assert (made["limit_flops_per_s"] is None) == (unknown == "products")
+    assert (made["limit_flops_per_s"] is None) == (unknown == "libraries")
+    assert (made["torch_matmul_flops_per_s"] is None) == (unknown == "libraries")
 
 
-def test_the_share_is_averaged_over_launches_and_shown() -> None:
+def test_a_shape_that_one_rank_could_not_multiply_leaves_the_rate_blank_and_counts_for_no_limit() -> None:
+    ort = library("onnxruntime", products(4, 1, 2), products(4))
+    made = row(dataclasses.replace(FOUND, libraries=(TORCH, ort)))
+    assert made["ort_matmul_flops_per_s"] is None
+    assert made["limit_flops_per_s"] == 24_000
+
+
+def test_a_limit_that_training_exceeds_was_measured_too_low_and_is_left_out() -> None:
+    slow = library("torch", products(4, 4, 4), products(4, 4, 4))
+    made = row(dataclasses.replace(FOUND, libraries=(slow,)))
+    assert made["model_flops_per_s"] == 20_000
+    assert made["torch_matmul_flops_per_s"] == pytest.approx(12_000)
+    assert made["limit_flops_per_s"] is None
+    assert made["roofline_share"] is None
+
+
+def test_the_share_is_averaged_over_launches_and_shown_beside_the_rates() -> None:
     records = [
         record(launch=launch, roofline=FOUND, blocks=(block(seconds=seconds),))
         for launch, seconds in ((1, 40.0), (2, 160.0))
     ]
     rows = csv_files.table_of_records(records)
     (summary,) = summarise(rows)
-    assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 8000)
-    assert "| 6.2 % |" in render_comparison(ReportedComparison(stem="x", rows=rows))
-    assert "of the matrix-product rate measured here: 6.2 % (pytorch)" in str(
+    assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 48_000)
+    page = render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert "| of limit |" in page
+    assert "| 1.0 % |" in page
+    assert "of the limit measured here: 1.0 % (pytorch)" in str(
         render_terminal(ReportedComparison(stem="x", rows=rows)).caption
     )
 
 
-def test_without_a_rate_there_is_no_column() -> None:
+def test_the_rates_are_said_in_one_line() -> None:
+    tera = tuple(
+        library(
+            one.library, *(tuple(dataclasses.replace(p, flops=10**10) for p in rank) for rank in one.ranks)
+        )
+        for one in (TORCH, ORT)
+    )
+    rows = csv_files.table_of_records([record(roofline=dataclasses.replace(FOUND, libraries=tera))])
+    said = (
+        "matrix products at this workload's shapes: PyTorch 4.50 GFLOP/s, ONNX Runtime 15.0 GFLOP/s; "
+        "limit 20.0 GFLOP/s; layers have 64 % of the FLOPs"
+    )
+    assert said in render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert said in str(render_terminal(ReportedComparison(stem="x", rows=rows)).caption)
+
+
+def test_without_a_limit_there_is_neither_column_nor_line() -> None:
     rows = csv_files.table_of_records([record()])
     assert summarise(rows)[0].roofline_share is None
-    assert "matmul" not in render_comparison(ReportedComparison(stem="x", rows=rows))
+    page = render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert "of limit" not in page
+    assert "matrix products" not in page
 
 
 @pytest.mark.parametrize("column", ["model_flops_per_s", "roofline_share"])
@@ -76,6 +159,21 @@ def test_a_file_whose_shares_do_not_add_up_is_refused(column: str, tmp_path: Pat
     csv_files.write_rows(tmp_path / "x.csv", [made])
     with pytest.raises(UserError, match=f"{column} is not what it is derived from"):
         csv_files.read(tmp_path / "x.csv")
+
+
+def test_a_file_that_exceeds_its_limit_is_refused(tmp_path: Path) -> None:
+    made = row(FOUND) | {"limit_flops_per_s": 10_000.0, "roofline_share": 2.0}
+    csv_files.write_rows(tmp_path / "x.csv", [made])
+    with pytest.raises(UserError, match="roofline_share is above 1"):
+        csv_files.read(tmp_path / "x.csv")
+
+
+def test_no_committed_result_exceeds_its_limit() -> None:
+    tables = {path: pd.read_csv(path) for path in (ROOT / "results").rglob("*.csv")}
+    with_shares = {path.name: table for path, table in tables.items() if "roofline_share" in table}
+    assert with_shares
+    for name, table in with_shares.items():
+        assert (table["roofline_share"].dropna() <= 1).all(), name
 
 
 def test_other_nodes_are_another_measurement() -> None:

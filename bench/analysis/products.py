@@ -1,0 +1,118 @@
+"""The rates of matrix products behind a comparison: what its rows say, and what to warn of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.intervals import Floats
+from bench.machine.mkl import INTEL
+from bench.results.column_arrays import ColumnArrays
+from bench.results.environment_cell import environment_entry, parse_environment
+
+LEAST_DIFFERENCE = 0.1
+"""Of two libraries' rates, above which the comparison is partly one of their matrix products."""
+
+GIGA = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductRates:
+    """FLOP/s of all ranks together, in matrix products at the workload's shapes, on one stack."""
+
+    stack: str
+    torch: float | None
+    onnxruntime: float | None
+
+
+def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
+    """The rates that the valid rows of one comparison hold, the reference's stack first.
+
+    A run that goes on with an earlier one measures them again: then it is the median of a stack's rows.
+    """
+    cells = ColumnArrays(rows)
+    valid = cells.where(cells["status"] == "ok")
+    stacks = sorted(
+        dict.fromkeys(valid["stack"]),
+        key=lambda stack: not ((valid["stack"] == stack) & (valid["backend"] == valid["reference"])).any(),
+    )
+    found = []
+    for stack in stacks:
+        of_stack = valid.where(valid["stack"] == stack)
+        torch, onnxruntime = (
+            _median_of_known(of_stack[column])
+            for column in ("torch_matmul_flops_per_s", "ort_matmul_flops_per_s")
+        )
+        found.append(ProductRates(stack=str(stack), torch=torch, onnxruntime=onnxruntime))
+    return found
+
+
+def find_product_warnings(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """Kind, what was seen and the remedy, of what the libraries' matrix products explain."""
+    yield from _warn_of_difference(rows)
+    yield from _warn_of_low_limit(rows)
+
+
+def _warn_of_difference(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    for rates in rates_by_stack(rows)[:1]:
+        if rates.torch is None or rates.onnxruntime is None:
+            continue
+        sides = sorted([(rates.torch, "PyTorch"), (rates.onnxruntime, "ONNX Runtime")])
+        (slow, slower), (fast, faster) = sides
+        if fast <= (1 + LEAST_DIFFERENCE) * slow:
+            continue
+        seen = (
+            f"{faster} multiplies {fast / slow:.1f} times as fast as {slower} at this workload's shapes "
+            f"({fast / GIGA:,.0f} against {slow / GIGA:,.0f} GFLOP/s)"
+        )
+        if slower == "PyTorch" and _mkl_may_hold_back(rows):
+            yield (
+                "matrix products",
+                f"{seen}: on a CPU that Intel did not make MKL takes a slower path",
+                "device.blas=full shows the speed-up without that",
+            )
+        else:
+            yield "matrix products", f"{seen}, which is a part of their speed-up", ""
+
+
+def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
+    """Whether PyTorch multiplied with MKL as it is installed, on an CPU that Intel did not make.
+
+    In 16 bits it multiplies with oneDNN, which does not look at the maker.
+    """
+    columns = ("device", "blas", "precision")
+    if any(
+        set(rows[column]) != {value} for column, value in zip(columns, ("cpu", "stock", "fp32"), strict=True)
+    ):
+        return False
+    environments = [parse_environment(text) for text in rows["environment"].unique()]
+    vendors = {environment_entry(one, "cpu", "vendor") for one in environments}
+    return None not in vendors and INTEL not in vendors and all(map(_is_x86, environments))
+
+
+def _is_x86(environment: dict[str, Any]) -> bool:
+    """Whether MKL exists for its CPU: all CPUs of the last fifteen years of that kind know AVX."""
+    return "avx" in (environment_entry(environment, "cpu", "instruction_sets") or ())
+
+
+def _warn_of_low_limit(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """A block that reached more than the limit has no limit in its row, though products were timed."""
+    cells = ColumnArrays(rows)
+    valid = cells.where(cells["status"] == "ok")
+    timed = ~np.isnan(valid["torch_matmul_flops_per_s"]) | ~np.isnan(valid["ort_matmul_flops_per_s"])
+    above = timed & ~np.isnan(valid["model_flops_per_s"]) & np.isnan(valid["limit_flops_per_s"])
+    if above.any():
+        names = ", ".join(dict.fromkeys(map(str, valid["backend"][above])))
+        yield (
+            "limit",
+            f"training was faster than the matrix products timed before it, in {int(above.sum())} of "
+            f"{len(valid)} blocks ({names}): their share of the limit is left out",
+            "measure again while nothing else has the cores",
+        )
+
+
+def _median_of_known(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else None

@@ -1,0 +1,84 @@
+"""Warnings about matrix products: whose are faster, why, and a limit that was measured too low."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.analysis.products import rates_by_stack
+from bench.analysis.steadiness import find_warnings
+from bench.results import csv_files
+from tests.support.factories import ENVIRONMENT, record
+
+
+def rows(torch: float | None, ort: float | None, **changes: Any) -> pd.DataFrame:
+    """Two backends and the rates in GFLOP/s."""
+    made = csv_files.table_of_records([record(**changes), record("ortmodule", **changes)])
+    made["torch_matmul_flops_per_s"] = np.nan if torch is None else torch * 1e9
+    made["ort_matmul_flops_per_s"] = np.nan if ort is None else ort * 1e9
+    made["limit_flops_per_s"] = 1e12
+    return made
+
+
+def said(table: pd.DataFrame) -> list[str]:
+    return [str(warning) for warning in find_warnings(table)]
+
+
+def environment(**cpu: Any) -> dict[str, Any]:
+    return ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | cpu}
+
+
+def test_a_slower_path_of_mkl_is_named_with_its_remedy() -> None:
+    assert said(rows(100, 190)) == [
+        "ONNX Runtime multiplies 1.9 times as fast as PyTorch at this workload's shapes (190 against 100 "
+        "GFLOP/s): on a CPU that Intel did not make MKL takes a slower path; device.blas=full shows the "
+        "speed-up without that"
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"environment": environment(vendor="GenuineIntel")},
+        {"environment": environment(vendor=None)},
+        {"environment": environment(vendor="0x41", instruction_sets=["asimd", "sve"])},
+        {"blas": "full"},
+        {"device": "cuda"},
+    ],
+    ids=["intel", "unknown maker", "arm", "full", "cuda"],
+)
+def test_where_mkl_is_not_the_cause_only_the_fact_is_named(changes: dict[str, Any]) -> None:
+    assert said(rows(100, 190, **changes)) == [
+        "ONNX Runtime multiplies 1.9 times as fast as PyTorch at this workload's shapes (190 against 100 "
+        "GFLOP/s), which is a part of their speed-up"
+    ]
+
+
+def test_a_faster_pytorch_is_no_slower_path() -> None:
+    (warning,) = said(rows(150, 100))
+    assert warning.startswith("PyTorch multiplies 1.5 times as fast as ONNX Runtime")
+    assert "MKL" not in warning
+
+
+@pytest.mark.parametrize("rates", [(100, 109), (100, None), (None, None)])
+def test_equal_or_unknown_rates_are_no_warning(rates: tuple[float | None, float | None]) -> None:
+    assert said(rows(*rates)) == []
+
+
+def test_training_that_was_faster_than_the_products_before_it_is_named() -> None:
+    table = rows(100, 100)
+    table["model_flops_per_s"] = 2e11
+    table.loc[0, "limit_flops_per_s"] = np.nan
+    assert said(table) == [
+        "training was faster than the matrix products timed before it, in 1 of 2 blocks (pytorch): their "
+        "share of the limit is left out; measure again while nothing else has the cores"
+    ]
+
+
+def test_the_reference_s_stack_comes_first() -> None:
+    table = rows(100, 190)
+    for column, value in (("backend", "x"), ("stack", "modern"), ("torch_matmul_flops_per_s", 120e9)):
+        table.loc[0, column] = value
+    table["reference"] = "ortmodule"
+    assert [(one.stack, one.torch) for one in rates_by_stack(table)] == [("ort", 100e9), ("modern", 120e9)]
