@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
-from torch.utils.module_tracker import ModuleTracker
+from torch.utils.hooks import RemovableHandle
 
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape, WorkloadProduct
@@ -100,9 +100,11 @@ def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
 
 def count(model: torch.nn.Module, batch: Batch) -> Count:
     """What one forward and backward pass of `model` takes."""
-    by_shape = _CountByShape(find_layers(model))
+    layers = find_layers(model)
+    tracker = _LayerTracker(layers)
+    by_shape = _CountByShape(tracker if layers else None)
     # Inside, since FlopCounterMode takes composite operators apart before it counts them.
-    with by_shape, FlopCounterMode(display=False) as counter:
+    with tracker, by_shape, FlopCounterMode(display=False) as counter:
         model(**batch).loss.backward()
     model.zero_grad()
     found = by_shape.count
@@ -113,52 +115,73 @@ def count(model: torch.nn.Module, batch: Batch) -> Count:
     return found
 
 
-def find_layers(model: torch.nn.Module) -> frozenset[str]:
-    """The names of the model's repeated layers, as torch's ModuleTracker spells them.
+def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The model's repeated layers: the members of every ModuleList that are all of one class.
 
-    Repeated layers are the members of a ModuleList that are all of one class, as transformers builds its
-    encoders and decoders; lists inside such a layer (experts, for one) are part of it.
+    So transformers builds its encoders and decoders. Lists inside such a layer, of experts for one, are part
+    of it.
     """
-    root = type(model).__name__
-    return frozenset(f"{root}.{name}" if name else root for name in _layers_below(model, ""))
-
-
-def _layers_below(module: torch.nn.Module, prefix: str) -> Sequence[str]:
-    found: list[str] = []
-    for name, child in module.named_children():
-        path = f"{prefix}.{name}" if prefix else name
+    found: list[torch.nn.Module] = []
+    for child in module.children():
         if isinstance(child, torch.nn.ModuleList) and len({type(member) for member in child}) == 1:
-            found += [f"{path}.{number}" for number in range(len(child))]
+            found += child
         else:
-            found += _layers_below(child, path)
+            found += find_layers(child)
     return found
+
+
+class _LayerTracker:
+    """Knows whether what runs now belongs to one of `layers`, forward or backward.
+
+    torch's ModuleTracker, and with it FlopCounterMode's counts by module, takes a layer's backward pass to
+    begin when the gradients of all its outputs are there. What is shared by all layers, as T5's position bias
+    is, has its gradient only at the very end. Therefore an operator of the backward pass belongs here where
+    the operator of the forward pass belongs whose gradient it computes: autograd numbers these.
+    """
+
+    def __init__(self, layers: Sequence[torch.nn.Module]) -> None:
+        self._layers = layers
+        self._spans: list[tuple[int, int]] = []  # of autograd's numbers, of each call of a layer
+        self._begun: list[int] = []  # of the calls that have not ended, one inside the other
+        self._hooks: list[RemovableHandle] = []
+
+    def __enter__(self) -> "_LayerTracker":
+        for layer in self._layers:
+            self._hooks.append(layer.register_forward_pre_hook(self._enter_layer))
+            self._hooks.append(layer.register_forward_hook(self._leave_layer))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def is_in_layer(self) -> bool:
+        """Whether the operator that runs now is a layer's."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return bool(self._begun)
+        number = node._sequence_nr()
+        return any(first <= number < end for first, end in self._spans)
+
+    def _enter_layer(self, *_: Any) -> None:
+        self._begun.append(torch.autograd._get_sequence_nr())
+
+    def _leave_layer(self, *_: Any) -> None:
+        self._spans.append((self._begun.pop(), torch.autograd._get_sequence_nr()))
 
 
 class _CountByShape(TorchDispatchMode):
     """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers.
 
-    An operator is a layer's if it runs while any layer is entered, forward or backward. FlopCounterMode's own
-    counts by module would count twice where several layers are entered at a time, which happens backward.
-
     Args:
-        layers: names of the repeated layers.
+        tracker: of the repeated layers; None if there are none.
     """
 
-    def __init__(self, layers: frozenset[str]) -> None:
+    def __init__(self, tracker: _LayerTracker | None) -> None:
         super().__init__()
-        self.layers = layers
-        self.tracker = ModuleTracker()
-        self.count = Count(layers_flops=0 if layers else None)
+        self.tracker = tracker
+        self.count = Count(layers_flops=None if tracker is None else 0)
         self.total = 0
-
-    def __enter__(self) -> "_CountByShape":
-        self.tracker.__enter__()
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self.tracker.__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and count it."""
@@ -167,8 +190,8 @@ class _CountByShape(TorchDispatchMode):
         if operator in flop_registry:
             flops = int(flop_registry[operator](*args, **(kwargs or {}), out_val=result))
             self.total += flops
-            if self.count.layers_flops is not None and not self.layers.isdisjoint(self.tracker.parents):
-                self.count.layers_flops += flops
+            if self.tracker is not None and self.tracker.is_in_layer():
+                self.count.layers_flops = (self.count.layers_flops or 0) + flops
             if (first := _OPERANDS.get(operator.__name__)) is not None:
                 self.count.products[_shape(*args[first : first + 2])] += flops
         return result

@@ -98,6 +98,17 @@ def test_bert_tiny_is_mostly_vocabulary() -> None:
     assert found["layers_flops"] / found["counted"][0][1] == pytest.approx(layers / (layers + head))
 
 
+def test_encoder_and_decoder_both_have_layers_and_share_a_position_bias() -> None:
+    """T5's position bias, of which every layer has a part, has its gradient after all of them."""
+    config = compose(["device=cpu", "model=t5-large", "model.size=mini", "backend=[pytorch]"])
+    found = counted(config.model, micro_batch=2, seq_len=64)
+    width, inner, words, length = 128, 512, 1024, 64
+    attention = 4 * width * width + 2 * length * width
+    layers = 2 * (3 * attention + 2 * 2 * width * inner)  # each side has two; the decoder attends to both
+    head = width * words
+    assert found["layers_flops"] / found["counted"][0][1] == pytest.approx(layers / (layers + head))
+
+
 def test_a_model_without_repeated_layers_has_no_share() -> None:
     assert flops.count(Layers(32, 64), {"x": torch.ones(8, 32)}).layers_flops is None
 
