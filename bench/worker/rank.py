@@ -223,16 +223,17 @@ class Rank:
 
     def profile_steps(self, steps: int) -> StepsProfiled:
         """Take steps under a profiler: what they were spent on."""
-        from bench.worker.step_profile import UNCOUNTED, profile_steps
+        from bench.worker.step_profile import batches_needed, profile_steps
 
         training = self.training
         training.barrier()
         profile = profile_steps(
             training.step,
-            training.steps(UNCOUNTED + steps),
+            training.steps(batches_needed(steps)),
             device=training.device,
             synchronize=training.synchronize,
-            kernels_of_calls=training.engine.kernels_of_calls,
+            barrier=training.barrier,
+            kernels_of_steps=training.engine.kernels_of_steps,
         )
         return StepsProfiled(steps=profile.steps, seconds=profile.seconds, operators=list(profile.operators))
 

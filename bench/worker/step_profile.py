@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from bench.results.operator_kinds import HOST, WAITING, Operator
 from bench.worker.engine_kernel import EngineKernel
 
-UNCOUNTED = 3
+UNCOUNTED = 2
 """Steps that are profiled in vain: the first start takes time, and the heap has to make room for events."""
 
 SETTLING_SECONDS = 0.05
@@ -40,8 +40,8 @@ ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
 Interval = tuple[float, float]
 
 
-KernelsOfCalls = Callable[[int], Sequence[EngineKernel]]
-"""The kernels of the engine's last so many calls."""
+KernelsOfSteps = Callable[[int, int], Sequence[EngineKernel]]
+"""The kernels of so many steps, each of so many calls of the engine: of its last steps every second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,22 +65,29 @@ def profile_steps(
     *,
     device: torch.device,
     synchronize: Callable[[], None],
-    kernels_of_calls: KernelsOfCalls | None = None,
+    barrier: Callable[[], None],
+    kernels_of_steps: KernelsOfSteps | None = None,
 ) -> StepProfile:
     """Take a step with each of `batches` and say where the time went.
 
     Args:
         step: takes one optimizer step.
-        batches: for one step each; the first `UNCOUNTED` are not counted.
+        batches: for one step each; of `batches_needed(steps)`, so many steps are counted.
         device: of the rank; on CUDA an operator has the time of the kernels that it started.
         synchronize: waits for the device.
-        kernels_of_calls: of an engine with a profile of its own.
+        barrier: waits for the other ranks.
+        kernels_of_steps: of an engine with a profile of its own.
     """
     on_cuda = device.type == "cuda"
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_cuda
     spent, seconds, steps = _Spent(), 0.0, 0
     synchronize()
     for number, batch in enumerate(batches):
+        if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
+            step(batch)
+            synchronize()
+            barrier()
+            continue
         # A profile of its own for each step: events of many would lie between the step's large tensors, which
         # then no longer fit where they were and take new memory from the system, at several times the cost.
         with profile(activities=activities) as recorded:
@@ -90,16 +97,21 @@ def profile_steps(
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
-        if number < UNCOUNTED:
+        if number < 2 * UNCOUNTED:
             continue
         events = recorded.events()
         (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
         (_add_device_seconds if on_cuda else _add_thread_seconds)(spent, events, whole)
         seconds += _seconds(whole.time_range.elapsed_us())
         steps += 1
-    if kernels_of_calls is not None and (calls := spent.engine_calls()):
-        spent.divide_engine_calls(kernels_of_calls(calls))
+    if kernels_of_steps is not None and (calls := spent.engine_calls()):
+        spent.divide_engine_calls(kernels_of_steps(steps, calls // steps))
     return StepProfile(steps=steps, seconds=seconds, operators=spent.operators(seconds))
+
+
+def batches_needed(steps: int) -> int:
+    """For so many counted steps; each profiled one comes after one that is not."""
+    return 2 * (UNCOUNTED + steps)
 
 
 Key = tuple[str, str, str]

@@ -9,6 +9,7 @@ import pytest
 from tests.support import bad_inputs, quiet
 
 pytestmark = [
+    pytest.mark.timeout(1800),  # some hundred commands, one after the other, on a machine that may be busy
     pytest.mark.alone,  # each answer has its seconds
     pytest.mark.once,  # the other stack refuses less: it has no ONNX Runtime that lacks anything
 ]

@@ -32,10 +32,14 @@ class Engine(Protocol):
     def profile_itself(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
 
-    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:
-        """Of this engine's own profile, the kernels of the last so many calls, forward or backward.
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:
+        """Of this engine's own profile, the kernels of so many steps: of the last ones every second.
 
         Ends the profile. Empty for an engine whose kernels are torch's, in whose profile they stand.
+
+        Args:
+            steps: that torch's profiler saw, too.
+            calls: of the engine in each of them, forward or backward.
         """
 
     def proof(self, loss_function: str) -> dict[str, Any]:

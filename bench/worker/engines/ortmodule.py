@@ -4,6 +4,7 @@ Importing onnxruntime.training patches torch.manual_seed and checkpointing, so t
 in the processes that measure it. Checked against onnxruntime-training 1.19.2, the last release.
 """
 
+import bisect
 import json
 import tempfile
 from collections import Counter
@@ -81,8 +82,8 @@ class Engine:
         """ONNX Runtime writes down every kernel of the training session, for as long as that lives."""
         self.profiled = True
 
-    def kernels_of_calls(self, calls: int) -> Sequence[EngineKernel]:
-        """The kernels of the session's last so many executions, by operator.
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:
+        """The kernels of the session's executions in these steps, by operator.
 
         Not those that hand over to PyTorch, which stand in its profile.
         """
@@ -90,7 +91,7 @@ class Engine:
         written = manager._execution_agent._inference_session.end_profiling()
         events = json.loads(Path(written).read_text(encoding="utf-8"))
         self.profiles.cleanup()
-        return kernels_of_executions(events, calls)
+        return kernels_of_executions(events, steps=steps, calls=calls)
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -197,29 +198,35 @@ def set_session_options(module: ORTModule, **wanted: Any) -> None:
     manager._get_session_config = changed
 
 
-def kernels_of_executions(events: Sequence[dict[str, Any]], executions: int) -> list[EngineKernel]:
-    """From the events of a session's profile, what each operator's kernels took in its last executions.
+def kernels_of_executions(events: Sequence[dict[str, Any]], *, steps: int, calls: int) -> list[EngineKernel]:
+    """From the events of a session's profile, what each operator's kernels took in every second last step.
 
-    A step has two executions for each micro-batch, one forward and one backward.
+    Args:
+        events: of the whole profile.
+        steps: that count: of the last 2 × `steps` every second, the last one included.
+        calls: executions in a step: two for each micro-batch, one forward and one backward.
 
     Raises:
         ValueError: the profile holds fewer executions.
     """
     starts = sorted(event["ts"] for event in events if event["name"] == EXECUTION)
-    if len(starts) < executions:
-        raise ValueError(f"ONNX Runtime's profile holds {len(starts)} executions, not {executions}")
-    first = starts[-executions]
-    calls: Counter[str] = Counter()
+    if len(starts) < 2 * steps * calls:
+        raise ValueError(f"ONNX Runtime's profile holds {len(starts)} executions, not {2 * steps * calls}")
+    starts = starts[-2 * steps * calls :]
+    counts: Counter[str] = Counter()
     microseconds: Counter[str] = Counter()
     for event in events:
-        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time") or event["ts"] < first:
+        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
+            continue
+        execution = bisect.bisect_right(starts, event["ts"]) - 1
+        if execution < 0 or execution // calls % 2 == 0:  # before these steps, or in one that does not count
             continue
         name = event["args"]["op_name"]
         if name not in HANDED_OVER:
-            calls[name] += 1
+            counts[name] += 1
             microseconds[name] += event["dur"]
     return [
-        EngineKernel(name=name, calls=calls[name], seconds=spent / 1e6)
+        EngineKernel(name=name, calls=counts[name], seconds=spent / 1e6)
         for name, spent in microseconds.items()
     ]
 
