@@ -27,8 +27,8 @@ common: [resume=true, 'hydra.searchpath=[file://{ROOT}/tests/conf]', device=cpu,
          measure=quick, measure.launches=2, measure.rounds=2, measure.block_seconds=0.1, measure.repeats=0]
 backends: {{ort: [pytorch, pytorch_fused], modern: [pytorch, pytorch_fused]}}
 parts:
-  - {{name: tiny, expected_s: 1, overrides: [], models: {{bert-mini: []}}}}
-  - {{name: short, expected_s: 1, overrides: [seq_len=16], models: {{bert-mini: []}}}}
+  - {{name: tiny, expected_s: 1, overrides: [], models: {{bert-for-tests: []}}}}
+  - {{name: short, expected_s: 1, overrides: [seq_len=16], models: {{bert-for-tests: []}}}}
 """,
         encoding="utf-8",
     )

@@ -34,8 +34,11 @@ def test_the_table_does_not_need_matplotlib() -> None:
     code = (
         "import sys\n"
         "from tests.support.factories import record\n"
-        "from bench.results import csv_files; from bench.report.comparison_terminal import render_terminal\n"
-        "render_terminal(csv_files.table_of_records([record()])); assert 'matplotlib' not in sys.modules"
+        "from bench.report.comparison_terminal import render_terminal\n"
+        "from bench.report.collection import ReportedComparison\n"
+        "from bench.results import csv_files\n"
+        "rows = csv_files.table_of_records([record()])\n"
+        "render_terminal(ReportedComparison(stem='x', rows=rows)); assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 

@@ -95,7 +95,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         return bench(
             texts,
             f"hydra.searchpath=[file://{ROOT}/tests/conf]",
-            *("model=bert-mini", "model.task=sequence-classification", "device.world_size=1"),
+            *("model=bert-for-tests", "model.task=sequence-classification", "device.world_size=1"),
             *(
                 "++model.config.num_labels=6",
                 "++data.columns={text: review, label: stars}",

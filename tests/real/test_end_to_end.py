@@ -54,7 +54,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
     folder = tmp_path_factory.mktemp("three")
     done, rows = bench(
         folder,
-        "model=bert-mini",
+        "model=bert-for-tests",
         "measure.rounds=3",
         "grad_accum=2",
         # Whatever the user's shell says, ORTModule may not fall back to PyTorch, nor take more threads.
@@ -170,7 +170,7 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
         subprocess.run(saving, cwd=ROOT, check=True)
         return bench(
             weights.parent,
-            *("model=bert-mini", f"model.pretrained={weights}", "backend=[pytorch]", "device.world_size=1"),
+            *("model=bert-for-tests", f"model.pretrained={weights}", "backend=[pytorch]", "device.world_size=1"),
             *("measure.rounds=1", "adam.lr=1e-9"),
             cores=cores,
         )
@@ -211,7 +211,7 @@ def test_pretrained_weights_from_a_folder_are_really_loaded(one_rank: dict[str, 
 
 _SAVE_MODEL = """
 import sys, torch, yaml, transformers
-settings = yaml.safe_load(open("tests/conf/model/bert-mini.yaml"))["config"]
+settings = yaml.safe_load(open("tests/conf/model/bert-for-tests.yaml"))["config"]
 model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
 for parameter in model.parameters():
     torch.nn.init.zeros_(parameter)

@@ -294,7 +294,7 @@ def bench(folder: Path, *overrides: str) -> tuple[subprocess.CompletedProcess[st
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
-            *("device=cuda", "device.world_size=1", "model=bert-mini", "measure=quick"),
+            *("device=cuda", "device.world_size=1", "model=bert-for-tests", "measure=quick"),
             *(
                 "measure.launches=1",
                 "measure.rounds=2",

@@ -23,7 +23,7 @@ def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench.selfcheck.overhead", f"--out={tmp_path}/blocks.csv"),
-            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-mini", "device=cpu"),
+            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests", "device=cpu"),
             *("measure.launches=1", "measure.rounds=3", "measure.block_seconds=0.3"),
             f"results_dir={tmp_path}/results",
         ],

@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OPEN_LIST = re.compile(r"^((?:model|backend|backends\.\w+\.engine)=\S+ .*?; choose (?:from|one of): ).*")
 """A sentence that lists all models, backends or engines: the table leaves them out, since more come."""
 
+DEFAULT_STEM = "bert-mini-cpux2"
+"""What `make bench` calls its file: `resume=true` must find it, or it would begin to measure."""
+
 TOO_LONG = "long" * 100
 """For a file's name; the table shows less of it."""
 
@@ -149,14 +152,14 @@ def cases() -> list[str]:
 
 def prepare(folder: Path) -> None:
     """Make the files that the cases name: good, damaged and foreign results, and a user's own conf/."""
-    good = (ROOT / "results" / "bert-tiny-cpux2.csv").read_bytes()
+    good = (ROOT / "results" / f"{DEFAULT_STEM}.csv").read_bytes()
     half = good[: good.index(b'"', good.index(b'"') + 1)]  # inside a quoted cell
     for place, content in {
         "good.csv": good,
         "damaged.csv": half,
         "foreign.csv": b"city,population\nUlm,126000\n",
-        "damaged/bert-tiny-cpux2.csv": half,
-        "foreign/bert-tiny-cpux2.csv": b"city,population\nUlm,126000\n",
+        f"damaged/{DEFAULT_STEM}.csv": half,
+        f"foreign/{DEFAULT_STEM}.csv": b"city,population\nUlm,126000\n",
         "results/good.csv": good,
         "file": b"not a folder",
         "conf/backend/escape.yaml": b"# @package backends.../../escape\nengine: eager\n",

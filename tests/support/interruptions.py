@@ -64,7 +64,7 @@ def command(plan: Plan, folder: Path, *more: str) -> list[str]:
     return [
         *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
         f"hydra.searchpath=[file://{ROOT}/tests/conf]",
-        *("device=cpu", f"device.world_size={plan.world_size}", "model=bert-mini"),
+        *("device=cpu", f"device.world_size={plan.world_size}", "model=bert-for-tests"),
         *(f"backend=[{','.join(plan.backends)}]", "measure=quick"),
         *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.3"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),

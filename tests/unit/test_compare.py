@@ -183,7 +183,7 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
         ),
         (
             {"environment": ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}}},
-            "with the instruction sets avx2 fma and avx2; measure both on the same machine.",
+            "with the instruction sets avx avx2 fma and avx2; measure both on the same machine.",
         ),
         (
             {"environment": ENVIRONMENT | {"gpus": [{"name": "H200"}]}},
