@@ -78,11 +78,15 @@ class BlockTimer:
 
     def rehearse(self, group: Group, steps: int) -> None:
         """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks."""
-        self._request(group, Build())
-        self._request(group, TakeFirstStep())
+        self.take_first_step(group)
         self._warm_up(group)
         for _ in range(steps):
             group.request(TimeBlock(steps=1))
+
+    def take_first_step(self, group: Group) -> None:
+        """Build and take the first step, without a record."""
+        self._request(group, Build())
+        self._request(group, TakeFirstStep())
 
     def wake(self, group: Group) -> None:
         """One more untimed block of a group that has waited for the others' set-up.
