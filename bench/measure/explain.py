@@ -85,7 +85,9 @@ class Explanation:
         spec = dataclasses.replace(self._starter.spec(name, timed(1)), profiled=True)
         with self._starter.start_spec(spec, self._output.folder / "profile" / name) as group:
             group.connect()
-            self._timer.take_first_step(group)  # the steps that follow, to see how long they take, are warm-up
+            self._timer.take_first_step(
+                group
+            )  # the steps that follow, to see how long they take, are warm-up
             steps = self._timer.steps_of_a_block(group, seconds=self._plan.seconds)
             steps = min(MOST_STEPS, max(FEWEST_STEPS, steps))
             answers = group.request(ProfileSteps(steps=steps))

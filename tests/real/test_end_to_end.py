@@ -170,7 +170,12 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
         subprocess.run(saving, cwd=ROOT, check=True)
         return bench(
             weights.parent,
-            *("model=bert-for-tests", f"model.pretrained={weights}", "backend=[pytorch]", "device.world_size=1"),
+            *(
+                "model=bert-for-tests",
+                f"model.pretrained={weights}",
+                "backend=[pytorch]",
+                "device.world_size=1",
+            ),
             *("measure.rounds=1", "adam.lr=1e-9"),
             cores=cores,
         )

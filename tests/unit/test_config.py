@@ -132,7 +132,9 @@ def test_the_backends_keep_the_order_of_the_command_line() -> None:
     ("measure", "sizes"),
     [("quick", (4, 16, 4)), ("default", (4, 8, 8)), ("thorough", (8, 16, 20))],
 )
-def test_the_measures_differ_in_their_lengths_and_in_what_a_first_look_leaves_out(measure: str, sizes: tuple[int, int, int]) -> None:
+def test_the_measures_differ_in_their_lengths_and_in_what_a_first_look_leaves_out(
+    measure: str, sizes: tuple[int, int, int]
+) -> None:
     found = compose([f"measure={measure}"]).measure
     assert (found.launches, found.rounds, found.parity_steps) == sizes
     (found.launches, found.rounds, found.parity_steps) = (4, 8, 8)
