@@ -17,7 +17,7 @@ UNNAMED = ("host", "other")
 """Kinds that do not say what was computed."""
 
 UNKNOWN_LIMIT = 0.05
-"""Share of a step in operators of no known kind above which a reader is told."""
+"""Share of a step in operators of no known kind above which the report says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
