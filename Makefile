@@ -86,7 +86,7 @@ overhead: setup ## compare the harness with a bare training loop, in 7 minutes; 
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
 test: setup ## run all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5 $(ARGS)
 
 test-unit: setup ## run the tests that start no process and import no framework, for use while working
 	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)

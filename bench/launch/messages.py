@@ -230,10 +230,19 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     shapes: list[Shape]
 
 
-class ProfileSteps(Request[StepsProfiled], frozen=True, tag="profile"):
-    """Take so many steps under a profiler; the last request of its launch, whose spec says `profiled`."""
+class ProfileSteps(Request[Done], frozen=True, tag="profile"):
+    """Take so many steps under a profiler, in a launch whose spec says `profiled`.
+
+    Attributes:
+        counted: they are a part of what `FinishProfile` answers; else they only warm up.
+    """
 
     steps: int
+    counted: bool
+
+
+class FinishProfile(Request[StepsProfiled], frozen=True, tag="finish_profile"):
+    """Say where the time of the counted steps went; the last request of its launch."""
 
 
 class End(Request[None], frozen=True, tag="end"):
@@ -249,6 +258,7 @@ AnyRequest = (
     | CountFlops
     | TimeProducts
     | ProfileSteps
+    | FinishProfile
     | End
 )
 

@@ -1,27 +1,33 @@
-"""After the timed launches: every backend takes a few untimed steps under a profiler: where does time go?"""
+"""After the timed launches: backends take turns at untimed steps under a profiler: where does time go?"""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import ProfileSteps
+from bench.launch.group import Group
+from bench.launch.messages import FinishProfile, ProfileSteps, StepsProfiled
 from bench.measure.blocks import BlockTimer
 from bench.measure.groups import GroupStarter
 from bench.measure.launches import timed
 from bench.measure.plans import ExplainPlan, Output
 from bench.measure.progress import ProgressBar
+from bench.measure.schedule import round_orders
 from bench.results import breakdown
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 
-FEWEST_STEPS, MOST_STEPS = 4, 20
-"""Of a profile: a steady mean, and a file of events that still fits into memory."""
+WARMUP_STEPS = 2
+"""Profiled in vain: the first start takes time, and the heap has to make room for events."""
+
+MOST_STEPS = 3
+"""Of a backend in a round: ONNX Runtime's own file of events has to fit into memory."""
 
 
 class Explanation:
-    """Profiles the backends, each alone in fresh processes, and writes `results/breakdown/<stem>.csv`.
+    """Profiles the backends in fresh processes, in rounds, and writes `results/breakdown/<stem>.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """
@@ -56,46 +62,87 @@ class Explanation:
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
-        return {"profile": backends * self._plan.wanted}
+        if not self._plan.wanted:
+            return {}
+        launches = 1 if self._plan.all_resident else backends
+        return {"profile set-up": backends, "profile": self._plan.rounds * launches}
 
     def run(self, names: Sequence[str]) -> None:
         """Profile these backends, if that is wanted."""
         if not self._plan.wanted:
             return
         rows: list[dict[str, Any]] = []
-        for name in names:
-            with self._bar.doing("profile", f"{name}: where its time goes (a profiled run, untimed)"):
-                try:
-                    rows += self._profile(name)
-                except (LaunchFailed, OSError) as failure:
-                    reason = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-                    self._bar.print_line(f"no breakdown of {name}: {reason}")
+        for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
+            with ExitStack() as stack:
+                rows += self._profile(side_by_side, stack)
         if rows:
             path = breakdown.path_of(self._output.csv)
             with reporting_write_errors(path):
                 breakdown.write(path, rows)
 
-    def _profile(self, name: str) -> list[dict[str, Any]]:
-        """The rows of one backend.
+    def _profile(self, names: Sequence[str], stack: ExitStack) -> list[dict[str, Any]]:
+        """The rows of backends that take turns, whose groups are closed with `stack`."""
+        groups: dict[str, Group] = {}
+        steps: dict[str, int] = {}
+        for name in names:
+            with (
+                self._bar.doing(
+                    "profile set-up", f"{name}: set-up of an untimed run, to see where time goes"
+                ),
+                self._leaving_a_gap(name, groups),
+            ):
+                groups[name] = stack.enter_context(self._start(name))
+                steps[name] = self._warm_up(groups[name])
+                groups[name].pause()
+        for number, order in enumerate(round_orders(names, launch=1, rounds=self._plan.rounds), start=1):
+            where = f"where the time goes, untimed, round {number}/{self._plan.rounds}"
+            with self._bar.doing("profile", f"{where}: {', '.join(order)}"):
+                for name in [name for name in order if name in groups]:
+                    with self._leaving_a_gap(name, groups):
+                        groups[name].request(ProfileSteps(steps=steps[name], counted=True))
+                        groups[name].pause()
+        rows: list[dict[str, Any]] = []
+        for name in [name for name in names if name in groups]:
+            with self._leaving_a_gap(name, groups):
+                rows += self._rows(name, groups[name].request(FinishProfile()))
+                groups[name].end()
+                groups.pop(name).close()
+        return rows
+
+    def _start(self, name: str) -> Group:
+        """A group whose engine keeps a profile, too.
 
         Raises:
-            LaunchFailed: it could not be profiled.
+            LaunchFailed: another node is missing, or could not start its part.
             OSError: there is no process, no socket or no room for the temporary folder.
         """
         spec = dataclasses.replace(self._starter.spec(name, timed(1)), profiled=True)
-        with self._starter.start_spec(spec, self._output.folder / "profile" / name) as group:
-            group.connect()
-            self._timer.take_first_step(
-                group
-            )  # the steps that follow, to see how long they take, are warm-up
-            steps = self._timer.steps_of_a_block(group, seconds=self._plan.seconds)
-            steps = min(MOST_STEPS, max(FEWEST_STEPS, steps))
-            answers = group.request(ProfileSteps(steps=steps))
-            group.end()
+        return self._starter.start_spec(spec, self._output.folder / "profile" / name)
+
+    def _warm_up(self, group: Group) -> int:
+        """Everything before the first round; how many steps the group takes in each."""
+        group.connect()
+        self._timer.take_first_step(group)
+        steps = self._timer.steps_of_a_block(group, seconds=self._plan.seconds / self._plan.rounds)
+        group.request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+        return min(MOST_STEPS, steps)
+
+    @contextmanager
+    def _leaving_a_gap(self, name: str, groups: dict[str, Group]) -> Iterator[None]:
+        """Turn a failure of this backend's profile into a line on the terminal, and close its group."""
+        try:
+            yield
+        except (LaunchFailed, OSError) as failure:
+            if group := groups.pop(name, None):
+                group.close()
+            reason = failure.message if isinstance(failure, LaunchFailed) else str(failure)
+            self._bar.print_line(f"no breakdown of {name}: {reason}")
+
+    def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
         record = self._records[name]
         return breakdown.rows_of_profile(
             [answer.operators for answer in answers],
-            steps=steps,
+            steps=answers[0].steps,
             seconds=[answer.seconds for answer in answers],
             described={
                 "comparison": record.comparison,

@@ -193,10 +193,14 @@ class ExplainPlan:
 
     Attributes:
         wanted: whether they are.
-        seconds: that the profiled steps should last about.
+        all_resident: the groups live side by side and take turns; else one after the other.
+        rounds: in each of which every backend takes a few steps.
+        seconds: that the profiled steps of a backend should last about, all rounds together.
     """
 
     wanted: bool
+    all_resident: bool
+    rounds: int
     seconds: float
 
 

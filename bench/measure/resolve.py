@@ -26,6 +26,9 @@ from bench.measure.plans import (
 from bench.results.records import NOT_TIMED, Record, Stage, Workload
 from bench.setup import stacks
 
+PROFILED_ROUNDS = 8
+"""Of profiled steps: backends take turns, so that a machine that gets slower slows them all."""
+
 PROFILED_SECONDS = 3.0
 """That a backend's profiled steps should last about."""
 
@@ -94,6 +97,8 @@ def resolve(
         ),
         explain=ExplainPlan(
             wanted=measure.explain and measure.launches > 0,
+            all_resident=measure.resident == "all",
+            rounds=PROFILED_ROUNDS,
             seconds=PROFILED_SECONDS,
         ),
         resume=config.resume,

@@ -4,7 +4,7 @@ import gc
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,7 @@ from bench.launch.messages import (
     Done,
     End,
     Failed,
+    FinishProfile,
     FirstStepTaken,
     FlopsCounted,
     ParityTrained,
@@ -39,6 +40,9 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.results.records import Shape
+
+if TYPE_CHECKING:
+    from bench.worker.step_profile import StepProfiler
 
 
 class Rank:
@@ -64,6 +68,7 @@ class Rank:
         self.rank = rank
         self.local_rank = local_rank
         uuids = spec.device_uuids
+        self.profiler: StepProfiler | None = None
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
     def answer(self, request: AnyRequest) -> Answer:
@@ -83,8 +88,10 @@ class Rank:
                 return self.count_flops()
             case TimeProducts(shapes=shapes):
                 return self.time_products(shapes)
-            case ProfileSteps(steps=steps):
-                return self.profile_steps(steps)
+            case ProfileSteps(steps=steps, counted=counted):
+                return self.profile_steps(steps, counted=counted)
+            case FinishProfile():
+                return self.finish_profile()
             case End():
                 raise AssertionError("`serve` ends the rank")
 
@@ -221,20 +228,27 @@ class Rank:
         )
         return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
 
-    def profile_steps(self, steps: int) -> StepsProfiled:
-        """Take steps under a profiler: what they were spent on."""
-        from bench.worker.step_profile import batches_needed, profile_steps
+    def profile_steps(self, steps: int, *, counted: bool) -> Done:
+        """Take steps under a profiler, which goes on until `finish_profile`."""
+        from bench.worker.step_profile import StepProfiler, batches_needed
 
         training = self.training
+        if self.profiler is None:
+            self.profiler = StepProfiler(
+                training.step,
+                device=training.device,
+                synchronize=training.synchronize,
+                barrier=training.barrier,
+                kernels_of_steps=training.engine.kernels_of_steps,
+            )
         training.barrier()
-        profile = profile_steps(
-            training.step,
-            training.steps(batches_needed(steps)),
-            device=training.device,
-            synchronize=training.synchronize,
-            barrier=training.barrier,
-            kernels_of_steps=training.engine.kernels_of_steps,
-        )
+        self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
+        return Done()
+
+    def finish_profile(self) -> StepsProfiled:
+        """What all counted steps were spent on."""
+        assert self.profiler is not None, "something has been profiled"
+        profile = self.profiler.finish()
         return StepsProfiled(steps=profile.steps, seconds=profile.seconds, operators=list(profile.operators))
 
     def status_of(self, error: Exception) -> str:

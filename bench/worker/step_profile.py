@@ -20,9 +20,6 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from bench.results.operator_kinds import HOST, WAITING, Operator
 from bench.worker.engine_kernel import EngineKernel
 
-UNCOUNTED = 2
-"""Steps that are profiled in vain: the first start takes time, and the heap has to make room for events."""
-
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
 
@@ -63,56 +60,82 @@ class StepProfile:
     operators: tuple[Operator, ...]
 
 
-def profile_steps(
-    step: Callable[[Any], Any],
-    batches: Iterable[Any],
-    *,
-    device: torch.device,
-    synchronize: Callable[[], None],
-    barrier: Callable[[], None],
-    kernels_of_steps: KernelsOfSteps | None = None,
-) -> StepProfile:
-    """Take a step with each of `batches` and say where the time went.
+class StepProfiler:
+    """Profiles steps, a few at a time, and says in the end where the time of all of them went.
 
     Args:
         step: takes one optimizer step.
-        batches: for one step each; of `batches_needed(steps)`, so many steps are counted.
         device: of the rank; on CUDA an operator has the time of the kernels that it started.
         synchronize: waits for the device.
         barrier: waits for the other ranks.
         kernels_of_steps: of an engine with a profile of its own.
     """
-    on_cuda = device.type == "cuda"
-    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_cuda
-    spent, seconds, steps = _Spent(), 0.0, 0
-    synchronize()
-    for number, batch in enumerate(batches):
-        if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
-            if not on_cuda:
-                _touch_memory()
-            step(batch)
-            synchronize()
-            barrier()
-            continue
-        # A profile of its own for each step: events of many would lie between the step's large tensors, which
-        # then no longer fit where they were and take new memory from the system, at several times the cost.
+
+    def __init__(
+        self,
+        step: Callable[[Any], Any],
+        *,
+        device: torch.device,
+        synchronize: Callable[[], None],
+        barrier: Callable[[], None],
+        kernels_of_steps: KernelsOfSteps | None = None,
+    ) -> None:
+        self._step = step
+        self._device = device
+        self._synchronize = synchronize
+        self._barrier = barrier
+        self._kernels_of_steps = kernels_of_steps
+        self._spent = _Spent()
+        self._seconds = 0.0
+        self._steps = 0
+
+    def profile(self, batches: Iterable[Any], *, counted: bool) -> None:
+        """Take a step with each of `batches`, of which every second is profiled.
+
+        Args:
+            batches: of `batches_needed`.
+            counted: if not, these profiled steps are for warming up and are in no figure.
+        """
+        on_cuda = self._device.type == "cuda"
+        for number, batch in enumerate(batches):
+            if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
+                if not on_cuda:
+                    _touch_memory()
+                self._step(batch)
+                self._synchronize()
+                self._barrier()
+                continue
+            events = self._profile_step(batch)
+            if counted:
+                (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
+                (_add_device_seconds if on_cuda else _add_thread_seconds)(self._spent, events, whole)
+                self._seconds += _seconds(whole.time_range.elapsed_us())
+                self._steps += 1
+
+    def finish(self) -> StepProfile:
+        """What the counted steps were spent on; ends the profile of the engine's own, too."""
+        if self._kernels_of_steps is not None and (calls := self._spent.engine_calls()):
+            self._spent.divide_engine_calls(self._kernels_of_steps(self._steps, calls // self._steps))
+        return StepProfile(
+            steps=self._steps, seconds=self._seconds, operators=self._spent.operators(self._seconds)
+        )
+
+    def _profile_step(self, batch: Any) -> Sequence[Any]:
+        """The events of one step.
+
+        A profile of its own for each step: events of many would lie between the step's large tensors, which
+        then no longer fit where they were and take new memory from the system, at several times the cost.
+        """
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (self._device.type == "cuda")
         with profile(activities=activities) as recorded:
             with record_function(STEP):
-                step(batch)
-                synchronize()
+                self._step(batch)
+                self._synchronize()
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
-        if number < 2 * UNCOUNTED:
-            continue
-        events = recorded.events()
-        (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
-        (_add_device_seconds if on_cuda else _add_thread_seconds)(spent, events, whole)
-        seconds += _seconds(whole.time_range.elapsed_us())
-        steps += 1
-    if kernels_of_steps is not None and (calls := spent.engine_calls()):
-        spent.divide_engine_calls(kernels_of_steps(steps, calls // steps))
-    return StepProfile(steps=steps, seconds=seconds, operators=spent.operators(seconds))
+        events: Sequence[Any] = recorded.events()
+        return events
 
 
 def _touch_memory() -> None:
@@ -126,8 +149,8 @@ def _touch_memory() -> None:
 
 
 def batches_needed(steps: int) -> int:
-    """For so many counted steps; each profiled one comes after one that is not."""
-    return 2 * (UNCOUNTED + steps)
+    """For so many profiled steps; each comes after one that is not."""
+    return 2 * steps
 
 
 Key = tuple[str, str, str]

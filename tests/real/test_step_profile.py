@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.launch.messages import Build, ProfileSteps, StepsProfiled, TakeFirstStep, TimeBlock
+from bench.launch.messages import (
+    Build,
+    FinishProfile,
+    ProfileSteps,
+    StepsProfiled,
+    TakeFirstStep,
+    TimeBlock,
+)
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.results.operator_kinds import kind_of
 from tests.support.configs import a_config
 
-STEPS = 4
+STEPS, ROUNDS = 4, 2
 
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
@@ -30,7 +37,11 @@ def profile(folder: Path, backend: str) -> list[StepsProfiled]:
         group.request(Build())
         group.request(TakeFirstStep())
         group.request(TimeBlock(steps=2))
-        answers = group.request(ProfileSteps(steps=STEPS))
+        group.request(ProfileSteps(steps=1, counted=False))
+        for _ in range(ROUNDS):
+            group.pause()
+            group.request(ProfileSteps(steps=STEPS // ROUNDS, counted=True))
+        answers = group.request(FinishProfile())
         group.end()
     return answers
 

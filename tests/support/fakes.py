@@ -12,6 +12,7 @@ from bench.launch.messages import (
     Built,
     CountFlops,
     Done,
+    FinishProfile,
     FirstStepTaken,
     FlopsCounted,
     ParityTrained,
@@ -142,6 +143,7 @@ class FakeGroup:
         timed = not self.trial and folder.parent.name not in ("parity", "profile")
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
+        self.profiled_steps = 0
         self.closed = False
         if spec.saves_initial_state:
             self.initial_state = Path(spec.initial_state)
@@ -226,8 +228,12 @@ class FakeGroup:
                     layers_flops=3_000,
                     products=list(PRODUCTS),
                 )
-            case ProfileSteps(steps=steps):
+            case ProfileSteps(steps=steps, counted=counted):
                 assert self.spec.profiled
+                self.profiled_steps += counted * steps * (rank == 0)
+                return Done()
+            case FinishProfile():
+                steps = self.profiled_steps
                 seconds = self.script["step_seconds"] * steps
                 return StepsProfiled(
                     steps=steps,

@@ -7,6 +7,7 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
+from bench.measure.resolve import PROFILED_ROUNDS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
@@ -134,7 +135,7 @@ def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
     assert "breakdown-x" not in [name for name, _ in planned_figures(Collection(comparisons=[without]))]
 
 
-def test_every_backend_is_profiled_alone_after_the_timed_launches(tmp_path: Path) -> None:
+def test_every_backend_is_profiled_in_turns_after_the_timed_launches(tmp_path: Path) -> None:
     run = Simulated(tmp_path, explain=True)
     assert run.failures == []
     table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
@@ -144,11 +145,13 @@ def test_every_backend_is_profiled_alone_after_the_timed_launches(tmp_path: Path
     assert [group.spec.backend for group in run.groups[-3:]] == ["pytorch", "ortmodule", "ortmodule_zero1"]
     assert all(group.spec.profiled and group.closed for group in run.groups[-3:])
     assert not any(group.spec.profiled for group in run.groups[:-3])
+    assert all(group.counts["profile"] == 1 + PROFILED_ROUNDS for group in run.groups[-3:])
 
 
-def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", [("profile", 0, 1), ("profile", 0, 4), ("finish_profile", 0, 1)])
+def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: tuple[str, int, int]) -> None:
     crash = ("crashed", "rank 0 was killed by SIGKILL", "")
-    run = Simulated(tmp_path, {"ortmodule": {"fails": {("profile", 0, 1): crash}}}, explain=True)
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {when: crash}}}, explain=True)
     assert run.failures == []
     table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
