@@ -23,8 +23,8 @@ from bench.worker.engine_kernel import EngineKernel
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
 
-TOUCHED_BYTES = 512 << 20
-"""Before each profiled step: more than its large tensors need anew."""
+TOUCHED_BYTES = 128 << 20
+"""Before each profiled step: more than its large tensors need anew. The heap grows by it at every step."""
 
 STEP = "bench.step"
 """What the profile calls a step of ours."""
