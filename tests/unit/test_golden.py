@@ -18,7 +18,7 @@ from bench.compare.changes import compare
 from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
 from bench.compare.tolerances import TOLERANCES, read_tolerances
-from bench.report.collection import ReportedComparison
+from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
 from bench.report.render import render_comparisons
 from bench.results import csv_files
@@ -106,7 +106,7 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
 
 def test_the_tables_in_reports_are_those_of_the_results() -> None:
     for path in csv_files.list_files(ROOT / "results"):
-        shown = render_comparison(ReportedComparison(stem=path.stem, rows=csv_files.read(path)))
+        shown = render_comparison(read_comparison(path))
         committed = (ROOT / "reports" / f"{path.stem}.md").read_text(encoding="utf-8")
         assert shown == committed, "run `make report`"
 
