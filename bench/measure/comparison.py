@@ -225,7 +225,7 @@ class Comparison:
         """Whether a run that resumes an earlier one has anything to measure."""
         parity_is_missing = self.plan.parity.parity_only and bool(self.names)
         launches_are_missing = bool(self.stopping.missing(self.names)) or self._wants_another(0)
-        return launches_are_missing or parity_is_missing or self.explanation.is_missing()
+        return launches_are_missing or parity_is_missing or self.explanation.is_missing(self._timed_names())
 
     def _announce_to_progress_bar(self) -> None:
         """Tell the progress bar how many things of each kind will be done at least."""

@@ -48,15 +48,15 @@ class Explanation:
         self._timer = timer
         self._bar = bar
 
-    def is_missing(self) -> bool:
-        """Whether it is wanted and not there, or what is there is of another comparison."""
+    def is_missing(self, names: Sequence[str]) -> bool:
+        """Whether it is wanted and one of these backends has none, or one of another comparison."""
         path = breakdown.path_of(self._output.csv)
         if not self._plan.wanted or not path.exists():
             return self._plan.wanted
         table = breakdown.read(path)
         return any(
-            set(table.loc[table["backend"] == name, column]) - {getattr(record, column)}
-            for name, record in self._records.items()
+            set(table.loc[table["backend"] == name, column]) != {getattr(self._records[name], column)}
+            for name in names
             for column in ("config_hash", "environment_hash")
         )
 
