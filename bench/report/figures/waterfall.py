@@ -66,7 +66,7 @@ NAMES = {"blas": "BLAS"}
 LEFT_ALONE = {
     "threads": "Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it.",
     "allocator": "Allocator left alone: glibc's defaults.",
-    "blas": "BLAS left alone: MKL, which multiplies PyTorch's matrices, takes its path for CPUs that Intel did not make.",
+    "blas": "BLAS left alone: PyTorch's matrix products (MKL) take the path for CPUs not made by Intel.",
 }
 """What it means to leave a setting alone."""
 

@@ -1,0 +1,72 @@
+"""Run uv with the settings of pip: `python -m bench.setup.uv pip install …`.
+
+uv takes a tenth of pip's time for the packages of a stack, which are some GB. It ignores pip's settings, by
+which a machine names its mirror, its folder of wheels or its certificates, so they are translated here.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+SEPARATORS = {
+    "UV_DEFAULT_INDEX": "",
+    "UV_INDEX": " ",
+    "UV_FIND_LINKS": ",",
+    "UV_INSECURE_HOST": " ",
+    "UV_HTTP_TIMEOUT": "",
+    "SSL_CERT_FILE": "",
+    "ALL_PROXY": "",
+}
+"""What stands between the values of a variable of uv; nothing where it takes a single one."""
+
+VARIABLES = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
+}
+"""The variable of uv for each setting of pip that says where packages come from."""
+
+LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "true"}
+"""The newest version of all indexes is taken, and the system's certificates count, as pip does."""
+
+
+def translate(listing: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for uv that say what pip's settings say.
+
+    Args:
+        listing: what `pip config list` printed, such as `global.index-url='https://…'`. What stands later
+            counts more: first the files, then the variables of the environment (`:env:`).
+        environ: a variable of uv that stands here already is left as it is.
+    """
+    variables = dict(LIKE_PIP)
+    for section in ("global", "install", ":env:"):
+        for line in listing.splitlines():
+            name, _, value = line.partition("=")
+            where, _, setting = name.rpartition(".")
+            if where == section and setting in VARIABLES:
+                variable = VARIABLES[setting]
+                variables[variable] = SEPARATORS[variable].join(str(ast.literal_eval(value)).split())
+    return {name: value for name, value in variables.items() if name not in environ}
+
+
+def main() -> None:
+    """Become uv, with the arguments of this command."""
+    pip = (sys.executable, "-m", "pip", "config", "list")
+    listing = subprocess.run(pip, stdout=subprocess.PIPE, check=True, text=True).stdout
+    uv = str(Path(sys.executable).with_name("uv"))
+    environ = {"VIRTUAL_ENV": sys.prefix, **os.environ, **translate(listing, os.environ)}
+    os.execve(uv, (uv, *sys.argv[1:]), environ)
+
+
+if __name__ == "__main__":
+    main()
