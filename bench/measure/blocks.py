@@ -95,12 +95,12 @@ class BlockTimer:
         """
         group.request(TimeBlock(steps=self._plan.warmup_steps))
 
-    def steps_of_a_block(self, group: Group, seconds: float | None = None) -> int:
-        """How many of this group's steps fit into a timed block, or into so many seconds."""
+    def steps_of_a_block(self, group: Group) -> int:
+        """How many of this group's steps fit into a timed block."""
         count = self._plan.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         taken = min(max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2))
-        return steps_per_block(taken / count, seconds or self._plan.block_seconds)
+        return steps_per_block(taken / count, self._plan.block_seconds)
 
     def time_block(
         self, group: Group, name: str, launch: Launch, *, steps: int, round_number: int, position: int

@@ -8,19 +8,23 @@ from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import FinishProfile, ProfileSteps, StepsProfiled
+from bench.launch.messages import FinishProfile, ProfileSteps, StepsProfiled, TimeBlock
 from bench.measure.blocks import BlockTimer
 from bench.measure.groups import GroupStarter
 from bench.measure.launches import timed
 from bench.measure.plans import ExplainPlan, Output
 from bench.measure.progress import ProgressBar
-from bench.measure.schedule import round_orders
+from bench.measure.schedule import round_orders, steps_per_block
 from bench.results import breakdown
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 
 WARMUP_STEPS = 2
-"""Profiled in vain: the first start takes time, and the heap has to make room for events."""
+"""Before any is profiled, and profiled in vain: the first start of a profile takes time, and the heap has to
+make room for events."""
+
+WHERE = "where the time goes, untimed"
+"""Begins what the progress bar says."""
 
 MOST_STEPS = 3
 """Of a backend in a round: ONNX Runtime's own file of events has to fit into memory."""
@@ -65,7 +69,11 @@ class Explanation:
         if not self._plan.wanted:
             return {}
         launches = 1 if self._plan.all_resident else backends
-        return {"profile set-up": backends, "profile": self._plan.rounds * launches}
+        return {
+            "profile start": launches,
+            "profile set-up": backends,
+            "profile": self._plan.rounds * launches,
+        }
 
     def run(self, names: Sequence[str]) -> None:
         """Profile these backends, if that is wanted."""
@@ -83,49 +91,55 @@ class Explanation:
     def _profile(self, names: Sequence[str], stack: ExitStack) -> list[dict[str, Any]]:
         """The rows of backends that take turns, whose groups are closed with `stack`."""
         groups: dict[str, Group] = {}
-        steps: dict[str, int] = {}
-        for name in names:
-            with (
-                self._bar.doing(
-                    "profile set-up", f"{name}: set-up of an untimed run, to see where time goes"
-                ),
-                self._leaving_a_gap(name, groups),
-            ):
-                groups[name] = stack.enter_context(self._start(name))
-                steps[name] = self._warm_up(groups[name])
-                groups[name].pause()
-        for number, order in enumerate(round_orders(names, launch=1, rounds=self._plan.rounds), start=1):
-            where = f"where the time goes, untimed, round {number}/{self._plan.rounds}"
-            with self._bar.doing("profile", f"{where}: {', '.join(order)}"):
-                for name in [name for name in order if name in groups]:
-                    with self._leaving_a_gap(name, groups):
-                        groups[name].request(ProfileSteps(steps=steps[name], counted=True))
-                        groups[name].pause()
+        self._start(names, groups, stack)
+        steps = self._warm_up(groups)
+        self._run_rounds(names, groups, steps)
         rows: list[dict[str, Any]] = []
-        for name in [name for name in names if name in groups]:
+        for name in list(groups):
             with self._leaving_a_gap(name, groups):
                 rows += self._rows(name, groups[name].request(FinishProfile()))
                 groups[name].end()
                 groups.pop(name).close()
         return rows
 
-    def _start(self, name: str) -> Group:
-        """A group whose engine keeps a profile, too.
+    def _start(self, names: Sequence[str], groups: dict[str, Group], stack: ExitStack) -> None:
+        """Start groups whose engines keep a profile, too, side by side."""
+        with self._bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
+            for name in names:
+                with self._leaving_a_gap(name, groups):
+                    spec = dataclasses.replace(self._starter.spec(name, timed(1)), profiled=True)
+                    folder = self._output.folder / "profile" / name
+                    groups[name] = stack.enter_context(self._starter.start_spec(spec, folder))
+            for name in list(groups):
+                with self._leaving_a_gap(name, groups):
+                    groups[name].connect()
 
-        Raises:
-            LaunchFailed: another node is missing, or could not start its part.
-            OSError: there is no process, no socket or no room for the temporary folder.
-        """
-        spec = dataclasses.replace(self._starter.spec(name, timed(1)), profiled=True)
-        return self._starter.start_spec(spec, self._output.folder / "profile" / name)
+    def _warm_up(self, groups: dict[str, Group]) -> dict[str, int]:
+        """Everything before the first round; how many steps each backend takes in a round."""
+        steps: dict[str, int] = {}
+        for name in list(groups):
+            with (
+                self._bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
+                self._leaving_a_gap(name, groups),
+            ):
+                self._timer.take_first_step(groups[name])
+                answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
+                groups[name].request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+                groups[name].pause()
+                seconds_per_step = max(answer.seconds for answer in answers) / WARMUP_STEPS
+                fitting = steps_per_block(seconds_per_step, self._plan.seconds / self._plan.rounds)
+                steps[name] = min(MOST_STEPS, fitting)
+        return steps
 
-    def _warm_up(self, group: Group) -> int:
-        """Everything before the first round; how many steps the group takes in each."""
-        group.connect()
-        self._timer.take_first_step(group)
-        steps = self._timer.steps_of_a_block(group, seconds=self._plan.seconds / self._plan.rounds)
-        group.request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
-        return min(MOST_STEPS, steps)
+    def _run_rounds(self, names: Sequence[str], groups: dict[str, Group], steps: Mapping[str, int]) -> None:
+        """Let the backends take turns at profiled steps."""
+        for number, order in enumerate(round_orders(names, launch=1, rounds=self._plan.rounds), start=1):
+            where = f"{WHERE}, round {number}/{self._plan.rounds}"
+            with self._bar.doing("profile", f"{where}: {', '.join(order)}"):
+                for name in [name for name in order if name in groups]:
+                    with self._leaving_a_gap(name, groups):
+                        groups[name].request(ProfileSteps(steps=steps[name], counted=True))
+                        groups[name].pause()
 
     @contextmanager
     def _leaving_a_gap(self, name: str, groups: dict[str, Group]) -> Iterator[None]:
