@@ -104,6 +104,12 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
         assert (part.lowest, part.highest) == pytest.approx(tuple(extremes), rel=1e-9)
 
 
+def test_no_page_in_reports_has_lost_its_results() -> None:
+    others = {"index", "selftest", "support"}
+    results = {path.stem for path in csv_files.list_files(ROOT / "results")}
+    assert {path.stem for path in (ROOT / "reports").glob("*.md")} == results | others
+
+
 def test_the_tables_in_reports_are_those_of_the_results() -> None:
     for path in csv_files.list_files(ROOT / "results"):
         shown = render_comparison(read_comparison(path))
