@@ -70,6 +70,11 @@ class Difference:
     kinds: Sequence[tuple[str, float]]
     remainder_s: float
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether no kind of work differs by more than is left over: then each of them may be drift."""
+        return abs(self.remainder_s) > max((abs(seconds) for _, seconds in self.kinds), default=0.0)
+
 
 def break_down(
     table: pd.DataFrame, rows: pd.DataFrame, summaries: Sequence[BackendSummary]

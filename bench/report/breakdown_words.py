@@ -53,8 +53,9 @@ def milliseconds(seconds: float | None) -> str:
 def _parts(difference: Difference) -> str:
     named = [f"{kind} {_signed(seconds)}" for kind, seconds in difference.kinds[:SHOWN]]
     rest = sum(seconds for _, seconds in difference.kinds[SHOWN:])
+    doubt = ", more than any kind of work differs by" if difference.is_doubtful else ""
     return ", ".join(
-        [*named, f"all other work {_signed(rest)}", f"not explained {_signed(difference.remainder_s)}"]
+        [*named, f"all other work {_signed(rest)}", f"not explained {_signed(difference.remainder_s)}{doubt}"]
     )
 
 

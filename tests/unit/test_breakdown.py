@@ -110,6 +110,16 @@ def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted
     assert trust in page
 
 
+def test_a_difference_that_the_profile_does_not_show_is_called_so(tmp_path: Path) -> None:
+    alike = [
+        *rows_of("pytorch", operators(mm=150, loss=40)),
+        *rows_of("ortmodule", operators(mm=145, loss=42)),
+    ]
+    one = reported(tmp_path, alike)
+    (sentence,) = explain(one.breakdowns, one.summaries)
+    assert sentence.endswith("not explained −47 ms, more than any kind of work differs by")
+
+
 def test_unknown_operators_above_a_twentieth_of_the_step_are_named(tmp_path: Path) -> None:
     one = reported(tmp_path, rows_of("pytorch", operators(mm=94, strange=6)))
     assert coverage(one.breakdowns)[1:] == [
