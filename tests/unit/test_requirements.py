@@ -17,12 +17,13 @@ from bench.setup.recipes import STACKS
 def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
     known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    [requirements] = [path for stage in stages for path in stage.inputs if path.suffix == ".txt"]
-    assert requirements.name == name
-    lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
-    assert len(lines) > 50
-    assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
-    assert "://" not in requirements.read_text()
+    files = [path for stage in stages for path in stage.inputs if path.suffix == ".txt"]
+    assert [path.name for path in files] == [name, "uv.txt"]
+    for path, least in zip(files, (50, 1), strict=True):
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        assert len(lines) >= least
+        assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
+        assert "://" not in path.read_text()
 
 
 @pytest.mark.parametrize(("stack", "device"), [("ort", "cuda"), ("modern", "cpu"), ("modern", "cuda")])
@@ -30,8 +31,9 @@ def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, devi
     """The file of requirements leaves CUDA's libraries out, which differ from build to build."""
     known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
-    torch, rest = [command for command in stages[1].commands if "install" in command]
+    uv, torch, rest = [command for command in stages[1].commands if "install" in command]
+    assert uv[-1].endswith("uv.txt")
     assert torch[-1].startswith("torch==")
     assert "--no-deps" not in torch
-    assert "--no-deps" in rest
+    assert {"--no-deps", "--compile-bytecode"} <= set(rest)
     assert not re.search(r"^(nvidia-(?!ml-py)|cuda-|triton)", Path(rest[-1]).read_text(), re.MULTILINE)
