@@ -30,12 +30,6 @@ class Stack:
 
 SITE = "lib/python*/site-packages"
 
-COMPILE_BYTECODE = (
-    "import compileall, importlib.util, sys;"
-    " compileall.compile_dir(*importlib.util.find_spec(sys.argv[1]).submodule_search_locations, quiet=1)"
-)
-"""Of one package; uv would do all of the environment's once more."""
-
 MKL_LIBRARY = "lib/libmkl_full_path.so"
 """What the stage `blas` builds, below the environment; bench/setup/mkl_vendor.c says what it is for."""
 
@@ -106,10 +100,9 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
-            *((*uv(env), "install", one) for one in torch),
-            # The file holds every version, so there is nothing to resolve. Without bytecode every rank would
-            # compile some thousand modules in each launch, for ever where PYTHONDONTWRITEBYTECODE is set.
-            (*uv(env), "install", "--no-deps", "--compile-bytecode", "-r", str(requirements)),
+            *((*install(env), one) for one in torch),
+            # The file holds every version, so there is nothing to resolve.
+            (*install(env), "--no-deps", "-r", str(requirements)),
             (*uv(env), "check"),
             # Versions may be right and a library missing: soundfile's wheel for any platform has none.
             (python(env), "-c", "import datasets, soundfile"),
@@ -132,10 +125,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
     return Stage(
         name="deepspeed",
-        commands=(
-            (*uv(env), "install", *options, "deepspeed"),
-            (python(env), "-c", COMPILE_BYTECODE, "deepspeed"),
-        ),
+        commands=((*install(env), *options, "deepspeed"),),
         variables=(
             ("DS_ACCELERATOR", "cpu"),
             ("DS_BUILD_SHM_COMM", "1"),
@@ -183,8 +173,17 @@ def python(env: Path) -> str:
 
 
 def uv(env: Path) -> tuple[str, ...]:
-    """Return the command that installs packages into an environment."""
+    """Return the command that is about an environment's packages."""
     return (python(env), "-m", "bench.setup.uv", "pip")
+
+
+def install(env: Path) -> tuple[str, ...]:
+    """Return the command that installs packages into an environment, with their bytecode.
+
+    Without it every rank would compile some thousand modules in each launch, for ever where
+    PYTHONDONTWRITEBYTECODE is set.
+    """
+    return (*uv(env), "install", "--compile-bytecode")
 
 
 STACKS = {
