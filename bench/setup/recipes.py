@@ -112,7 +112,7 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
         discards=(f"{SITE}/*",),
         proof=(f"{SITE}/torch/__pycache__/*.pyc",),
         inputs=(requirements, uv_itself),
-        does=f"uv installs {relative}, about 2 minutes",
+        does=f"uv installs {relative}, about a minute",
         remedy="it needs the network and some 8 GB of free disk",
     )
 

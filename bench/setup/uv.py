@@ -1,6 +1,6 @@
 """Run uv with the settings of pip: `python -m bench.setup.uv pip install …`.
 
-uv takes a tenth of pip's time for the packages of a stack, which are some GB. It ignores pip's settings, by
+uv takes a minute for the packages of a stack, some GB, and pip five. It ignores pip's settings, by
 which a machine names its mirror, its folder of wheels or its certificates, so they are translated here.
 """
 
