@@ -21,6 +21,8 @@ from bench.setup import stacks
 def register() -> None:
     """Register with Hydra the schema and the resolvers that `conf/` uses; a second call changes nothing."""
     ConfigStore.instance().store(name="schema", node=Config)
+    # Hydra copies its sources for every listing of a group, and this store with them: 90 times in a --help.
+    setattr(ConfigStore, "__deepcopy__", lambda store, _copied: store)  # noqa: B010 (mypy has no such method)
     resolvers: dict[str, Callable[..., object]] = {
         "default_device": hardware.default_device,
         "default_model": lambda device: (
