@@ -4,11 +4,14 @@ Profiled and timed seconds are never mixed: the difference of two profiled steps
 the two timed ones only as far as both agree, and what they do not agree on is a figure of its own.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
+from bench.analysis.intervals import Amount, Floats, Speedup, mean_with_interval
 from bench.analysis.summary import BackendSummary
 from bench.config.schema import global_batch
 from bench.results.operator_kinds import KINDS
@@ -26,17 +29,27 @@ class Breakdown:
 
     Attributes:
         backend: its name.
-        kinds: seconds per profiled step, by kind of work, in the order of `KINDS`; they add up to it.
-        profiled_s: seconds of a profiled step.
+        rounds: seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each.
         timed_s: seconds of a timed step; None if it has no valid blocks.
+        speedup: of its timed steps over the reference's; None for the reference itself.
         unknown: operators of no known kind with their seconds, the longest first.
     """
 
     backend: str
-    kinds: Mapping[str, float]
-    profiled_s: float
+    rounds: Mapping[str, Floats]
     timed_s: float | None
+    speedup: Speedup | None
     unknown: Sequence[tuple[str, float]]
+
+    @property
+    def kinds(self) -> dict[str, float]:
+        """Seconds per profiled step, by kind of work; they add up to it."""
+        return {kind: float(seconds.mean()) for kind, seconds in self.rounds.items()}
+
+    @property
+    def profiled_s(self) -> float:
+        """Seconds of a profiled step."""
+        return sum(self.kinds.values())
 
     @property
     def covered(self) -> float:
@@ -60,20 +73,48 @@ class Difference:
 
     Attributes:
         backend: its name.
-        timed_s: seconds that its timed step takes more than the reference's.
-        kinds: the same of the profiled steps, by kind of work, the largest first.
-        remainder_s: what of `timed_s` the kinds do not add up to.
+        timed: what its timed step takes more than the reference's.
+        rounds: what its profiled step takes more, by kind of work; of shape (rounds,) each.
     """
 
     backend: str
-    timed_s: float
-    kinds: Sequence[tuple[str, float]]
-    remainder_s: float
+    timed: Amount
+    rounds: Mapping[str, Floats]
+
+    def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
+        """What these kinds of work together take more, paired within rounds.
+
+        Args:
+            kinds: of those in `rounds`.
+            among: how many such amounts are looked at: their intervals hold all together with 95 %.
+        """
+        return mean_with_interval(sum((self.rounds[kind] for kind in kinds), np.zeros(1)), among=among)
+
+    @property
+    def kinds(self) -> list[tuple[str, Amount]]:
+        """What every kind of work takes more, the largest first."""
+        amounts = [(kind, self.of([kind], among=len(self.rounds))) for kind in self.rounds]
+        return sorted(amounts, key=lambda amount: -abs(amount[1].value))
+
+    @property
+    def remainder(self) -> Amount:
+        """What of `timed` the kinds do not add up to.
+
+        Timed and profiled steps are of different launches, so that their errors add up in squares.
+        """
+        total = self.of(self.rounds)
+        return Amount(
+            value=self.timed.value - total.value,
+            half=None
+            if self.timed.half is None or total.half is None
+            else math.hypot(self.timed.half, total.half),
+        )
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether no kind of work differs by more than is left over: then each of them may be drift."""
-        return abs(self.remainder_s) > max((abs(seconds) for _, seconds in self.kinds), default=0.0)
+        """Whether no kind of work differs by more than what is left over for sure."""
+        largest = max((abs(amount.value) for _, amount in self.kinds), default=0.0)
+        return self.remainder.is_clear and abs(self.remainder.value) > largest
 
 
 def break_down(
@@ -95,15 +136,18 @@ def break_down(
             measured[hashes].itertuples(index=False, name=None)
         ):
             continue
-        spent = mine.groupby("kind")["seconds_per_step"].sum()
-        unknown = mine[mine["kind"] == "other"].sort_values("seconds_per_step", ascending=False)
+        spent = mine.pivot_table(
+            index="round", columns="kind", values="seconds_per_step", aggfunc="sum", fill_value=0.0
+        )
+        of_operator = mine[mine["kind"] == "other"].groupby("operator")["seconds_per_step"].sum()
+        unknown = (of_operator / len(spent)).sort_values(ascending=False)
         breakdowns.append(
             Breakdown(
                 backend=summary.backend,
-                kinds={kind: float(spent[kind]) for kind in KINDS if kind in spent},
-                profiled_s=float(mine["profiled_step_s"].iloc[0]),
+                rounds={kind: spent[kind].to_numpy(float) for kind in KINDS if kind in spent},
                 timed_s=timed_step_s(summary, measured),
-                unknown=list(zip(unknown["operator"], unknown["seconds_per_step"], strict=True)),
+                speedup=summary.speedup,
+                unknown=[(str(operator), float(seconds)) for operator, seconds in unknown.items()],
             )
         )
     return breakdowns
@@ -118,18 +162,29 @@ def timed_step_s(summary: BackendSummary, rows: pd.DataFrame) -> float | None:
 
 
 def explain_difference(one: Breakdown, reference: Breakdown) -> Difference | None:
-    """What the difference of two timed steps consists of; None if one of them was not timed."""
+    """What the difference of two timed steps consists of; None if one of them was not timed.
+
+    Rounds are paired by their number: in a round, backends take turns.
+    """
     if one.timed_s is None or reference.timed_s is None:
         return None
-    kinds = [
-        (kind, one.kinds.get(kind, 0.0) - reference.kinds.get(kind, 0.0))
-        for kind in KINDS
-        if kind in one.kinds or kind in reference.kinds
-    ]
-    timed = one.timed_s - reference.timed_s
+    none = np.zeros(1)
     return Difference(
         backend=one.backend,
-        timed_s=timed,
-        kinds=sorted(kinds, key=lambda kind: -abs(kind[1])),
-        remainder_s=timed - sum(seconds for _, seconds in kinds),
+        timed=Amount(
+            value=one.timed_s - reference.timed_s,
+            half=None if one.speedup is None else _half_of_step(one.speedup, reference.timed_s),
+        ),
+        rounds={
+            kind: one.rounds.get(kind, none) - reference.rounds.get(kind, none)
+            for kind in KINDS
+            if kind in one.rounds or kind in reference.rounds
+        },
     )
+
+
+def _half_of_step(speedup: Speedup, reference_s: float) -> float | None:
+    """Half of the interval of a step's seconds, whose ratio to the reference's is one over the speed-up."""
+    if not speedup.low or not speedup.high:
+        return None
+    return reference_s * (1 / speedup.low - 1 / speedup.high) / 2

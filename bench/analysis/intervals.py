@@ -37,6 +37,19 @@ class Speedup:
     note: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """A mean with its 95 % interval, `value` ± `half`; without one, `half` is None."""
+
+    value: float
+    half: float | None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.half is not None and abs(self.value) > self.half
+
+
 def speedup_of_rounds(log_ratios: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
     """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any.
 
@@ -77,6 +90,20 @@ def speedup_of_launches(
         half_log = _t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(_squared_standard_error(sample))
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
+
+
+def mean_with_interval(sample: Floats, *, among: int = 1) -> Amount:
+    """The mean, by Student's t; without an interval for fewer than two values.
+
+    Args:
+        sample: independent values, of shape (values,).
+        among: of how many intervals this is one: with Bonferroni's correction all of them together hold
+            with 95 %. Source: O. J. Dunn, Journal of the American Statistical Association 56 (1961), 52-64.
+    """
+    if len(sample) < 2:
+        return Amount(value=float(sample.mean()), half=None)
+    quantile = float(stdtrit(len(sample) - 1, 1 - (1 - CONFIDENCE) / (2 * among)))
+    return Amount(value=float(sample.mean()), half=quantile * math.sqrt(_squared_standard_error(sample)))
 
 
 def midmean(values: Floats) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bench.results.operator_kinds import Operator
+from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
 
 
@@ -157,14 +157,10 @@ class StepsProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="steps_profil
     """Steps were taken under a profiler.
 
     Attributes:
-        steps: how many.
-        seconds: of all of them together.
-        operators: what this rank spent them on; the seconds add up to `seconds`.
+        rounds: what this rank spent the steps of each round on.
     """
 
-    steps: int
-    seconds: float
-    operators: list[Operator]
+    rounds: list[ProfiledRound]
 
 
 Answer = (

@@ -155,11 +155,8 @@ class Explanation:
     def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
         record = self._records[name]
         return breakdown.rows_of_profile(
-            [answer.operators for answer in answers],
-            steps=answers[0].steps,
-            seconds=[answer.seconds for answer in answers],
+            [answer.rounds for answer in answers],
             described={
-                "comparison": record.comparison,
                 "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "git_commit": record.git_commit,
                 "config_hash": record.config_hash,

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from bench.analysis.breakdown import Breakdown, Difference, explain_difference
+from bench.analysis.intervals import Amount
 from bench.analysis.summary import BackendSummary
 from bench.report.formatting import ratio, share
 
 SHOWN = 3
-"""Kinds of work that a sentence names: those that differ most."""
+"""Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
 
 
 def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:
@@ -51,13 +52,23 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def _parts(difference: Difference) -> str:
-    named = [f"{kind} {_signed(seconds)}" for kind, seconds in difference.kinds[:SHOWN]]
-    rest = sum(seconds for _, seconds in difference.kinds[SHOWN:])
+    named = [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:SHOWN]
+    rest = difference.of(difference.rounds.keys() - dict(named).keys())
+    what = "all other work" if named else "no kind of work differs for sure, all together"
     doubt = ", more than any kind of work differs by" if difference.is_doubtful else ""
     return ", ".join(
-        [*named, f"all other work {_signed(rest)}", f"not explained {_signed(difference.remainder_s)}{doubt}"]
+        [
+            *[f"{kind} {_signed(amount)}" for kind, amount in named],
+            f"{what} {_signed(rest)}",
+            f"not explained {_signed(difference.remainder)}{doubt}",
+        ]
     )
 
 
-def _signed(seconds: float) -> str:
-    return ("+" if seconds >= 0 else "−") + milliseconds(abs(seconds))
+def _signed(amount: Amount) -> str:
+    """Such as `−60 ± 2 ms`."""
+    sign = "+" if amount.value >= 0 else "−"
+    if amount.half is None:
+        return sign + milliseconds(abs(amount.value))
+    digits = 0 if amount.half >= 1e-3 else 1
+    return f"{sign}{abs(amount.value) * 1e3:,.{digits}f} ± {amount.half * 1e3:,.{digits}f} ms"

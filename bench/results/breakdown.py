@@ -1,7 +1,7 @@
 """Where a step's time went, by operator and by kind of work: `results/breakdown/<comparison>.csv`.
 
-One row for each operator of each backend. The seconds of a backend add up to its profiled step. They are of
-an untimed run under a profiler, so that they explain timed steps and are never mixed with them.
+One row for each operator of each backend in each round. The seconds of a round add up to its profiled step.
+They are of an untimed run under a profiler, so that they explain timed steps and are never mixed with them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.operator_kinds import Operator, kind_of
+from bench.results.operator_kinds import Operator, ProfiledRound, kind_of
 
 COLUMNS = (
-    "comparison",
     "started_at",
     "git_commit",
     "config_hash",
     "environment_hash",
     "backend",
     "stack",
+    "round",
     "steps",
     "profiled_step_s",
     "kind",
@@ -31,31 +31,41 @@ COLUMNS = (
     "calls_per_step",
     "seconds_per_step",
 )
-NUMBERS = ("steps", "profiled_step_s", "calls_per_step", "seconds_per_step")
+NUMBERS = ("round", "steps", "profiled_step_s", "calls_per_step", "seconds_per_step")
+
+
+SIGNIFICANT_DIGITS = 6
+"""Of a figure in the file: a clock's microseconds in steps of up to a second."""
 
 
 def rows_of_profile(
-    ranks: Sequence[Sequence[Operator]], *, steps: int, seconds: Sequence[float], described: Mapping[str, str]
+    ranks: Sequence[Sequence[ProfiledRound]], *, described: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """A row for each operator: the mean over the ranks, per step.
+    """A row for each operator in each round: the mean over the ranks, per step.
 
     Args:
-        ranks: each rank's operators.
-        steps: that each rank took.
-        seconds: that they took each rank.
+        ranks: each rank's rounds.
         described: the columns up to `stack`.
     """
+    return [
+        {**described, "round": number, **row}
+        for number, of_ranks in enumerate(zip(*ranks, strict=True), start=1)
+        for row in _rows_of_round(of_ranks)
+    ]
+
+
+def _rows_of_round(ranks: Sequence[ProfiledRound]) -> list[dict[str, Any]]:
+    steps = ranks[0].steps
     share = 1 / (len(ranks) * steps)
     merged: dict[tuple[str, str, str], list[float]] = {}
-    for operator in (operator for rank in ranks for operator in rank):
+    for operator in (operator for rank in ranks for operator in rank.operators):
         sums = merged.setdefault((operator.library, operator.part, operator.name), [0.0, 0.0])
         sums[0] += operator.calls
         sums[1] += operator.seconds
     return [
         {
-            **described,
             "steps": steps,
-            "profiled_step_s": sum(seconds) * share,
+            "profiled_step_s": sum(rank.seconds for rank in ranks) * share,
             "kind": kind_of(Operator(library=library, part=part, name=name, calls=0, seconds=0.0)),
             "library": library,
             "part": part,
@@ -75,7 +85,9 @@ def path_of(results: Path) -> Path:
 def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace the file by these rows."""
     table = pd.DataFrame(list(rows), columns=list(COLUMNS))
-    write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
+    write_atomically(
+        path, table.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
+    )
 
 
 def read(path: Path) -> pd.DataFrame:

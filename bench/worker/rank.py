@@ -246,10 +246,9 @@ class Rank:
         return Done()
 
     def finish_profile(self) -> StepsProfiled:
-        """What all counted steps were spent on."""
+        """What the counted steps of every round were spent on."""
         assert self.profiler is not None, "something has been profiled"
-        profile = self.profiler.finish()
-        return StepsProfiled(steps=profile.steps, seconds=profile.seconds, operators=list(profile.operators))
+        return StepsProfiled(rounds=self.profiler.finish())
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""

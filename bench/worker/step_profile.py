@@ -7,24 +7,22 @@ was in Python and the framework.
 """
 
 import bisect
-import contextlib
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.results.operator_kinds import HOST, WAITING, Operator
+from bench.results.operator_kinds import HOST, WAITING, Operator, ProfiledRound
 from bench.worker.engine_kernel import EngineKernel
+from bench.worker.heap_room import HeapRoom
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
-
-TOUCHED_BYTES = 128 << 20
-"""Before each profiled step: more than its large tensors need anew. The heap grows by it at every step."""
 
 STEP = "bench.step"
 """What the profile calls a step of ours."""
@@ -41,27 +39,12 @@ ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
 Interval = tuple[float, float]
 
 
-KernelsOfSteps = Callable[[int, int], Sequence[EngineKernel]]
-"""The kernels of so many steps, each of so many calls of the engine: of its last steps every second."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepProfile:
-    """The profiled steps of one rank.
-
-    Attributes:
-        steps: how many.
-        seconds: of all of them together.
-        operators: what they were spent on; the seconds add up to `seconds`.
-    """
-
-    steps: int
-    seconds: float
-    operators: tuple[Operator, ...]
+KernelsOfSteps = Callable[[int, int], Sequence[Sequence[EngineKernel]]]
+"""The kernels of each of so many steps, of so many calls of the engine: of its last steps every second."""
 
 
 class StepProfiler:
-    """Profiles steps, a few at a time, and says in the end where the time of all of them went.
+    """Profiles steps, a few in each round, and says in the end where the time of every round went.
 
     Args:
         step: takes one optimizer step.
@@ -85,22 +68,22 @@ class StepProfiler:
         self._synchronize = synchronize
         self._barrier = barrier
         self._kernels_of_steps = kernels_of_steps
-        self._spent = _Spent()
-        self._seconds = 0.0
-        self._steps = 0
+        self._rounds: list[_Round] = []
+        self._heap = HeapRoom()
 
     def profile(self, batches: Iterable[Any], *, counted: bool) -> None:
-        """Take a step with each of `batches`, of which every second is profiled.
+        """Take a step with each of `batches`, of which every second is profiled: a round.
 
         Args:
             batches: of `batches_needed`.
             counted: if not, these profiled steps are for warming up and are in no figure.
         """
         on_cuda = self._device.type == "cuda"
+        this_round = _Round()
         for number, batch in enumerate(batches):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
                 if not on_cuda:
-                    _touch_memory()
+                    self._heap.make_room()
                 self._step(batch)
                 self._synchronize()
                 self._barrier()
@@ -108,17 +91,26 @@ class StepProfiler:
             events = self._profile_step(batch)
             if counted:
                 (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
-                (_add_device_seconds if on_cuda else _add_thread_seconds)(self._spent, events, whole)
-                self._seconds += _seconds(whole.time_range.elapsed_us())
-                self._steps += 1
+                (_add_device_seconds if on_cuda else _add_thread_seconds)(this_round.spent, events, whole)
+                this_round.seconds += _seconds(whole.time_range.elapsed_us())
+                this_round.steps += 1
+        if counted:
+            self._rounds.append(this_round)
 
-    def finish(self) -> StepProfile:
-        """What the counted steps were spent on; ends the profile of the engine's own, too."""
-        if self._kernels_of_steps is not None and (calls := self._spent.engine_calls()):
-            self._spent.divide_engine_calls(self._kernels_of_steps(self._steps, calls // self._steps))
-        return StepProfile(
-            steps=self._steps, seconds=self._seconds, operators=self._spent.operators(self._seconds)
-        )
+    def finish(self) -> list[ProfiledRound]:
+        """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
+        steps = sum(each.steps for each in self._rounds)
+        calls = sum(each.spent.engine_calls() for each in self._rounds)
+        if self._kernels_of_steps is not None and calls:
+            kernels = iter(self._kernels_of_steps(steps, calls // steps))
+            for each in self._rounds:
+                each.spent.divide_engine_calls([*itertools.chain(*itertools.islice(kernels, each.steps))])
+        return [
+            ProfiledRound(
+                steps=each.steps, seconds=each.seconds, operators=each.spent.operators(each.seconds)
+            )
+            for each in self._rounds
+        ]
 
     def _profile_step(self, batch: Any) -> Sequence[Any]:
         """The events of one step.
@@ -128,7 +120,7 @@ class StepProfiler:
         """
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (self._device.type == "cuda")
         with profile(activities=activities) as recorded:
-            with record_function(STEP):
+            with self._heap.growing_if_needed(), record_function(STEP):
                 self._step(batch)
                 self._synchronize()
             # The communication library's threads may still be writing the end of their last event; a profiler
@@ -136,16 +128,6 @@ class StepProfiler:
             time.sleep(SETTLING_SECONDS)
         events: Sequence[Any] = recorded.events()
         return events
-
-
-def _touch_memory() -> None:
-    """Take memory from the system, write to it and leave it to the allocator.
-
-    ONNX Runtime keeps the events of its own profile in the heap, between large tensors, which then need new
-    memory at every step: BERT-Mini's gradient of the embeddings, 31 MB, which cost a quarter of a step.
-    """
-    with contextlib.suppress(RuntimeError):  # no memory to spare
-        torch.empty(TOUCHED_BYTES, dtype=torch.uint8).fill_(1)
 
 
 def batches_needed(steps: int) -> int:
@@ -191,6 +173,15 @@ class _Spent:
             for (library, part, name), spent in sorted(self.seconds.items(), key=lambda item: -item[1])
             if spent
         )
+
+
+@dataclass
+class _Round:
+    """The counted steps of a round: how many, their seconds, and what they were spent on."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    spent: _Spent = field(default_factory=_Spent)
 
 
 def _add_thread_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None:

@@ -69,24 +69,25 @@ def test_onnx_runtime_s_operators_add_up_and_have_the_kinds_of_a_training_step(
 def libraries_of_products(answers: list[StepsProfiled]) -> set[str]:
     """Check that the seconds are complete and of every kind; which library's products are named."""
     libraries: set[str] = set()
-    for answer in answers:
-        assert answer.steps == STEPS
-        assert sum(operator.seconds for operator in answer.operators) == pytest.approx(answer.seconds)
-        assert all(operator.seconds > -1e-4 for operator in answer.operators)
+    for each in (each for answer in answers for each in answer.rounds):
+        assert each.steps == STEPS // ROUNDS
+        assert sum(operator.seconds for operator in each.operators) == pytest.approx(each.seconds)
+        assert all(operator.seconds > -1e-4 for operator in each.operators)
         seconds: dict[str, float] = defaultdict(float)
-        for operator in answer.operators:
+        for operator in each.operators:
             seconds[kind_of(operator)] += operator.seconds
         for kind in ("matrix products", "loss", "normalisation", "embedding", "optimizer", "elementwise"):
             assert seconds[kind] > 0, kind
-        assert seconds["other"] < 0.05 * answer.seconds
-        libraries |= {operator.library for operator in answer.operators if "atMul" in operator.name}
+        assert seconds["other"] < 0.05 * each.seconds
+        libraries |= {operator.library for operator in each.operators if "atMul" in operator.name}
+    assert [len(answer.rounds) for answer in answers] == [ROUNDS] * len(answers)
     return libraries
 
 
 def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: list[StepsProfiled]) -> None:
     (first, _) = pytorch_profile
-    calls = {operator.name: operator.calls for operator in first.operators}
+    calls = {operator.name: operator.calls for operator in first.rounds[0].operators}
     # Of two layers (four projections of attention, two of the feed-forward) and of the head (two), each once
     # forward; two micro-batches a step. The attention's own products are batched: two in each layer.
-    assert calls["aten::addmm"] == (2 * 6 + 2) * 2 * STEPS
-    assert calls["aten::bmm"] == 3 * 2 * 2 * 2 * STEPS
+    assert calls["aten::addmm"] == (2 * 6 + 2) * 2 * STEPS // ROUNDS
+    assert calls["aten::bmm"] == 3 * 2 * 2 * 2 * STEPS // ROUNDS

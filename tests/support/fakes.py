@@ -27,7 +27,7 @@ from bench.launch.messages import (
     UseFirstBatches,
 )
 from bench.launch.spec import WorkerSpec
-from bench.results.operator_kinds import HOST, Operator
+from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
 
 SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
@@ -143,7 +143,7 @@ class FakeGroup:
         timed = not self.trial and folder.parent.name not in ("parity", "profile")
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
-        self.profiled_steps = 0
+        self.profiled_steps: list[int] = []
         self.closed = False
         if spec.saves_initial_state:
             self.initial_state = Path(spec.initial_state)
@@ -230,21 +230,11 @@ class FakeGroup:
                 )
             case ProfileSteps(steps=steps, counted=counted):
                 assert self.spec.profiled
-                self.profiled_steps += counted * steps * (rank == 0)
+                if counted and rank == 0:
+                    self.profiled_steps.append(steps)
                 return Done()
             case FinishProfile():
-                steps = self.profiled_steps
-                seconds = self.script["step_seconds"] * steps
-                return StepsProfiled(
-                    steps=steps,
-                    seconds=seconds,
-                    operators=[
-                        Operator(
-                            library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds
-                        ),
-                        Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds),
-                    ],
-                )
+                return StepsProfiled(rounds=[self._profiled_round(steps) for steps in self.profiled_steps])
             case TimeProducts(shapes=shapes):
                 products = [
                     Product(shape=shape, flops=flops, seconds=1.0)
@@ -254,6 +244,12 @@ class FakeGroup:
                 ]
                 return ProductsTimed(products=products, build={"version": self.spec.engine}, absent=[])
         raise AssertionError(f"{request} has no answer")
+
+    def _profiled_round(self, steps: int) -> ProfiledRound:
+        seconds = self.script["step_seconds"] * steps
+        product = Operator(library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds)
+        host = Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds)
+        return ProfiledRound(steps=steps, seconds=seconds, operators=[product, host])
 
     def _block(self, steps: int, rank: int) -> dict[str, Any]:
         """The fields of `BlockTimed`."""

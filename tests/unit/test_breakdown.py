@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.analysis.breakdown import explain_difference
@@ -13,25 +14,40 @@ from bench.report.collection import Collection, ReportedComparison, read_compari
 from bench.report.comparison_page import render_comparison
 from bench.report.figures.plan import planned_figures
 from bench.results import breakdown, csv_files
-from bench.results.operator_kinds import HOST, Operator
+from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from tests.support.comparisons import Simulated
 from tests.support.factories import comparison
 
 STEPS = 4
 
+JITTER = (0.99, 1.01, 1.0, 1.0)
+"""Of the rounds' seconds."""
 
-def operators(**milliseconds: float) -> list[Operator]:
-    """Of `STEPS` steps, by operator; `host` stands for none."""
+
+def rounds(**milliseconds: float) -> list[ProfiledRound]:
+    """Four rounds of `STEPS` steps, by operator; `host` stands for none."""
     names = {"mm": "aten::mm", "loss": "aten::_log_softmax", "host": HOST, "strange": "aten::never_heard_of"}
     return [
-        Operator(library="torch", name=names[name], part="", calls=STEPS, seconds=STEPS * spent / 1e3)
-        for name, spent in milliseconds.items()
+        ProfiledRound(
+            steps=STEPS,
+            seconds=STEPS * jitter * sum(milliseconds.values()) / 1e3,
+            operators=[
+                Operator(
+                    library="torch",
+                    name=names[name],
+                    part="",
+                    calls=STEPS,
+                    seconds=STEPS * jitter * spent / 1e3,
+                )
+                for name, spent in milliseconds.items()
+            ],
+        )
+        for jitter in JITTER
     ]
 
 
-def rows_of(backend: str, *ranks: list[Operator], **changes: str) -> list[dict[str, Any]]:
+def rows_of(backend: str, *ranks: list[ProfiledRound], **changes: str) -> list[dict[str, Any]]:
     described = {
-        "comparison": "x",
         "started_at": "2026-11-20T12:00:00Z",
         "git_commit": "0123",
         "config_hash": "c0ffee",
@@ -39,8 +55,7 @@ def rows_of(backend: str, *ranks: list[Operator], **changes: str) -> list[dict[s
         "backend": backend,
         "stack": "ort",
     }
-    seconds = [sum(operator.seconds for operator in rank) for rank in ranks]
-    return breakdown.rows_of_profile(list(ranks), steps=STEPS, seconds=seconds, described=described | changes)
+    return breakdown.rows_of_profile(list(ranks), described=described | changes)
 
 
 def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
@@ -55,22 +70,34 @@ def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
 
 
 BOTH = [
-    *rows_of("pytorch", operators(mm=150, loss=40, host=20)),
-    *rows_of("ortmodule", operators(mm=90, loss=52, host=10)),
+    *rows_of("pytorch", rounds(mm=150, loss=40, host=20)),
+    *rows_of("ortmodule", rounds(mm=90, loss=52, host=10)),
 ]
 
 
-def test_a_row_is_the_mean_over_ranks_of_one_step() -> None:
-    (mm,) = rows_of("pytorch", operators(mm=10), operators(mm=30))
-    assert mm["seconds_per_step"] == pytest.approx(0.020)
-    assert mm["profiled_step_s"] == pytest.approx(0.020)
+def test_a_row_is_the_mean_over_ranks_of_one_step_of_a_round() -> None:
+    rows = rows_of("pytorch", rounds(mm=10), rounds(mm=30))
+    assert [row["round"] for row in rows] == [1, 2, 3, 4]
+    assert [row["seconds_per_step"] for row in rows] == pytest.approx([0.0198, 0.0202, 0.020, 0.020])
+    assert [row["profiled_step_s"] for row in rows] == pytest.approx([0.0198, 0.0202, 0.020, 0.020])
+    mm = rows[0]
     assert mm["calls_per_step"] == 1
     assert (mm["kind"], mm["operator"]) == ("matrix products", "aten::mm")
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     breakdown.write(tmp_path / "x.csv", BOTH)
-    assert breakdown.read(tmp_path / "x.csv").to_dict("records") == BOTH
+    read = breakdown.read(tmp_path / "x.csv").to_dict("records")
+    assert [row.pop("seconds_per_step") for row in read] == pytest.approx(
+        [row["seconds_per_step"] for row in BOTH], rel=1e-5
+    )
+    assert [row.pop("profiled_step_s") for row in read] == pytest.approx(
+        [row["profiled_step_s"] for row in BOTH], rel=1e-5
+    )
+    assert read == [
+        {column: row[column] for column in row.keys() - {"seconds_per_step", "profiled_step_s"}}
+        for row in BOTH
+    ]
 
 
 @pytest.mark.parametrize("damage", ["", "kind,operator\nhost,x\n", "\x00"])
@@ -88,17 +115,34 @@ def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
     assert torch.covered == pytest.approx(190 / 210)
     difference = explain_difference(ort, torch)
     assert difference is not None
-    assert difference.timed_s == pytest.approx(-0.05)
+    assert difference.timed.value == pytest.approx(-0.05)
     assert [kind for kind, _ in difference.kinds] == ["matrix products", "loss", "host"]
-    assert [seconds for _, seconds in difference.kinds] == pytest.approx([-0.06, 0.012, -0.01])
-    assert difference.remainder_s == pytest.approx(-0.05 + 0.058)
+    assert [amount.value for _, amount in difference.kinds] == pytest.approx([-0.06, 0.012, -0.01])
+    assert difference.remainder.value == pytest.approx(-0.05 + 0.058)
+
+
+def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_number_of_kinds(
+    tmp_path: Path,
+) -> None:
+    torch, ort = reported(tmp_path, BOTH).breakdowns
+    difference = explain_difference(ort, torch)
+    assert difference is not None
+    differences = -0.06 * np.array(JITTER)
+    error = differences.std(ddof=1) / 2
+    (_, products), *_ = difference.kinds
+    assert products.half == pytest.approx(4.857 * error, rel=1e-3)  # t, 3 degrees of freedom, 1 - 0.025 / 3
+    assert difference.of(["matrix products"]).half == pytest.approx(3.182 * error, rel=1e-3)
+    # The timed steps hardly scatter, so that what is left over scatters as the profiled ones do.
+    total = difference.of(difference.rounds).half
+    assert total is not None
+    assert difference.remainder.half == pytest.approx(total, rel=1e-3)
 
 
 def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
     assert explain(one.breakdowns, one.summaries) == [
-        "ortmodule is 1.333× pytorch: of a step of 200 ms, matrix products −60 ms, loss +12 ms, host −10 ms, "
-        "all other work +0.0 ms, not explained +8.0 ms"
+        "ortmodule is 1.333× pytorch: of a step of 200 ms, matrix products −60 ± 1 ms, loss +12.0 ± 0.2 ms, "
+        "host −10.0 ± 0.2 ms, all other work +0.0 ms, not explained +8.0 ± 0.8 ms"
     ]
     (trust,) = coverage(one.breakdowns)
     assert trust == (
@@ -106,22 +150,37 @@ def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted
         "ortmodule 1.01 of the timed step, 93 % covered"
     )
     page = render_comparison(one)
-    assert "matrix products −60 ms" in page
+    assert "matrix products −60 ± 1 ms" in page
     assert trust in page
+
+
+def test_what_may_be_chance_is_not_named(tmp_path: Path) -> None:
+    """In every second round the reference's products take half a step longer: their mean says nothing."""
+    slow, quick = rounds(mm=150, loss=40), rounds(mm=50, loss=40)
+    drifting = [slow[0], quick[1], slow[2], quick[3]]
+    one = reported(tmp_path, [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=52))])
+    (sentence,) = explain(one.breakdowns, one.summaries)
+    assert ", loss +12.0 ± 0.2 ms, all other work −10 ± " in sentence
+    assert "matrix products" not in sentence
+    alike = [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=40))]
+    (tmp_path / "alike").mkdir()
+    two = reported(tmp_path / "alike", alike)
+    (sentence,) = explain(two.breakdowns, two.summaries)
+    assert "no kind of work differs for sure, all together −10 ± " in sentence
 
 
 def test_a_difference_that_the_profile_does_not_show_is_called_so(tmp_path: Path) -> None:
     alike = [
-        *rows_of("pytorch", operators(mm=150, loss=40)),
-        *rows_of("ortmodule", operators(mm=145, loss=42)),
+        *rows_of("pytorch", rounds(mm=150, loss=40)),
+        *rows_of("ortmodule", rounds(mm=145, loss=42)),
     ]
     one = reported(tmp_path, alike)
     (sentence,) = explain(one.breakdowns, one.summaries)
-    assert sentence.endswith("not explained −47 ms, more than any kind of work differs by")
+    assert sentence.endswith("not explained −47.0 ± 0.0 ms, more than any kind of work differs by")
 
 
 def test_unknown_operators_above_a_twentieth_of_the_step_are_named(tmp_path: Path) -> None:
-    one = reported(tmp_path, rows_of("pytorch", operators(mm=94, strange=6)))
+    one = reported(tmp_path, rows_of("pytorch", rounds(mm=94, strange=6)))
     assert coverage(one.breakdowns)[1:] == [
         "pytorch: 6.0 % of the step is in operators of no known kind: aten::never_heard_of"
     ]
@@ -133,7 +192,7 @@ def test_unknown_operators_above_a_twentieth_of_the_step_are_named(tmp_path: Pat
 def test_a_profile_of_another_configuration_or_environment_explains_nothing(
     tmp_path: Path, column: str
 ) -> None:
-    one = reported(tmp_path, rows_of("pytorch", operators(mm=94), **{column: "other"}))
+    one = reported(tmp_path, rows_of("pytorch", rounds(mm=94), **{column: "other"}))
     assert one.breakdowns == []
     assert one.explanation == []
 
@@ -151,7 +210,9 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(tmp_path: P
     table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
     assert list(dict.fromkeys(table["backend"])) == ["pytorch", "ortmodule", "ortmodule_zero1"]
     pytorch = table[table["backend"] == "pytorch"]
-    assert pytorch["seconds_per_step"].sum() == pytest.approx(pytorch["profiled_step_s"].iloc[0])
+    assert set(pytorch["round"]) == {*range(1, 1 + PROFILED_ROUNDS)}
+    first = pytorch[pytorch["round"] == 1]
+    assert first["seconds_per_step"].sum() == pytest.approx(first["profiled_step_s"].iloc[0])
     assert [group.spec.backend for group in run.groups[-3:]] == ["pytorch", "ortmodule", "ortmodule_zero1"]
     assert all(group.spec.profiled and group.closed for group in run.groups[-3:])
     assert not any(group.spec.profiled for group in run.groups[:-3])

@@ -32,8 +32,8 @@ class Engine(Protocol):
     def profile_itself(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:
-        """Of this engine's own profile, the kernels of so many steps: of the last ones every second.
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:
+        """Of this engine's own profile, the kernels of each of so many steps: of the last ones every second.
 
         Ends the profile. Empty for an engine whose kernels are torch's, in whose profile they stand.
 

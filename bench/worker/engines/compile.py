@@ -34,7 +34,7 @@ class Engine(TorchProducts):
         """Inductor's kernels for CPUs stand in torch's profile only if they are compiled with a name."""
         torch._inductor.config.cpp.enable_kernel_profile = True
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:  # noqa: ARG002
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:  # noqa: ARG002
         """None of its own."""
         return ()
 

@@ -27,7 +27,7 @@ class Engine(TorchProducts):
     def profile_itself(self) -> None:
         """Every operator is in torch's profile."""
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:  # noqa: ARG002
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:  # noqa: ARG002
         """None of its own."""
         return ()
 

@@ -82,8 +82,8 @@ class Engine:
         """ONNX Runtime writes down every kernel of the training session, for as long as that lives."""
         self.profiled = True
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[EngineKernel]:
-        """The kernels of the session's executions in these steps, by operator.
+    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:
+        """The kernels of the session's executions in each of these steps, by operator.
 
         Not those that hand over to PyTorch, which stand in its profile.
         """
@@ -198,8 +198,12 @@ def set_session_options(module: ORTModule, **wanted: Any) -> None:
     manager._get_session_config = changed
 
 
-def kernels_of_executions(events: Sequence[dict[str, Any]], *, steps: int, calls: int) -> list[EngineKernel]:
+def kernels_of_executions(
+    events: Sequence[dict[str, Any]], *, steps: int, calls: int
+) -> list[list[EngineKernel]]:
     """From the events of a session's profile, what each operator's kernels took in every second last step.
+
+    A list for each of these steps, in their order.
 
     Args:
         events: of the whole profile.
@@ -213,21 +217,21 @@ def kernels_of_executions(events: Sequence[dict[str, Any]], *, steps: int, calls
     if len(starts) < 2 * steps * calls:
         raise ValueError(f"ONNX Runtime's profile holds {len(starts)} executions, not {2 * steps * calls}")
     starts = starts[-2 * steps * calls :]
-    counts: Counter[str] = Counter()
-    microseconds: Counter[str] = Counter()
+    counts: list[Counter[str]] = [Counter() for _ in range(steps)]
+    microseconds: list[Counter[str]] = [Counter() for _ in range(steps)]
     for event in events:
         if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
             continue
         execution = bisect.bisect_right(starts, event["ts"]) - 1
         if execution < 0 or execution // calls % 2 == 0:  # before these steps, or in one that does not count
             continue
-        name = event["args"]["op_name"]
+        step, name = execution // calls // 2, event["args"]["op_name"]
         if name not in HANDED_OVER:
-            counts[name] += 1
-            microseconds[name] += event["dur"]
+            counts[step][name] += 1
+            microseconds[step][name] += event["dur"]
     return [
-        EngineKernel(name=name, calls=counts[name], seconds=spent / 1e6)
-        for name, spent in microseconds.items()
+        [EngineKernel(name=name, calls=counts[step][name], seconds=us / 1e6) for name, us in spent.items()]
+        for step, spent in enumerate(microseconds)
     ]
 
 
