@@ -153,6 +153,16 @@ class ProductsTimed(msgspec.Struct, frozen=True, kw_only=True, tag="products_tim
     absent: list[str]
 
 
+class RoundProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="round_profiled"):
+    """Some steps were taken under a profiler.
+
+    Attributes:
+        settled: none of them took much memory from the system, which would have cost time of its own.
+    """
+
+    settled: bool
+
+
 class StepsProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="steps_profiled"):
     """Steps were taken under a profiler.
 
@@ -172,6 +182,7 @@ Answer = (
     | ParityTrained
     | FlopsCounted
     | ProductsTimed
+    | RoundProfiled
     | StepsProfiled
 )
 
@@ -226,7 +237,7 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     shapes: list[Shape]
 
 
-class ProfileSteps(Request[Done], frozen=True, tag="profile"):
+class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     """Take so many steps under a profiler, in a launch whose spec says `profiled`.
 
     Attributes:

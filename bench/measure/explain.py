@@ -20,8 +20,10 @@ from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 
 WARMUP_STEPS = 2
-"""Before any is profiled, and profiled in vain: the first start of a profile takes time, and the heap has to
-make room for events."""
+"""Before any is profiled, and profiled in vain: the first start of a profile takes time."""
+
+MOST_WARMUPS = 5
+"""How often so many steps are profiled in vain, until the heap has room for events beside the tensors."""
 
 WHERE = "where the time goes, untimed"
 """Begins what the progress bar says."""
@@ -124,7 +126,10 @@ class Explanation:
             ):
                 self._timer.take_first_step(groups[name])
                 answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
-                groups[name].request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+                for _ in range(MOST_WARMUPS):
+                    profiled = groups[name].request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+                    if all(answer.settled for answer in profiled):
+                        break
                 groups[name].pause()
                 seconds_per_step = max(answer.seconds for answer in answers) / WARMUP_STEPS
                 fitting = steps_per_block(seconds_per_step, self._plan.seconds / self._plan.rounds)

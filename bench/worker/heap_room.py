@@ -24,10 +24,16 @@ SHARE_OF_FREE = 32
 
 
 class HeapRoom:
-    """Takes memory from the system ahead of a step, and more of it as long as steps need more."""
+    """Takes memory from the system ahead of a step, and more of it as long as steps need more.
+
+    Attributes:
+        bytes: that are taken ahead.
+        sufficed: in the latest step.
+    """
 
     def __init__(self) -> None:
         self.bytes = FIRST_BYTES
+        self.sufficed = True
 
     def make_room(self) -> None:
         """Take memory, write to it, and leave it to the allocator."""
@@ -39,7 +45,8 @@ class HeapRoom:
         """For a step: if it takes memory from the system, the room is twice as large from then on."""
         before = _bytes_taken()
         yield
-        if _bytes_taken() - before > MISSED_BYTES:
+        self.sufficed = _bytes_taken() - before <= MISSED_BYTES
+        if not self.sufficed:
             most = psutil.virtual_memory().available // SHARE_OF_FREE
             self.bytes = max(self.bytes, min(2 * self.bytes, most))
 

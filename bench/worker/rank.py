@@ -29,6 +29,7 @@ from bench.launch.messages import (
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
+    RoundProfiled,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
@@ -228,7 +229,7 @@ class Rank:
         )
         return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
 
-    def profile_steps(self, steps: int, *, counted: bool) -> Done:
+    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
         from bench.worker.step_profile import StepProfiler, batches_needed
 
@@ -242,8 +243,8 @@ class Rank:
                 kernels_of_steps=training.engine.kernels_of_steps,
             )
         training.barrier()
-        self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
-        return Done()
+        settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
+        return RoundProfiled(settled=settled)
 
     def finish_profile(self) -> StepsProfiled:
         """What the counted steps of every round were spent on."""

@@ -71,15 +71,17 @@ class StepProfiler:
         self._rounds: list[_Round] = []
         self._heap = HeapRoom()
 
-    def profile(self, batches: Iterable[Any], *, counted: bool) -> None:
+    def profile(self, batches: Iterable[Any], *, counted: bool) -> bool:
         """Take a step with each of `batches`, of which every second is profiled: a round.
+
+        Returns whether no profiled step took much memory from the system.
 
         Args:
             batches: of `batches_needed`.
             counted: if not, these profiled steps are for warming up and are in no figure.
         """
         on_cuda = self._device.type == "cuda"
-        this_round = _Round()
+        this_round, settled = _Round(), True
         for number, batch in enumerate(batches):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
                 if not on_cuda:
@@ -89,6 +91,7 @@ class StepProfiler:
                 self._barrier()
                 continue
             events = self._profile_step(batch)
+            settled = settled and (on_cuda or self._heap.sufficed)
             if counted:
                 (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
                 (_add_device_seconds if on_cuda else _add_thread_seconds)(this_round.spent, events, whole)
@@ -96,6 +99,7 @@ class StepProfiler:
                 this_round.steps += 1
         if counted:
             self._rounds.append(this_round)
+        return settled
 
     def finish(self) -> list[ProfiledRound]:
         """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""

@@ -19,6 +19,7 @@ from bench.launch.messages import (
     ProductsTimed,
     ProfileSteps,
     Request,
+    RoundProfiled,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
@@ -232,7 +233,7 @@ class FakeGroup:
                 assert self.spec.profiled
                 if counted and rank == 0:
                     self.profiled_steps.append(steps)
-                return Done()
+                return RoundProfiled(settled=self.counts["profile"] >= self.script.get("settled_after", 1))
             case FinishProfile():
                 return StepsProfiled(rounds=[self._profiled_round(steps) for steps in self.profiled_steps])
             case TimeProducts(shapes=shapes):
