@@ -19,11 +19,14 @@ from bench.results import breakdown
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 
-WARMUP_STEPS = 2
+WARMUP_STEPS = 3
 """Before any is profiled, and profiled in vain: the first start of a profile takes time."""
 
-MOST_WARMUPS = 5
-"""How often so many steps are profiled in vain, until the heap has room for events beside the tensors."""
+MOST_WARMUPS = 6
+"""How often so many steps are profiled in vain, until the heap has room for events beside the tensors: until
+none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
+
+SETTLED_WARMUPS = 2
 
 WHERE = "where the time goes, untimed"
 """Begins what the progress bar says."""
@@ -126,15 +129,21 @@ class Explanation:
             ):
                 self._timer.take_first_step(groups[name])
                 answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
-                for _ in range(MOST_WARMUPS):
-                    profiled = groups[name].request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
-                    if all(answer.settled for answer in profiled):
-                        break
+                self._settle(groups[name])
                 groups[name].pause()
                 seconds_per_step = max(answer.seconds for answer in answers) / WARMUP_STEPS
                 fitting = steps_per_block(seconds_per_step, self._plan.seconds / self._plan.rounds)
                 steps[name] = min(MOST_STEPS, fitting)
         return steps
+
+    def _settle(self, group: Group) -> None:
+        """Profile steps in vain until a profile of them is what it will be."""
+        settled = 0
+        for _ in range(MOST_WARMUPS):
+            profiled = group.request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+            settled = settled + 1 if all(answer.settled for answer in profiled) else 0
+            if settled == SETTLED_WARMUPS:
+                return
 
     def _run_rounds(self, names: Sequence[str], groups: dict[str, Group], steps: Mapping[str, int]) -> None:
         """Let the backends take turns at profiled steps."""

@@ -92,12 +92,11 @@ class StepProfiler:
                 continue
             events = self._profile_step(batch)
             settled = settled and (on_cuda or self._heap.sufficed)
-            if counted:
-                (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
-                (_add_device_seconds if on_cuda else _add_thread_seconds)(this_round.spent, events, whole)
-                this_round.seconds += _seconds(whole.time_range.elapsed_us())
-                this_round.steps += 1
-        if counted:
+            (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
+            (_add_device_seconds if on_cuda else _add_thread_seconds)(this_round.spent, events, whole)
+            this_round.seconds += _seconds(whole.time_range.elapsed_us())
+            this_round.steps += 1
+        if counted:  # else they have but made the heap what it will be
             self._rounds.append(this_round)
         return settled
 

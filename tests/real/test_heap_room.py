@@ -1,20 +1,33 @@
 """Memory that a profiled step needs is there before it, as long as the machine has some to spare."""
 
+import resource
+from itertools import pairwise
 from types import SimpleNamespace
 
 import psutil
 import pytest
 import torch
 
-from bench.worker.heap_room import FIRST_BYTES, HeapRoom
+from bench.worker.heap_room import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What the machine seems to have free: just enough for a room of 128 MiB."""
+    memory = SimpleNamespace(available=128 * MEBIBYTE * SHARE_OF_FREE)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    return memory
 
 
 def take(mebibytes: int) -> torch.Tensor:
     """Memory that is new to this process: it is kept."""
-    return torch.empty(mebibytes << 20, dtype=torch.uint8).fill_(1)
+    return torch.empty(mebibytes * MEBIBYTE, dtype=torch.uint8).fill_(1)
 
 
-def test_a_step_that_takes_new_memory_doubles_the_room() -> None:
+def test_a_step_that_takes_new_memory_doubles_the_room(free: SimpleNamespace) -> None:
+    free.available *= 4
     heap, kept = HeapRoom(), []
     heap.make_room()
     with heap.growing_if_needed():
@@ -23,12 +36,19 @@ def test_a_step_that_takes_new_memory_doubles_the_room() -> None:
     with heap.growing_if_needed():
         kept.append(take(512))
     assert (heap.bytes, heap.sufficed) == (2 * FIRST_BYTES, False)
-    heap.make_room()
 
 
-def test_the_room_is_a_small_part_of_what_the_machine_has_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 30))
+def test_no_more_is_taken_than_the_machine_can_spare(free: SimpleNamespace) -> None:
     heap, kept = HeapRoom(), []
     with heap.growing_if_needed():
         kept.append(take(512))
-    assert heap.bytes == FIRST_BYTES, "not less either"
+    assert heap.bytes == FIRST_BYTES, "twice as much would be too much"
+    faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+    for _ in range(2):
+        heap.make_room()
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    first, second = ((after - before) * resource.getpagesize() for before, after in pairwise(faults))
+    assert first > 0.9 * FIRST_BYTES
+    assert second < MEBIBYTE, "all of it was taken before"
+    free.available = 1 * MEBIBYTE * SHARE_OF_FREE
+    assert HeapRoom().bytes == MEBIBYTE

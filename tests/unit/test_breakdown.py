@@ -8,7 +8,7 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
-from bench.measure.explain import MOST_WARMUPS
+from bench.measure.explain import MOST_WARMUPS, SETTLED_WARMUPS
 from bench.measure.resolve import PROFILED_ROUNDS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
@@ -217,17 +217,17 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(tmp_path: P
     assert [group.spec.backend for group in run.groups[-3:]] == ["pytorch", "ortmodule", "ortmodule_zero1"]
     assert all(group.spec.profiled and group.closed for group in run.groups[-3:])
     assert not any(group.spec.profiled for group in run.groups[:-3])
-    assert all(group.counts["profile"] == 1 + PROFILED_ROUNDS for group in run.groups[-3:])
+    assert all(group.counts["profile"] == SETTLED_WARMUPS + PROFILED_ROUNDS for group in run.groups[-3:])
 
 
-@pytest.mark.parametrize(("settled_after", "warm_ups"), [(3, 3), (1_000, MOST_WARMUPS)])
+@pytest.mark.parametrize(("settled_after", "warm_ups"), [(3, 2 + SETTLED_WARMUPS), (1_000, MOST_WARMUPS)])
 def test_steps_are_profiled_in_vain_until_they_take_no_new_memory_or_long_enough(
     tmp_path: Path, settled_after: int, warm_ups: int
 ) -> None:
     run = Simulated(tmp_path, {"pytorch": {"settled_after": settled_after}}, explain=True)
     counts = {group.spec.backend: group.counts["profile"] for group in run.groups[-3:]}
     assert counts["pytorch"] == warm_ups + PROFILED_ROUNDS
-    assert counts["ortmodule"] == 1 + PROFILED_ROUNDS
+    assert counts["ortmodule"] == SETTLED_WARMUPS + PROFILED_ROUNDS
 
 
 @pytest.mark.parametrize("when", [("profile", 0, 1), ("profile", 0, 4), ("finish_profile", 0, 1)])
