@@ -19,6 +19,9 @@ from bench.results.operator_kinds import KINDS
 UNNAMED = ("host", "other")
 """Kinds that do not say what was computed."""
 
+MAIN_SHARE = 0.5
+"""Of a kind's seconds, above which one operator stands for it."""
+
 UNKNOWN_LIMIT = 0.05
 """Share of a step in operators of no known kind above which the report says so."""
 
@@ -32,11 +35,13 @@ class Breakdown:
         rounds: seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each.
         timed_s: seconds of a timed step; None if it has no valid blocks.
         speedup: of its timed steps over the reference's; None for the reference itself.
+        main: by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any.
         unknown: operators of no known kind with their seconds, the longest first.
     """
 
     backend: str
     rounds: Mapping[str, Floats]
+    main: Mapping[str, str]
     timed_s: float | None
     speedup: Speedup | None
     unknown: Sequence[tuple[str, float]]
@@ -75,11 +80,13 @@ class Difference:
         backend: its name.
         timed: what its timed step takes more than the reference's.
         rounds: what its profiled step takes more, by kind of work; of shape (rounds,) each.
+        main: by kind of work, the main operator of the side that takes longer for it, if it has one.
     """
 
     backend: str
     timed: Amount
     rounds: Mapping[str, Floats]
+    main: Mapping[str, str]
 
     def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
         """What these kinds of work together take more, paired within rounds.
@@ -145,12 +152,23 @@ def break_down(
             Breakdown(
                 backend=summary.backend,
                 rounds={kind: spent[kind].to_numpy(float) for kind in KINDS if kind in spent},
+                main=_main_operators(mine),
                 timed_s=timed_step_s(summary, measured),
                 speedup=summary.speedup,
                 unknown=[(str(operator), float(seconds)) for operator, seconds in unknown.items()],
             )
         )
     return breakdowns
+
+
+def _main_operators(table: pd.DataFrame) -> dict[str, str]:
+    """By kind of work, the operator that has most of its seconds."""
+    main = {}
+    for kind, operators in table.groupby("kind"):
+        spent = operators.groupby("operator")["seconds_per_step"].sum()
+        if spent.max() > MAIN_SHARE * spent.sum():
+            main[str(kind)] = str(spent.idxmax())
+    return main
 
 
 def timed_step_s(summary: BackendSummary, rows: pd.DataFrame) -> float | None:
@@ -169,17 +187,20 @@ def explain_difference(one: Breakdown, reference: Breakdown) -> Difference | Non
     if one.timed_s is None or reference.timed_s is None:
         return None
     none = np.zeros(1)
+    rounds = {
+        kind: one.rounds.get(kind, none) - reference.rounds.get(kind, none)
+        for kind in KINDS
+        if kind in one.rounds or kind in reference.rounds
+    }
+    slower = {kind: one if more.mean() > 0 else reference for kind, more in rounds.items()}
     return Difference(
         backend=one.backend,
         timed=Amount(
             value=one.timed_s - reference.timed_s,
             half=None if one.speedup is None else _half_of_step(one.speedup, reference.timed_s),
         ),
-        rounds={
-            kind: one.rounds.get(kind, none) - reference.rounds.get(kind, none)
-            for kind in KINDS
-            if kind in one.rounds or kind in reference.rounds
-        },
+        rounds=rounds,
+        main={kind: side.main[kind] for kind, side in slower.items() if kind in side.main},
     )
 
 

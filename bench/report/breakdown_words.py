@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from bench.analysis.breakdown import Breakdown, Difference, explain_difference
+from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
 from bench.analysis.intervals import Amount
 from bench.analysis.summary import BackendSummary
 from bench.report.formatting import ratio, share
+from bench.results.operator_kinds import WAITING
 
 SHOWN = 3
 """Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
@@ -58,11 +59,17 @@ def _parts(difference: Difference) -> str:
     doubt = ", more than any kind of work differs by" if difference.is_doubtful else ""
     return ", ".join(
         [
-            *[f"{kind} {_signed(amount)}" for kind, amount in named],
+            *[f"{kind} {_signed(amount)}{_main(kind, difference)}" for kind, amount in named],
             f"{what} {_signed(rest)}",
             f"not explained {_signed(difference.remainder)}{doubt}",
         ]
     )
+
+
+def _main(kind: str, difference: Difference) -> str:
+    """Such as ` (FastGeluGrad)`: which operator of the side that takes longer has most of it."""
+    operator = difference.main.get(kind)
+    return f" ({operator})" if operator and kind not in UNNAMED and operator != WAITING else ""
 
 
 def _signed(amount: Amount) -> str:

@@ -27,7 +27,13 @@ JITTER = (0.99, 1.01, 1.0, 1.0)
 
 def rounds(**milliseconds: float) -> list[ProfiledRound]:
     """Four rounds of `STEPS` steps, by operator; `host` stands for none."""
-    names = {"mm": "aten::mm", "loss": "aten::_log_softmax", "host": HOST, "strange": "aten::never_heard_of"}
+    names = {
+        "mm": "aten::mm",
+        "addmm": "aten::addmm",
+        "loss": "aten::_log_softmax",
+        "host": HOST,
+        "strange": "aten::never_heard_of",
+    }
     return [
         ProfiledRound(
             steps=STEPS,
@@ -142,8 +148,9 @@ def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_numbe
 def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
     assert explain(one.breakdowns, one.summaries) == [
-        "ortmodule is 1.333× pytorch: of a step of 200 ms, matrix products −60 ± 1 ms, loss +12.0 ± 0.2 ms, "
-        "host −10.0 ± 0.2 ms, all other work +0.0 ms, not explained +8.0 ± 0.8 ms"
+        "ortmodule is 1.333× pytorch: of a step of 200 ms, matrix products −60 ± 1 ms (aten::mm), "
+        "loss +12.0 ± 0.2 ms (aten::_log_softmax), host −10.0 ± 0.2 ms, all other work +0.0 ms, "
+        "not explained +8.0 ± 0.8 ms"
     ]
     (trust,) = coverage(one.breakdowns)
     assert trust == (
@@ -155,13 +162,24 @@ def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted
     assert trust in page
 
 
+def test_an_operator_is_named_if_it_has_most_of_a_kind_s_seconds_on_the_slower_side(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    one = reported(tmp_path, BOTH)
+    shared = rows_of("ortmodule", rounds(mm=125, addmm=125, loss=40))
+    two = reported(tmp_path / "shared", [*rows_of("pytorch", rounds(mm=150, loss=40)), *shared])
+    for mine, products in ((one, {"matrix products": "aten::mm"}), (two, {})):
+        difference = explain_difference(mine.breakdowns[1], mine.breakdowns[0])
+        assert difference is not None
+        assert {kind: name for kind, name in difference.main.items() if kind == "matrix products"} == products
+
+
 def test_what_may_be_chance_is_not_named(tmp_path: Path) -> None:
     """In every second round the reference's products take half a step longer: their mean says nothing."""
     slow, quick = rounds(mm=150, loss=40), rounds(mm=50, loss=40)
     drifting = [slow[0], quick[1], slow[2], quick[3]]
     one = reported(tmp_path, [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=52))])
     (sentence,) = explain(one.breakdowns, one.summaries)
-    assert ", loss +12.0 ± 0.2 ms, all other work −10 ± " in sentence
+    assert ", loss +12.0 ± 0.2 ms (aten::_log_softmax), all other work −10 ± " in sentence
     assert "matrix products" not in sentence
     alike = [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=40))]
     (tmp_path / "alike").mkdir()

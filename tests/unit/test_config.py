@@ -16,6 +16,8 @@ from bench.measure.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
 from bench.setup.recipes import STACKS
 
+pytestmark = pytest.mark.once
+
 
 def shipped(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))

@@ -25,6 +25,8 @@ from tests.support.pages import (
     text_of,
 )
 
+pytestmark = pytest.mark.once
+
 PLACES = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
 GENERATED = ("results/runs", ".venv")
 """What is not in a checkout until something has been run."""

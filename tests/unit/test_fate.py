@@ -8,6 +8,8 @@ import pytest
 from bench.errors import LaunchFailed
 from bench.launch import fate
 
+pytestmark = pytest.mark.once
+
 LOG = """W1120 torch/distributed/elastic: Sending process 12 closing signal SIGTERM
 Traceback (most recent call last):
   File "worker.py", line 3, in <module>

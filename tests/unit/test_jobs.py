@@ -11,6 +11,8 @@ from bench.config.slurm import endpoint
 from bench.errors import SweepIncomplete, UserError
 from tests.support.configs import a_config
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -19,6 +19,8 @@ from bench.sweeps import __main__ as sweeps
 from bench.sweeps import runner
 from tests.support.factories import comparison, failed, record, workload
 
+pytestmark = pytest.mark.once
+
 SECONDS = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
 
 

@@ -7,6 +7,8 @@ from bench.config.compose import compose
 from bench.config.naming import LONGEST, file_stem
 from bench.config.schema import Config
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def config() -> Config:

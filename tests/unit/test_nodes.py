@@ -30,6 +30,8 @@ from bench.measure.comparison import Comparison
 from bench.measure.preflight import check_machine
 from tests.support.configs import a_config
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN: "msgspec.msgpack.Decoder[Any]" = msgspec.msgpack.Decoder()
 SECRET = "a secret of sixteen or more"

@@ -13,6 +13,8 @@ from bench.measure.plans import ComparisonPlan
 from bench.measure.resolve import resolve
 from tests.support.configs import a_config
 
+pytestmark = pytest.mark.once
+
 
 def plan_of(config: Config) -> ComparisonPlan:
     return resolve(config, "m-cpux2", "make bench", gpus=[], cores=[(0,), (1,)])

@@ -17,6 +17,8 @@ from bench.machine.processor import (
 from bench.machine.processor_identity import find_processor_differences, name_processor, processor_key
 from tests.support.cpuinfo import AMD, ARM, ARM_OF_TWO_KINDS, INTEL
 
+pytestmark = pytest.mark.once
+
 
 def environment_of(cpuinfo: str, **changes: Any) -> dict[str, Any]:
     return {"cpu": parse_cpuinfo(cpuinfo) | changes}

@@ -21,6 +21,8 @@ from bench.measure.launches import PARITY, Launch
 from bench.measure.running import RunningGroups
 from tests.support.configs import a_config
 
+pytestmark = pytest.mark.once
+
 SECRET = "a secret of sixteen or more"
 
 

@@ -9,6 +9,8 @@ from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
 from bench.setup.recipes import STACKS
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize(
     ("stack", "device", "name"),

@@ -4,6 +4,8 @@ import pytest
 
 from bench.setup.uv import LIKE_PIP, translate
 
+pytestmark = pytest.mark.once
+
 LISTING = """\
 :env:.cert='/etc/ssl/mirror.crt'
 :env:.disable-pip-version-check='1'
