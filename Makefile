@@ -5,6 +5,9 @@ STACK := ort
 VENV := .venv$(if $(filter-out ort,$(STACK)),-$(STACK))
 SOURCES := bench tests
 
+# Python keeps what it has compiled: else every rank, and hundreds of processes of the tests, compile it anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Only what is given to make itself counts, never a variable that the shell happens to have.
 MODEL :=
 GPUS :=

@@ -17,7 +17,7 @@ from bench.analysis.shapley import Subset, marginal, shapley_values, subsets_of
 from bench.analysis.summary import BackendSummary
 from bench.results import arithmetic
 
-FACTORS = ("optimizer", "engine", "sharding", "attention", "stack")
+FACTORS = ("optimizer", "engine", "engine_options", "sharding", "attention", "stack")
 """The choices of a backend, in the order in which a waterfall shows them: the cheapest change first."""
 
 

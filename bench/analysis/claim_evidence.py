@@ -17,6 +17,14 @@ class OverReference:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OverBestPyTorch:
+    """The speed-up of a backend over the fastest PyTorch row of its comparison."""
+
+    backend: BackendSummary
+    speedup: Speedup
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChoiceSwapped:
     """The speed-up of a backend over another of the same comparison that differs in one choice."""
 
@@ -81,6 +89,7 @@ class StateShared:
 
 Evidence: TypeAlias = (
     OverReference
+    | OverBestPyTorch
     | ChoiceSwapped
     | ColumnChanged
     | Checkpointing

@@ -34,7 +34,7 @@ MUST_EQUAL = (
 The environment must be equal, too, but for what another stack brings; it is said in what it differs.
 """
 
-CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")
+CHOICES = ("engine", "engine_options", "optimizer", "sharding", "attention", "stack")
 """Columns that say what a backend is."""
 
 MAY_DIFFER = ("attention", "stack")

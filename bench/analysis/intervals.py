@@ -17,7 +17,7 @@ STOPPED_CONFIDENCE = 0.98
 """For the quantile of a comparison that ended because its interval was narrow. Stopped with the 95 % one,
 intervals cover 89 to 93 % of the truths; with this one 95 to 98 % (bench.selfcheck.coverage)."""
 
-SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval"
+SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval, so it has no verdict"
 SINGLE_ROUND = "one round: no interval"
 
 
@@ -166,9 +166,10 @@ def verdict(speedup: Speedup, margin: float) -> str:
     """`same`, `faster`, `slower` or `inconclusive`.
 
     `same` if the interval lies within 1 ± `margin` (a share, such as 0.02), else by the side of 1 that it
-    lies on; `inconclusive` if it contains 1 or there is none.
+    lies on; `inconclusive` if it contains 1 or there is none. One launch has no verdict either: launches
+    differ by more than its rounds show.
     """
-    if speedup.low is None or speedup.high is None:
+    if speedup.low is None or speedup.high is None or speedup.launches < 2:
         return "inconclusive"
     if 1 - margin <= speedup.low and speedup.high <= 1 + margin:
         return "same"

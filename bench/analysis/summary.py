@@ -13,6 +13,9 @@ from bench.analysis.intervals import Speedup, half_width, speedup_of_launches, v
 from bench.analysis.memory_parts import MemoryParts, divide_peak
 from bench.results.column_arrays import ColumnArrays
 
+PYTORCH = ("eager", "compile")
+"""The engines that are PyTorch itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSummary:
@@ -24,7 +27,9 @@ class BackendSummary:
     backend: str
     is_reference: bool
     engine: str
+    engine_options: str
     optimizer: str
+    optimizer_implementation: str  # of torch's AdamW; empty if unknown
     sharding: str
     attention: str
     stack: str
@@ -34,6 +39,10 @@ class BackendSummary:
     samples_per_s: float | None = None
     speedup: Speedup | None = None  # None for the reference itself
     verdict: str | None = None
+    over_best: Speedup | None = (
+        None  # over the comparison's best PyTorch; None for that, and if it is the reference
+    )
+    is_best_pytorch: bool = False
     host_peak_mib: float | None = None  # highest rank and block
     device_peak_mib: float | None = None  # highest device and block
     memory_parts: MemoryParts | None = None  # of the peak: the device's where there is one
@@ -66,8 +75,8 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
         blocks = BackendBlocks(cells.where(cells["backend"] == name))
         sides[name] = blocks, _summarise_alone(blocks)
     base = sides.pop(reference, None)
-    others = [_with_speedup(*side, base, reference) for side in sides.values()]
-    return others if base is None else [base[1], *others]
+    others = [(side[0], _with_speedup(*side, base, reference)) for side in sides.values()]
+    return _compare_with_best_pytorch(others if base is None else [base, *others])
 
 
 def widest_half_width(rows: pd.DataFrame) -> float | None:
@@ -81,7 +90,7 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
     valid = blocks.valid
     status, message = _judge_status(blocks.rows)
     first = valid if len(valid) else blocks.rows
-    names = {column: first[column][0] for column in ("backend", *CHOICES)}
+    names = {column: first[column][0] for column in ("backend", "optimizer_implementation", *CHOICES)}
     names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
     if status == "untimed":
         return BackendSummary(**names, loss_difference=highest(blocks.rows["loss_difference"]))
@@ -173,6 +182,45 @@ def _with_speedup(
             if word == "faster"
             else None
         ),
+    )
+
+
+def _compare_with_best_pytorch(
+    backends: list[tuple[BackendBlocks, BackendSummary]],
+) -> list[BackendSummary]:
+    """Mark the fastest PyTorch row, and add the speed-ups over it unless that is the reference anyway.
+
+    It is chosen by its measured rate: of several that are equally fast it is the one that chance favoured.
+    """
+    pytorch = [
+        (blocks, summary)
+        for blocks, summary in backends
+        if summary.engine in PYTORCH and summary.samples_per_s and not blocks.valid["slowed_by"].any()
+    ]
+    best_blocks, best = max(pytorch, key=lambda pair: pair[1].samples_per_s or 0.0, default=(None, None))
+    compared = []
+    for blocks, summary in backends:
+        if summary is best:
+            compared.append(replace(summary, is_best_pytorch=True))
+        elif (
+            best_blocks is None
+            or best is None
+            or best.is_reference
+            or not _is_comparable(blocks, best_blocks)
+        ):
+            compared.append(summary)
+        else:
+            launches = list(blocks.log_ratios(best_blocks).values())
+            over_best = speedup_of_launches(
+                launches, stopped_by_width=blocks.stopped_by_width or best_blocks.stopped_by_width
+            )
+            compared.append(replace(summary, over_best=over_best))
+    return compared
+
+
+def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:
+    return bool(
+        len(ours.valid) and not find_inequalities(ours.valid, theirs.valid) and ours.log_ratios(theirs)
     )
 
 

@@ -21,6 +21,7 @@ class NodeGreeting(msgspec.Struct, frozen=True):
         commit: of its checkout.
         cores: that ranks may use.
         gpus: UUIDs.
+        near_cores: by GPU, the cores next to it.
     """
 
     host: str
@@ -28,6 +29,7 @@ class NodeGreeting(msgspec.Struct, frozen=True):
     commit: str
     cores: list[int]
     gpus: list[str]
+    near_cores: list[list[int]]
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):

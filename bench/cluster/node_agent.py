@@ -168,12 +168,14 @@ class Session:
 
 def greeting() -> NodeGreeting:
     """What this node says of itself first."""
+    gpus = visible_gpus()
     return NodeGreeting(
         host=socket.gethostname(),
         code=source_code.code_hash(),
         commit=source_code.git_commit(),
         cores=sorted(os.sched_getaffinity(0)),
-        gpus=[gpu.uuid for gpu in visible_gpus()],
+        gpus=[gpu.uuid for gpu in gpus],
+        near_cores=[list(gpu.near_cores) for gpu in gpus],
     )
 
 

@@ -69,6 +69,7 @@ class Node:
         self.commit = greeting.commit
         self.cores = greeting.cores
         self.gpus = greeting.gpus
+        self.near_cores = greeting.near_cores
         self.number = 0  # 1 and on, once all are there
         self._lost = False
 

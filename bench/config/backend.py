@@ -1,6 +1,7 @@
 """A backend: the engine, the optimizer and the sharding that train the model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(kw_only=True)
@@ -8,6 +9,7 @@ class Backend:
     """Three independent choices, on a stack. `Config` checks them, since it knows the backend's name."""
 
     engine: str
+    engine_options: dict[str, Any] = field(default_factory=dict)  # bench.config.engine_options
     optimizer: str
     sharding: str
     stack: str | None = None  # whose Python its ranks run on; the comparison's if null

@@ -29,11 +29,14 @@ OPTIMIZERS = _modules("optimizers")
 SHARDINGS = _modules("sharding")
 """How the ranks share the work and what they hold of weights, gradients and optimizer states."""
 
-DEEPSPEED = ("zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
+DEEPSPEED = ("zero1", "zero1_native", "zero2", "zero3", "zero2_offload", "zero3_offload")
 """Shardings that DeepSpeed does; torch does the others."""
 
 OFFLOADED = ("zero2_offload", "zero3_offload")
 """Shardings under which the host holds the optimizer's states and takes its step."""
+
+IN_16_BITS_ALONE = ("zero1_native",)
+"""Shardings that hold 16-bit weights and gradients themselves, and cannot train in fp32."""
 
 WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
@@ -45,8 +48,8 @@ WITHOUT_LENGTH = ("image-classification",)
 
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-AUTOCAST = ("bf16", "fp16")
-"""Precisions in which the matrix products run in 16 bits and the weights stay in 32."""
+SIXTEEN_BITS = ("bf16", "fp16")
+"""Precisions in which the matrix products run in 16 bits."""
 
 LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for

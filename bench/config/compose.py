@@ -28,7 +28,8 @@ def register() -> None:
         "default_model": lambda device: (
             "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-mini"
         ),
-        "default_backends": lambda: "today" if stacks.own() == "modern" else "mission",
+        "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
+        "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
         "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, hardware.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
         "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, hardware.available_gpus()),
@@ -42,6 +43,7 @@ def register() -> None:
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
+        "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,
     }
     for name, resolver in resolvers.items():
         OmegaConf.register_new_resolver(f"bench.{name}", resolver, replace=True)

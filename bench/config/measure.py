@@ -15,6 +15,7 @@ class Measure:
     rounds: int
     block_seconds: float
     warmup_steps: int  # of each warm-up block; there are at least two after the first step
+    preheat_s: float  # of training after the warm-up, the same for every backend; 0: none
     resident: str  # all: every group stays alive, rounds rotate; one: one group at a time
     parity_steps: int
     parity_tolerance: float  # relative, on the loss of every parity step
@@ -41,6 +42,7 @@ class Measure:
         at_least("measure.most_launches", self.most_launches, 1)
         at_least("measure.timeout_s", self.timeout_s, 1)
         at_least("measure.wait_s", self.wait_s, 0)
+        at_least("measure.preheat_s", self.preheat_s, 0)
         above_zero("measure.most_seconds", self.most_seconds)
         for key, most in LARGEST_COUNTS.items():
             at_most(f"measure.{key}", getattr(self, key), most, "a larger number is likely a typing mistake")

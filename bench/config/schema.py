@@ -6,23 +6,26 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 out of a command line.
 """
 
+import math
 from dataclasses import dataclass
 
 from bench.config.backend import Backend
 from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import (
     ATTENTIONS,
-    AUTOCAST,
     BACKEND_NAME,
     ENGINES,
+    IN_16_BITS_ALONE,
     OFFLOADED,
     OPTIMIZERS,
     SHARDINGS,
+    SIXTEEN_BITS,
     WITHOUT_LENGTH,
     WITHOUT_WHOLE_WEIGHTS,
 )
 from bench.config.data import Data
 from bench.config.device import Device
+from bench.config.engine_options import check_engine_options
 from bench.config.measure import Measure
 from bench.config.model import Model
 from bench.config.training import Adam, Precision
@@ -77,6 +80,13 @@ class Config:
                 "use letters, digits, `_`, `-`, `@` and `.` within",
             )
         one_of(f"backends.{name}.engine", backend.engine, ENGINES)
+        check_engine_options(
+            f"backends.{name}.engine_options",
+            backend.engine,
+            backend.engine_options,
+            device=self.device.type,
+            checkpointing=self.checkpointing,
+        )
         one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
         one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
         if backend.attention is not None:
@@ -90,6 +100,7 @@ class Config:
                 "choose zero1 or zero2",
             )
         self._check_offload(name, backend)
+        self._check_16_bits(name, backend)
         at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
 
     def _check_offload(self, name: str, backend: Backend) -> None:
@@ -108,6 +119,24 @@ class Config:
                 f"backends.{name}.optimizer=deepspeed_cpu_adam steps on the host, and with "
                 f"sharding={backend.sharding} the states are on the GPU",
                 f"choose one of {', '.join(OFFLOADED)}, or another optimizer",
+            )
+
+    def _check_16_bits(self, name: str, backend: Backend) -> None:
+        """Refuse what DeepSpeed's own 16-bit modes cannot do."""
+        if backend.sharding not in IN_16_BITS_ALONE:
+            return
+        if self.precision.name not in SIXTEEN_BITS:
+            raise UserError(
+                f"backends.{name} cannot run precision={self.precision.name}, since "
+                f"sharding={backend.sharding} trains in 16 bits alone",
+                "choose precision=bf16 or fp16, or a backend with sharding=zero1",
+            )
+        scale = self.precision.initial_scale
+        if scale is not None and not math.log2(scale).is_integer():
+            raise UserError(
+                f"precision.initial_scale={scale:g} is no power of two, which backends.{name} needs: "
+                "DeepSpeed takes its exponent",
+                "choose another, such as 65536",
             )
 
     def _check_reference(self) -> None:
@@ -169,7 +198,7 @@ class Config:
                         "Runtime: backend=[pytorch,pytorch_zero1]",
                     )
         attentions = {self.attention, *(self.attention_of(name) for name in self.backends)}
-        if "flash_attention_2" in attentions and (self.device.type == "cpu" or precision not in AUTOCAST):
+        if "flash_attention_2" in attentions and (self.device.type == "cpu" or precision not in SIXTEEN_BITS):
             raise UserError(
                 "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
                 "choose attention=sdpa, or device=cuda with precision=bf16",

@@ -28,7 +28,10 @@ class Adam:
 
 @dataclass(kw_only=True)
 class Precision:
-    """Number formats of the matrix products; weights, gradients and optimizer states are fp32."""
+    """Number formats of the matrix products; what the optimizer updates and its states are fp32.
+
+    So are weights and gradients, unless the sharding has 16-bit ones (bench.config.choices.IN_16_BITS_ALONE).
+    """
 
     name: str
     # fp16: the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped)

@@ -211,5 +211,18 @@ def _judge_cuda(what: str, torch: Mapping[str, Any], machine: MachineSeen) -> li
             detail=f"CUDA {torch['cuda_build']}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, "
             f"sm_{major}{minor}" + (", for which it has no kernels" * old),
             remedy="install a torch that is built for this GPU" if old else "",
-        )
+        ),
+        _judge_nvcc(what, torch["cuda_build"], machine.nvcc),
     ]
+
+
+def _judge_nvcc(what: str, build: str, nvcc: str) -> Finding:
+    """Extensions of torch are compiled by a nvcc of its own major version."""
+    fits = nvcc.split(".")[0] == build.split(".")[0]
+    return Finding(
+        what=f"{what}: nvcc",
+        state="ok" if fits else "poor",
+        detail=(f"CUDA {nvcc}" if nvcc else "not found")
+        + ("" if fits else f"; extensions of this torch need that of CUDA {build}"),
+        remedy="" if fits else f"install CUDA {build} with nvcc, and set CUDA_HOME to it",
+    )

@@ -63,11 +63,30 @@ def examine(stack: str) -> MachineSeen:
         tools={tool: shutil.which(tool) is not None for tool in ("g++", "make", "git")},
         gpus=gpus,
         driver_problem=driver_problem,
+        nvcc=_nvcc(os.environ) if gpus else "",
         libraries={name: _loads(name) for name in ORT_LIBRARIES} if gpus else {},
         stacks=[_stack(name) for name in stacks.NAMES],
         backends=backends,
         default_backends=default,
     )
+
+
+def _nvcc(environment: Mapping[str, str]) -> str:
+    """The version of the nvcc that torch's extensions are compiled with: CUDA_HOME's, or that on PATH."""
+    home = environment.get("CUDA_HOME") or environment.get("CUDA_PATH")
+    compiler = f"{home}/bin/nvcc" if home else shutil.which("nvcc", path=environment.get("PATH"))
+    try:
+        answer = subprocess.run(
+            [compiler or "/usr/local/cuda/bin/nvcc", "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SECONDS,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    version = re.search(r"release (\d+\.\d+)", answer)
+    return version[1] if version else ""
 
 
 def _available_gib(meminfo: str) -> float:

@@ -64,6 +64,9 @@ class MachineSeen:
     gpus: Sequence[GpuSeen] = ()
     driver_problem: Refusal | None = None
     libraries: Mapping[str, bool] = field(default_factory=dict)
+    nvcc: str = ""
+    """The CUDA version of the compiler, such as 11.8; empty: there is none."""
+
     stacks: Sequence[StackSeen] = ()
     backends: Mapping[str, Refusal | None] = field(default_factory=dict)
     """Why each would be refused; None: it would run."""

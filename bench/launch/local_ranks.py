@@ -131,7 +131,14 @@ class LocalRanks:
                     *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                     *("-m", "bench.worker", str(folder / "spec.json")),
                 ],
-                env={**variables, "TMPDIR": str(self.scratch.path), EXITS_VARIABLE: str(exits_write_end)},
+                env={
+                    **variables,
+                    "TMPDIR": str(self.scratch.path),
+                    # What the driver compiles from PTX, else kept in the user's home: no launch gains by
+                    # what an earlier one has compiled.
+                    "CUDA_CACHE_PATH": str(self.scratch.path / "cuda"),
+                    EXITS_VARIABLE: str(exits_write_end),
+                },
                 pass_fds=(exits_write_end,),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

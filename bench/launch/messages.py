@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
 
@@ -44,6 +45,7 @@ class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's figures of a phase, named as in `bench.results.records.Phase`.
 
     Attributes:
+        device_ends: how the rank's GPU was doing before the phase and after it; empty where NVML reads none.
         absent: why a figure is None, by its name.
     """
 
@@ -60,6 +62,7 @@ class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
     device_used_bytes: int | None
     device_process_bytes: int | None
     energy_joules: float | None
+    device_ends: tuple[GpuSample, ...]
     absent: dict[str, str]
 
 
@@ -87,12 +90,14 @@ class BlockTimed(PhaseFigures, frozen=True, kw_only=True, tag="block_timed"):
         loader_seconds: that the rank waited for batches; None if they were there.
         loss_scale: at the end; None if the loss is not scaled.
         skipped_steps: since gradients overflowed; None likewise.
+        allocator_retries: how often torch's allocator on the device freed all it kept; None on a CPU.
     """
 
     losses: list[float]
     loader_seconds: float | None
     loss_scale: float | None
     skipped_steps: int | None
+    allocator_retries: int | None
 
 
 class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_taken"):
@@ -107,17 +112,49 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_take
     optimizer_state_bytes: int
 
 
+GRADIENT, BUFFER = "gradient", "buffer"
+"""What a tensor is, before its name in the model."""
+
+
+class TensorDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a backend is from plain PyTorch in fp32; all are L2 norms over one tensor.
+
+    Attributes:
+        name: `gradient` or `buffer`, and the tensor's name in the model.
+        error: of the difference.
+        norm: of what is expected.
+        noise: of what rounding alone changes.
+    """
+
+    name: str
+    error: float
+    norm: float
+    noise: float
+
+
+class ExpectedGradientsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="expected_gradients_written"):
+    """What the first step's gradients should be is in the file that the spec names.
+
+    Attributes:
+        absent: why it is not.
+    """
+
+    absent: str
+
+
 class ParityTrained(msgspec.Struct, frozen=True, kw_only=True, tag="parity_trained"):
     """The untimed steps of the parity launch were taken.
 
     Attributes:
         losses: of every step.
         gradient_norms: of every step, before the optimizer's update.
+        differences: of the first step's gradients and buffers; rank 0's only, and none if none is expected.
         proof: as in `FirstStepTaken`.
     """
 
     losses: list[float]
     gradient_norms: list[float]
+    differences: list[TensorDifference]
     proof: dict[str, Any]
 
 
@@ -179,6 +216,7 @@ Answer = (
     | Built
     | BlockTimed
     | FirstStepTaken
+    | ExpectedGradientsWritten
     | ParityTrained
     | FlopsCounted
     | ProductsTimed
@@ -221,10 +259,15 @@ class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):
     count: int
 
 
+class WriteExpectedGradients(Request[ExpectedGradientsWritten], frozen=True, tag="write_expected_gradients"):
+    """Compute what the gradients of the first step should be; of the reference, before it trains."""
+
+
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
-    """Take so many steps, untimed."""
+    """Take so many steps, untimed, and compare the first one's gradients if what they should be is there."""
 
     steps: int
+    compares_gradients: bool = False
 
 
 class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
@@ -261,6 +304,7 @@ AnyRequest = (
     | TakeFirstStep
     | TimeBlock
     | UseFirstBatches
+    | WriteExpectedGradients
     | TrainForParity
     | CountFlops
     | TimeProducts

@@ -17,6 +17,7 @@ class WorkerSpec:
 
     backend: str
     engine: str
+    engine_options: dict[str, bool | int]
     optimizer: str  # resolved for the device
     sharding: str
     slowed_by: float  # share of its own time that every step waits in vain
@@ -40,6 +41,7 @@ class WorkerSpec:
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
+    expected_gradients: str  # safetensors file of the first step's, for rank 0 of a parity launch
     profiled: bool = False  # the engine keeps a profile of its own; nothing of this group is timed
     nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
 

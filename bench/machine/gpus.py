@@ -22,6 +22,8 @@ class Gpu:
     name: str
     memory_total_bytes: int
     driver: str
+    capability: tuple[int, int]  # of CUDA: major and minor
+    near_cores: tuple[int, ...]  # of the NUMA node that it is attached to; empty if NVML does not say
 
 
 def visible_gpus() -> list[Gpu]:
@@ -96,7 +98,19 @@ def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
         name=nvml.nvmlDeviceGetName(handle),
         memory_total_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
         driver=driver,
+        capability=tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
+        near_cores=_near_cores(nvml, handle),
     )
+
+
+def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:
+    """NVML answers with a mask, in words of 64 cores."""
+    words = -(-(os.cpu_count() or 1) // 64)
+    try:
+        mask = nvml.nvmlDeviceGetCpuAffinity(handle, words)
+    except nvml.NVMLError:  # a slice of a GPU has none
+        return ()
+    return tuple(64 * place + bit for place, word in enumerate(mask) for bit in range(64) if word >> bit & 1)
 
 
 def _parse_index(entry: str, count: int) -> list[int]:

@@ -3,7 +3,7 @@
 import functools
 import os
 
-from bench.machine.gpus import visible_gpus
+from bench.machine.gpus import Gpu, visible_gpus
 
 
 def default_device() -> str:
@@ -16,10 +16,25 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-@functools.cache
+def default_precision(device: str) -> str:
+    """What people train in there: bf16 from Ampere on, fp16 on Volta and Turing, else fp32.
+
+    Those are the generations whose tensor cores multiply such numbers; an older GPU gains nothing.
+    """
+    gpus = _gpus() if device == "cuda" else ()
+    capability = min((gpu.capability for gpu in gpus), default=(0, 0))
+    return "bf16" if capability >= (8, 0) else "fp16" if capability >= (7, 0) else "fp32"
+
+
 def available_gpus() -> int:
-    """How many GPUs are visible; asked once, since some drivers take a second to wake up."""
-    return len(visible_gpus())
+    """How many GPUs are visible."""
+    return len(_gpus())
+
+
+@functools.cache
+def _gpus() -> tuple[Gpu, ...]:
+    """Asked once, since some drivers take a second to wake up."""
+    return tuple(visible_gpus())
 
 
 def memory_bytes() -> int:

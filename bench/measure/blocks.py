@@ -74,14 +74,27 @@ class BlockTimer:
             optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
         )
         blocks = self._warm_up(group)
-        self._ledger.update(name, launch, warm_up=tuple(blocks), warm_up_settled=validity.has_settled(blocks))
+        settled = validity.has_settled(blocks)
+        self._ledger.update(
+            name, launch, warm_up=(*blocks, *self._preheat(group, blocks)), warm_up_settled=settled
+        )
 
     def rehearse(self, group: Group, steps: int) -> None:
-        """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks."""
+        """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks.
+
+        Raises:
+            LaunchFailed: the group failed; status `oom`, too, if it went on only by freeing cached memory
+                in the middle of steps, which takes time.
+        """
         self.take_first_step(group)
         self._warm_up(group)
         for _ in range(steps):
-            group.request(TimeBlock(steps=1))
+            retries = sum(answer.allocator_retries or 0 for answer in group.request(TimeBlock(steps=1)))
+            if retries:
+                raise LaunchFailed(
+                    "oom",
+                    f"it fits only because torch's allocator freed what it kept, {retries} times in a step",
+                )
 
     def take_first_step(self, group: Group) -> None:
         """Build and take the first step, without a record."""
@@ -124,6 +137,7 @@ class BlockTimer:
                 loader_seconds=tuple(answer.loader_seconds for answer in answers),
                 loss_scale=answers[0].loss_scale,
                 skipped_steps=answers[0].skipped_steps,
+                allocator_retries=tuple(answer.allocator_retries for answer in answers),
                 **self._figures(answers),
             )
             repeats = self._ledger.add_block(name, launch, block, self._absent(answers))
@@ -143,6 +157,17 @@ class BlockTimer:
         while not validity.has_settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
             answers = self._request(group, TimeBlock(steps=steps))
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+        return blocks
+
+    def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:
+        """Blocks for `measure.preheat_s`, the same for every backend: a GPU's clock falls as it gets warm."""
+        blocks: list[WarmUp] = []
+        spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
+        while spent < self._plan.preheat_s:
+            steps = steps_per_block(per_step, min(self._plan.block_seconds, self._plan.preheat_s - spent))
+            answers = self._request(group, TimeBlock(steps=steps))
+            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+            spent += max(blocks[-1].seconds)
         return blocks
 
     def _request(self, group: Group, request: Request[A]) -> list[A]:

@@ -108,6 +108,7 @@ class Comparison:
             world_size=device.ranks_per_node,
             threads=device.threads,
             held=device.hold_threads,
+            near=[gpu.near_cores for gpu in gpus],
         )
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output
@@ -160,9 +161,10 @@ class Comparison:
                 self.bar.print_line("nothing is missing")
                 self.ledger.write()
                 return
-        initial_state = self.output.initial_state
-        for left in self.output.folder.parent.glob(f"*/{initial_state.name}"):
-            left.unlink(missing_ok=True)  # by a run that was killed
+        large = (self.output.initial_state, self.output.expected_gradients)
+        for path in large:
+            for left in self.output.folder.parent.glob(f"*/{path.name}"):
+                left.unlink(missing_ok=True)  # by a run that was killed
         try:
             passed = self.parity.run(self.names)
             if self.plan.parity.parity_only:
@@ -175,7 +177,8 @@ class Comparison:
                 self._run_launches(names)
                 self.explanation.run(self._timed_names())
         finally:
-            initial_state.unlink(missing_ok=True)  # as large as the model, and easily made again
+            for path in large:
+                path.unlink(missing_ok=True)  # as large as the model, and easily made again
 
     def _run_launches(self, names: Sequence[str]) -> None:
         """The launches that are missing, and with `measure.until` more until that is reached."""

@@ -7,9 +7,21 @@ from contextlib import contextmanager
 
 
 def core_shares(
-    cores: Sequence[int], *, world_size: int, threads: int, held: bool = True
+    cores: Sequence[int],
+    *,
+    world_size: int,
+    threads: int,
+    held: bool = True,
+    near: Sequence[Sequence[int]] = (),
 ) -> list[tuple[int, ...]]:
     """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
+
+    Args:
+        cores: that ranks may use.
+        world_size: ranks on this machine.
+        threads: of each.
+        held: whether ranks keep to cores of their own.
+        near: by rank, the cores next to its GPU, which it gets while there are any.
 
     Raises:
         ValueError: there are not enough (the configuration is checked before).
@@ -18,7 +30,13 @@ def core_shares(
         raise ValueError(f"{world_size} ranks of {threads} threads do not fit on {len(cores)} cores")
     if not held:
         return [tuple(cores)] * world_size
-    return [tuple(cores[rank * threads : (rank + 1) * threads]) for rank in range(world_size)]
+    left, shares = list(cores), []
+    for rank in range(world_size):
+        close = set(near[rank]) if rank < len(near) else set()
+        left.sort(key=lambda core: core not in close)  # a stable sort: neighbours stay neighbours
+        shares.append(tuple(left[:threads]))
+        left = sorted(left[threads:], key=cores.index)
+    return shares
 
 
 @contextmanager

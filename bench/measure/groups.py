@@ -7,6 +7,7 @@ from pathlib import Path
 from bench.cluster.group_nodes import GroupNodes
 from bench.cluster.node_pool import NodePool
 from bench.cluster.remote_ranks import Assignment
+from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.cores import core_shares
@@ -74,8 +75,11 @@ class GroupStarter:
         Parity is checked at the configured micro-batch, with dropout off.
         """
         spec = self._plan.backends[name].spec
+        if launch.in_fp32:
+            spec = dataclasses.replace(spec, precision=Precision(name="fp32"))
         if launch.stage is Stage.PARITY:
-            return dataclasses.replace(spec, dropout=False, saves_initial_state=name == self._reference)
+            saves = name == self._reference and not launch.in_fp32
+            return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         return dataclasses.replace(spec, micro_batch=self._micro_batches.get(name, spec.micro_batch))
 
     def _assignments(self, spec: WorkerSpec, stack: str) -> list[Assignment]:
@@ -88,7 +92,7 @@ class GroupStarter:
                 node=node,
                 spec=dataclasses.replace(
                     spec,
-                    cores=tuple(self._shares(node.cores)),
+                    cores=tuple(self._shares(node.cores, node.near_cores if spec.device_uuids else ())),
                     device_uuids=tuple(node.gpus) if spec.device_uuids else (),
                 ),
                 settings=dict(self._plan.settings),
@@ -97,10 +101,11 @@ class GroupStarter:
             for node in self._nodes.members
         ]
 
-    def _shares(self, cores: Sequence[int]) -> list[tuple[int, ...]]:
+    def _shares(self, cores: Sequence[int], near: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         return core_shares(
             cores,
             world_size=self._plan.ranks_per_node,
             threads=self._plan.threads,
             held=self._plan.holds_threads,
+            near=near,
         )

@@ -12,21 +12,24 @@ class Launch:
     Attributes:
         stage: what it is for.
         number: from 1 for a timed launch; `NOT_TIMED` otherwise.
+        in_fp32: it trains in fp32, whatever the comparison's precision.
     """
 
     stage: Stage
     number: int = NOT_TIMED
+    in_fp32: bool = False
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is Stage.PARITY:
-            return "parity launch"
+            return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is Stage.SEARCH:
             return "search for the largest batch"
         return f"launch {self.number}/{max(self.number, launches)}"
 
 
 PARITY = Launch(Stage.PARITY)
+PARITY_IN_FP32 = Launch(Stage.PARITY, in_fp32=True)
 SEARCH = Launch(Stage.SEARCH)
 
 

@@ -1,9 +1,12 @@
 """Does a backend train like the reference? Judged on losses with dropout off, before anything is timed."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
+from bench.launch.messages import BUFFER, TensorDifference
+from bench.results.records import TensorVerdict
 
 GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
 """By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
@@ -12,11 +15,32 @@ Adam's update stays the same when all gradients are scaled, so that losses alone
 were summed where they should have been averaged, which is at least a factor of 2."""
 
 
+NOISE_MULTIPLE = 100.0
+"""How many times more than by rounding a tensor of the first step may be off."""
+
+OWN_MULTIPLE = 10.0
+"""How many times more than the reference in the comparison's own precision it may be off."""
+
+FLOOR = 1e-6
+"""What rounding always may change of a tensor, relative to it."""
+
+BUFFER_TOLERANCE = 0.01
+"""How far a buffer may be off, relative to it.
+
+In a batch norm's running variance ONNX divides by n, PyTorch by n - 1. One that is not updated is off by a
+tenth of it or more.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trajectory:
     """What one backend did in the parity launch, step by step; means over the ranks.
 
     Steps that fp16 skips, since a gradient overflowed, are not among them: they were taken again.
+
+    Attributes:
+        losses: of every step.
+        gradient_norms: of every step, over all parameters.
     """
 
     losses: tuple[float, ...]
@@ -64,6 +88,62 @@ def check_parity(
             f"the loss rises with dropout off, from {ours.losses[0]:.4g} to {ours.losses[-1]:.4g}",
         )
     return difference
+
+
+def judge_tensors(
+    ours: Sequence[TensorDifference], reference: Sequence[TensorDifference] = ()
+) -> list[TensorVerdict]:
+    """Compare the first step's gradients and buffers, tensor by tensor, with plain PyTorch's in fp32.
+
+    A tensor may be off by a multiple of what rounding changes in it, or of what the reference is off itself
+    where that is more, as in 16 bits.
+
+    Args:
+        ours: of a backend.
+        reference: of the reference in the same precision, where that is not fp32.
+
+    Returns:
+        The worst first.
+    """
+    own = {one.name: one.error for one in reference}
+    verdicts = []
+    for one in ours:
+        noise = max(one.noise, FLOOR * one.norm)
+        allowed = max(NOISE_MULTIPLE * noise, OWN_MULTIPLE * own.get(one.name, 0.0))
+        if one.name.startswith(BUFFER):
+            allowed = max(allowed, BUFFER_TOLERANCE * one.norm)
+        verdicts.append(
+            TensorVerdict(
+                tensor=one.name,
+                error=one.error,
+                norm=one.norm,
+                noise=one.noise,
+                allowed=allowed,
+            )
+        )
+    return sorted(verdicts, key=TensorVerdict.share, reverse=True)
+
+
+def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
+    """Raise if a tensor is off by more than is allowed.
+
+    Raises:
+        LaunchFailed: status `diverged`, naming the tensor that is off the most.
+    """
+    wrong = [one for one in verdicts if not one.share() <= 1]
+    if not wrong:
+        return
+    worst = wrong[0]
+    others = f" ({len(wrong) - 1} more of {len(verdicts)} tensors are off, too)" if len(wrong) > 1 else ""
+    if worst.norm:
+        by = f"{worst.error / worst.norm:.2g} of it, and {worst.allowed / worst.norm:.2g} is allowed"
+    else:
+        by = f"{worst.error:.2g} where nothing is expected"
+    raise LaunchFailed(
+        "diverged",
+        f"the {worst.tensor} of the first step in {precision} differs from plain PyTorch's in fp32 "
+        f"by {by}{others}",
+    )
 
 
 def _largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:

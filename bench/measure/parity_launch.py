@@ -1,27 +1,35 @@
 """The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import (
+    A,
     Build,
     Built,
+    ExpectedGradientsWritten,
     ParityTrained,
     Request,
+    TensorDifference,
     TrainForParity,
     UseFirstBatches,
+    WriteExpectedGradients,
 )
 from bench.measure.answers import mean_over_ranks, model_figures
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
-from bench.measure.launches import PARITY
+from bench.measure.launches import PARITY, PARITY_IN_FP32, Launch
 from bench.measure.ledger import Ledger
-from bench.measure.parity import Trajectory, check_parity
+from bench.measure.parity import Trajectory, check_parity, check_tensors, judge_tensors
 from bench.measure.plans import Output, ParityPlan
 from bench.measure.progress import ProgressBar
 from bench.measure.roofline import RooflineFinder
 from bench.measure.running import RunningGroups
+from bench.results.records import TensorVerdict
+
+FP32 = "fp32"
 
 
 class ParityLaunch:
@@ -30,6 +38,7 @@ class ParityLaunch:
     Attributes:
         trajectories: losses and gradient norms of each backend that came to its end.
         loss_differences: of each backend that passed, the largest relative one from the reference's losses.
+        tensor_verdicts: by backend and precision, on the first step's gradients and buffers, worst first.
     """
 
     def __init__(
@@ -50,18 +59,25 @@ class ParityLaunch:
         self._roofline = RooflineFinder(plan.reference, plan.stacks)
         self._models: dict[str, dict[str, Any]] = {}  # of each backend, what is known of its built model
         self._proofs: dict[str, dict[str, Any]] = {}  # and that its engine really ran
+        self._compares_gradients = False
+        self._differences: dict[str, dict[str, Sequence[TensorDifference]]] = {}  # by precision and backend
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
+        self.tensor_verdicts: dict[str, dict[str, list[TensorVerdict]]] = {}
 
     def planned(self, backends: int) -> int:
         """How many times groups are started, for the progress bar."""
-        return 1 if self._plan.all_resident else backends
+        times = 1 if self._plan.all_resident else backends
+        return 2 * times if self._plan.precision != FP32 else times
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
         for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
             with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
                 self._train(side_by_side)
+            if self._plan.precision != FP32:
+                with self._bar.doing("parity", f"gradients of {', '.join(side_by_side)} in fp32"):
+                    self._train_in_fp32([name for name in side_by_side if name in self.trajectories])
         self._keep_roofline(names)
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
@@ -83,6 +99,7 @@ class ParityLaunch:
         plan, ours = self._plan, self.trajectories[name]
         if name != plan.reference and plan.reference not in passed:
             raise self._without_reference()
+        self._judge_tensors(name)
         difference = check_parity(
             ours, self.trajectories[plan.reference], plan.tolerance, plan.gradient_tolerance
         )
@@ -92,50 +109,116 @@ class ParityLaunch:
             self._ledger.update_workload(name, PARITY, **self._models[name])
             self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
+    def _judge_tensors(self, name: str) -> None:
+        """Compare the first step's gradients, in every precision that they were computed in.
+
+        Raises:
+            LaunchFailed: one is off.
+        """
+        verdicts = {
+            precision: judge_tensors(of[name], () if precision == FP32 else of.get(self._plan.reference, ()))
+            for precision, of in self._differences.items()
+            if of.get(name)
+        }
+        self.tensor_verdicts[name] = verdicts
+        worst = {precision: found[0] for precision, found in verdicts.items()}
+        self._ledger.set_for_later_records(name, worst_tensors=worst)
+        for precision, found in verdicts.items():
+            check_tensors(found, precision)
+
     def _train(self, names: Sequence[str]) -> None:
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._plan.reference
+        first_batches = UseFirstBatches(count=self._plan.batches)
         with RunningGroups(PARITY, self._starter, self._failures) as groups:
             groups.start(names)
-            if reference in groups:  # it saves the initial state that the others load
-                self._ask(groups, [reference], Build())
-            self._ask(groups, [name for name in groups if name != reference], Build())
-            self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
-            self._ask(groups, list(groups), TrainForParity(steps=self._plan.steps))
+            if reference in groups:  # it saves what the others load, and what their gradients should be
+                self._ask(groups, [reference], Build(), self._keep_model)
+                self._ask(groups, [reference], first_batches)
+                self._ask(groups, [reference], WriteExpectedGradients(), self._keep_whether_expected)
+            self._ask(groups, [name for name in groups if name != reference], Build(), self._keep_model)
+            self._ask(groups, list(groups), first_batches)  # the reference begins anew
+            training = TrainForParity(steps=self._plan.steps, compares_gradients=self._compares_gradients)
+            self._ask(groups, list(groups), training, self._keep_training)
             if not self._plan.parity_only:
                 self._roofline.find(groups)
             groups.end()
 
-    def _ask(self, groups: RunningGroups, names: Sequence[str], request: Request[Any]) -> None:
-        """Ask several groups for the same at once, and take their answers."""
-        reference = self._plan.reference
-        for name in names:
+    def _train_in_fp32(self, names: Sequence[str]) -> None:
+        """Take the first step once more in fp32, where a wrong gradient is not hidden by rounding.
+
+        A backend that cannot (a model may have room in 16 bits alone) is judged without it. One that is known
+        to train in 16 bits alone is left out.
+        """
+        if not self._compares_gradients:
+            return
+        for name in [name for name in names if name in self._plan.without_fp32]:
+            self._bar.print_line(
+                f"{name}: its gradients are compared in {self._plan.precision} alone, since it has no fp32"
+            )
+        names = [name for name in names if name not in self._plan.without_fp32]
+        with RunningGroups(PARITY_IN_FP32, self._starter, self._failures, recover=self._go_on) as groups:
+            groups.start(names)
+            self._ask(groups, list(groups), Build())
+            self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
+            self._ask(
+                groups,
+                list(groups),
+                TrainForParity(steps=1, compares_gradients=True),
+                partial(self._keep_differences, FP32),
+            )
+            groups.end()
+
+    def _go_on(self, name: str, _: Launch, failure: LaunchFailed) -> bool:
+        self._bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
+        return True
+
+    def _ask(
+        self,
+        groups: RunningGroups,
+        names: Sequence[str],
+        request: Request[A],
+        keep: Callable[[str, Sequence[A]], None] | None = None,
+    ) -> None:
+        """Ask several groups for the same at once, and take each one's answers."""
+        for name in [name for name in names if name in groups]:
             with groups.recording_failure(name):
-                if (
-                    isinstance(request, Build)
-                    and name != reference
-                    and not self._output.initial_state.exists()
-                ):
-                    raise self._without_reference()
+                if isinstance(request, Build):
+                    self._check_initial_state(name)
                 groups[name].ask(request)
         for name in [name for name in names if name in groups]:
             with groups.recording_failure(name):
-                self._keep_answers(name, groups[name].answers(request))
+                answers = groups[name].answers(request)
+                if keep is not None:
+                    keep(name, answers)
 
-    def _keep_answers(self, name: str, answers: Sequence[Any]) -> None:
-        if isinstance(answers[0], Built):
-            self._models[name] = model_figures(answers)
-            self._roofline.note_library(name, answers[0].library)
-        elif isinstance(answers[0], ParityTrained):
-            self._proofs[name] = answers[0].proof
-            trajectory = Trajectory(
-                losses=mean_over_ranks([answer.losses for answer in answers]),
-                gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
-            )
-            self.trajectories[name] = trajectory
-            self._ledger.set_for_later_records(
-                name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
-            )
+    def _check_initial_state(self, name: str) -> None:
+        if name != self._plan.reference and not self._output.initial_state.exists():
+            raise self._without_reference()
+
+    def _keep_model(self, name: str, answers: Sequence[Built]) -> None:
+        self._models[name] = model_figures(answers)
+        self._roofline.note_library(name, answers[0].library)
+
+    def _keep_whether_expected(self, _: str, answers: Sequence[ExpectedGradientsWritten]) -> None:
+        reason = next((answer.absent for answer in answers if answer.absent), "")
+        self._compares_gradients = not reason
+        if reason:
+            self._bar.print_line(f"gradients are compared by their norm alone: {reason}")
+
+    def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
+        self._keep_differences(self._plan.precision, name, answers)
+        self._proofs[name] = answers[0].proof
+        self.trajectories[name] = trajectory = Trajectory(
+            losses=mean_over_ranks([answer.losses for answer in answers]),
+            gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
+        )
+        self._ledger.set_for_later_records(
+            name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
+        )
+
+    def _keep_differences(self, precision: str, name: str, answers: Sequence[ParityTrained]) -> None:
+        self._differences.setdefault(precision, {})[name] = answers[0].differences
 
     def _keep_roofline(self, names: Sequence[str]) -> None:
         """Put the work of a step and the devices' limit into every record from here on."""

@@ -30,6 +30,11 @@ class Output:
         return self.folder / "initial.safetensors"
 
     @property
+    def expected_gradients(self) -> Path:
+        """What the first step's gradients should be; the reference computes them in the parity launch."""
+        return self.folder / "gradients.safetensors"
+
+    @property
     def nothing_written_marker(self) -> Path:
         """Exists from the start of a new run until its first row replaces the results file.
 
@@ -39,8 +44,9 @@ class Output:
 
     def folder_of(self, name: str, launch: Launch) -> Path:
         """Where the spec, log and record of a backend's group lie."""
-        timed = launch.stage is Stage.TIMED
-        return self.folder / (f"launch-{launch.number}" if timed else launch.stage.value) / name
+        if launch.stage is Stage.TIMED:
+            return self.folder / f"launch-{launch.number}" / name
+        return self.folder / (launch.stage.value + ("-in-fp32" if launch.in_fp32 else "")) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:
         """The same for one trial in the search for the largest micro-batch."""
@@ -106,6 +112,9 @@ class ParityPlan:
         batches: distinct micro-batches that those steps take in turn.
         tolerance: relative, on the loss of every step.
         gradient_tolerance: relative, on the gradient's norm of every step.
+        precision: the comparison's; where it is not fp32, gradients are compared in fp32, too.
+        without_fp32: the backends that cannot train in fp32, so that their gradients are compared in
+            `precision` alone.
         parity_only: nothing is timed afterwards.
         stacks: by backend, the name of the stack that its ranks run on.
     """
@@ -116,6 +125,8 @@ class ParityPlan:
     batches: int
     tolerance: float
     gradient_tolerance: float
+    precision: str
+    without_fp32: Sequence[str]
     parity_only: bool
     stacks: Mapping[str, str]
 
@@ -170,6 +181,7 @@ class BlockPlan:
 
     Attributes:
         warmup_steps: optimizer steps of each warm-up block.
+        preheat_s: for so long every backend trains after its warm-up.
         block_seconds: that a timed block of the reference should last.
         repeats: contaminated blocks that a backend may measure again in each launch.
         cores_per_rank: more than a rank's threads if those are not held.
@@ -179,6 +191,7 @@ class BlockPlan:
     """
 
     warmup_steps: int
+    preheat_s: float
     block_seconds: float
     repeats: int
     cores_per_rank: int

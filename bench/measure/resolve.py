@@ -6,6 +6,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bench.config import identity
+from bench.config.choices import IN_16_BITS_ALONE
+from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
@@ -64,6 +66,10 @@ def resolve(
             batches=2 * config.grad_accum,
             tolerance=measure.parity_tolerance,
             gradient_tolerance=GRADIENT_TOLERANCE[config.precision.name],
+            precision=config.precision.name,
+            without_fp32=[
+                name for name, backend in config.backends.items() if backend.sharding in IN_16_BITS_ALONE
+            ],
             parity_only=not measure.launches,
             stacks={name: backend.stack or stacks.own() for name, backend in config.backends.items()},
         ),
@@ -88,6 +94,7 @@ def resolve(
         ),
         blocks=BlockPlan(
             warmup_steps=measure.warmup_steps,
+            preheat_s=measure.preheat_s,
             block_seconds=measure.block_seconds,
             repeats=measure.repeats,
             cores_per_rank=len(cores[0]),
@@ -144,6 +151,7 @@ def _spec(
     return WorkerSpec(
         backend=name,
         engine=backend.engine,
+        engine_options=dict(backend.engine_options),
         optimizer=backend.optimizer_on(device.type),
         sharding=backend.sharding,
         slowed_by=backend.slowed_by,
@@ -167,6 +175,7 @@ def _spec(
         memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
         initial_state=str(output.initial_state),
         saves_initial_state=False,
+        expected_gradients=str(output.expected_gradients),
         nnodes=device.nnodes,
     )
 
@@ -197,6 +206,7 @@ def _records(
             backend=name,
             reference=config.reference,
             engine=backend.engine,
+            engine_options=format_engine_options(backend.engine_options),
             optimizer=backend.optimizer_on(config.device.type),
             sharding=backend.sharding,
             slowed_by=backend.slowed_by,
@@ -209,6 +219,7 @@ def _records(
             device=short_name(gpus[0].name) if gpus else "cpu",
             threads_per_rank=config.device.threads,
             cores_per_rank=len(cores[0]),
+            rank_cores=tuple(cores),
             allocator=config.device.allocator,
             blas=config.device.blas,
             seed=config.seed,

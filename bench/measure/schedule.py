@@ -27,8 +27,15 @@ def round_orders(names: Sequence[str], *, launch: int, rounds: int) -> list[Orde
 
 
 def group_order(names: Sequence[str], *, launch: int) -> Order:
-    """The order in which a launch's groups run when only one may be resident: there and back."""
-    return tuple(names) if launch % 2 else tuple(names)[::-1]
+    """The order in which a launch's groups run when only one may be resident.
+
+    The rows of the design of `balanced_orders`, each followed by itself from the end: what drifts evenly
+    cancels out in every two launches, and once the design is through, each group has followed each other.
+    """
+    orders: dict[Order, None] = {}
+    for order in balanced_orders(names):
+        orders |= {order: None, order[::-1]: None}
+    return list(orders)[(launch - 1) % len(orders)]
 
 
 def missing_launches(*, launches: int, rounds: int, measured: int) -> int:

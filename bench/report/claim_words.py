@@ -6,6 +6,7 @@ from bench.analysis.claim_evidence import (
     ChoiceSwapped,
     ColumnChanged,
     LargestBatches,
+    OverBestPyTorch,
     OverReference,
     PeakMemory,
     StateBytes,
@@ -14,6 +15,7 @@ from bench.analysis.claim_evidence import (
 from bench.analysis.claims import Finding
 from bench.report import describe
 from bench.report.formatting import number, ratio_and_interval
+from bench.report.summary_cells import what_runs
 
 
 def evidence_lines(finding: Finding) -> list[str]:
@@ -27,9 +29,12 @@ def _answer(answer: Answer) -> str:
     match evidence:
         case OverReference(backend=one, speedup=speedup):
             return (
-                f"{stem}: {one.backend} ({one.engine} + {one.optimizer} + {one.sharding}) "
-                f"{ratio_and_interval(speedup)} over {comparison.reference} on {describe.hardware(rows)}"
+                f"{stem}: {one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)} over "
+                f"{comparison.reference} on {describe.hardware(rows)}"
             )
+        case OverBestPyTorch(backend=one, speedup=speedup):
+            best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
+            return f"{stem}: {one.backend} {ratio_and_interval(speedup)} over {best}, the best PyTorch there"
         case ChoiceSwapped():
             return (
                 f"{stem}: {evidence.after} {ratio_and_interval(evidence.speedup)} over {evidence.before} "

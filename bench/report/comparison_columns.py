@@ -16,6 +16,8 @@ Cell = Callable[[BackendSummary], str]
 
 WHAT_RUNS = "what runs"
 VERDICT = "verdict"
+SETUP = "set-up s"
+FIRST_STEP = "first step s"
 
 TEXT_COLUMNS = {"backend", WHAT_RUNS, VERDICT, "status"}
 """All others hold numbers."""
@@ -23,23 +25,25 @@ TEXT_COLUMNS = {"backend", WHAT_RUNS, VERDICT, "status"}
 
 def columns_of(rows: pd.DataFrame, summaries: list[BackendSummary]) -> dict[str, Cell]:
     """Header and content of every column; memory is the device's where there is one."""
+    over_best: dict[str, Cell] = {summary_cells.OVER_BEST: summary_cells.over_best}
     roofline: dict[str, Cell] = {summary_cells.OF_LIMIT: lambda one: share(one.roofline_share)}
     on_cpu = distinct_text(rows, "device") == "cpu"
     memory = "host peak MiB/rank" if on_cpu else "device peak MiB"
     peak = attrgetter("host_peak_mib" if on_cpu else "device_peak_mib")
     return {
         "backend": lambda one: one_line(one.backend),
-        WHAT_RUNS: lambda one: f"{one.engine} + {one.optimizer} + {one.sharding}",
+        WHAT_RUNS: summary_cells.what_runs,
         **({"micro-batch": lambda one: count(one.micro_batch)} if at_largest_batch(rows) else {}),
         "samples/s": lambda one: number(one.samples_per_s),
         summary_cells.SPEEDUP: summary_cells.speedup,
         VERDICT: summary_cells.verdict,
+        **(over_best if any(one.over_best for one in summaries) else {}),
         **(roofline if with_limit(summaries) else {}),
         memory: lambda one: number(peak(one)),
         summary_cells.OPTIMIZER_STATE: lambda one: number(summary_cells.optimizer_state_mib(one)),
         **({} if on_cpu else {summary_cells.ENERGY: lambda one: number(one.energy_per_sample_j)}),
-        "set-up s": lambda one: number(one.setup_s, 3),
-        "first step s": lambda one: number(one.first_step_s, 3),
+        SETUP: lambda one: number(one.setup_s, 3),
+        FIRST_STEP: lambda one: number(one.first_step_s, 3),
         "break-even steps": lambda one: count(one.break_even_steps),
         "loss difference": lambda one: small(one.loss_difference),
         "status": lambda one: one.status,

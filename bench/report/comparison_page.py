@@ -45,6 +45,19 @@ def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:
         *([f"made by: {command}"] if command else []),
         f"{describe.extent(rows)}. {definitions.METHOD}{describe.stopping_rule(rows)} "
         "Peak memory is that of the timed blocks.",
+        *_false_verdicts(summaries),
         *limited_by(summaries),
         *([products] if products else []),
+    ]
+
+
+def _false_verdicts(summaries: list[BackendSummary]) -> list[str]:
+    """How many verdicts chance alone would make; nothing where there is only one."""
+    judged = sum(one.verdict is not None for one in summaries)
+    if judged < 2:
+        return []
+    expected = definitions.FALSE_VERDICTS * judged
+    return [
+        f"were all {judged} backends as fast as the reference, {expected:.2g} of their verdicts would be "
+        "faster or slower by chance alone"
     ]

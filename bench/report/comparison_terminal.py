@@ -11,6 +11,8 @@ from bench.analysis.summary import BackendSummary
 from bench.report import describe, summary_cells
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import (
+    FIRST_STEP,
+    SETUP,
     TEXT_COLUMNS,
     VERDICT,
     WHAT_RUNS,
@@ -25,7 +27,7 @@ from bench.results.table_values import distinct_text
 TERMINAL_WIDTH = 100
 
 _ONLY_ON_THE_PAGE = (
-    *(WHAT_RUNS, VERDICT),
+    *(WHAT_RUNS, VERDICT, SETUP, FIRST_STEP),
     *(summary_cells.OF_LIMIT, summary_cells.OPTIMIZER_STATE, summary_cells.ENERGY),
 )
 
@@ -34,6 +36,8 @@ def render_terminal(comparison: ReportedComparison) -> Table:
     """The table, at most `TERMINAL_WIDTH` columns wide: the verdict stands with its speed-up."""
     rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries) | {summary_cells.SPEEDUP: _speedup_and_verdict}
+    if summary_cells.OVER_BEST in columns:
+        columns[summary_cells.OVER_BEST] = _over_best
     for name in _ONLY_ON_THE_PAGE:
         columns.pop(name, None)
     table = Table(
@@ -67,6 +71,12 @@ def _caption(comparison: ReportedComparison) -> list[str]:
         *([products] if products else []),
         *([f"of the limit measured here: {', '.join(shares)}"] if shares else []),
     ]
+
+
+def _over_best(one: BackendSummary) -> str:
+    if not one.over_best:
+        return summary_cells.over_best(one)
+    return f"{ratio(one.over_best.ratio)}\n{interval(one.over_best)}"
 
 
 def _speedup_and_verdict(one: BackendSummary) -> str:

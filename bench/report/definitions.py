@@ -5,6 +5,9 @@ METHOD = (
     "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
 
+FALSE_VERDICTS = 0.05
+"""Of backends that are equally fast, the share that a 95 % interval calls faster or slower."""
+
 LEFT_ALONE = (
     "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
 )
@@ -20,8 +23,8 @@ DEFINITIONS = (
     ("speed-up", METHOD.removeprefix("Speed-up: ")),
     (
         "verdict",
-        "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else "
-        "inconclusive.",
+        "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else, and "
+        "after a single launch, inconclusive.",
     ),
     (
         "of limit",

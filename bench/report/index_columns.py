@@ -79,6 +79,11 @@ COLUMNS = (
     Column(name=summary_cells.SPEEDUP, cell=lambda line: summary_cells.speedup(line.summary), key=_ratio),
     Column(name="verdict", cell=lambda line: summary_cells.verdict(line.summary)),
     Column(
+        name=summary_cells.OVER_BEST,
+        cell=lambda line: summary_cells.over_best(line.summary),
+        key=lambda line: line.summary.over_best.ratio if line.summary.over_best else None,
+    ),
+    Column(
         name=summary_cells.OF_LIMIT,
         cell=lambda line: formatting.share(line.summary.roofline_share),
         key=lambda line: line.summary.roofline_share,

@@ -19,6 +19,9 @@ from bench.report.formatting import MISSING
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
+IN_TURN = "resident-one"
+"""The folder within, about groups that ran one after the other."""
+
 
 def summary_lines(verdicts: pd.DataFrame) -> list[str]:
     """What the self-test found, a line for every question."""
@@ -44,14 +47,32 @@ def render_selftest(folder: Path) -> str:
     Raises:
         UserError: one of its tables is damaged.
     """
-    verdicts = read_table(folder / "verdicts.csv")
-    comparisons = verdicts.drop_duplicates(["case", "number"])
-    shown = partial(distinct_text, verdicts)
     parts = [
         "# Self-test",
         "",
         "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
         "",
+        *_comparisons(folder),
+    ]
+    if (folder / IN_TURN / "verdicts.csv").exists():
+        parts += [
+            "## Groups one after the other",
+            "",
+            'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):',
+            "",
+            *_comparisons(folder / IN_TURN),
+        ]
+    for name, section in (("coverage", _coverage), ("estimators", _estimators)):
+        if (folder / f"{name}.csv").exists():
+            parts += section(read_table(folder / f"{name}.csv"))
+    return "\n".join(parts)
+
+
+def _comparisons(folder: Path) -> list[str]:
+    verdicts = read_table(folder / "verdicts.csv")
+    comparisons = verdicts.drop_duplicates(["case", "number"])
+    shown = partial(distinct_text, verdicts)
+    return [
         *(f"- {escaped(line)}" for line in summary_lines(verdicts)),
         f"- measured {_days(verdicts)} on {shown('device')} ({_cpus(verdicts)}, {shown('world_size')} ranks "
         f"× {shown('threads_per_rank')} threads), commit {shown('git_commit')}",
@@ -76,10 +97,6 @@ def render_selftest(folder: Path) -> str:
             escape=False,
         ),
     ]
-    for name, section in (("coverage", _coverage), ("estimators", _estimators)):
-        if (folder / f"{name}.csv").exists():
-            parts += section(read_table(folder / f"{name}.csv"))
-    return "\n".join(parts)
 
 
 def _coverage(simulated: pd.DataFrame) -> list[str]:

@@ -5,9 +5,19 @@ from bench.report import formatting
 from bench.results.arithmetic import mib
 
 SPEEDUP = "speed-up [95 %]"
+OVER_BEST = "over best PyTorch [95 %]"
 OF_LIMIT = "of limit"
 OPTIMIZER_STATE = "optimizer state MiB/rank"
 ENERGY = "energy J/sample"
+
+
+def what_runs(summary: BackendSummary) -> str:
+    """Engine, with options where it has any, optimizer and sharding."""
+    options = f" ({summary.engine_options})" if summary.engine_options else ""
+    # Only plain AdamW leaves open how it updates.
+    way = f" ({summary.optimizer_implementation})" if summary.optimizer == "adamw" else ""
+    optimizer = summary.optimizer + (way if summary.optimizer_implementation else "")
+    return f"{summary.engine}{options} + {optimizer} + {summary.sharding}"
 
 
 def speedup(summary: BackendSummary) -> str:
@@ -17,6 +27,15 @@ def speedup(summary: BackendSummary) -> str:
     if summary.speedup is None and summary.is_reference:
         return formatting.ratio(1)
     return formatting.ratio_and_interval(summary.speedup)
+
+
+def over_best(summary: BackendSummary) -> str:
+    """The speed-up over the fastest PyTorch row of the comparison, with its interval."""
+    if summary.status != "ok":
+        return formatting.MISSING
+    return (
+        formatting.ratio(1) if summary.is_best_pytorch else formatting.ratio_and_interval(summary.over_best)
+    )
 
 
 def verdict(summary: BackendSummary) -> str:

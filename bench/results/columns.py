@@ -22,7 +22,9 @@ DTYPES = {
     "backend": TEXT,
     "reference": TEXT,  # the backend that speed-ups are measured against
     "engine": TEXT,
+    "engine_options": TEXT,  # such as compute_optimizer=false; blank: as the engine comes
     "optimizer": TEXT,
+    "optimizer_implementation": TEXT,  # of torch's AdamW: for-loop, foreach or fused; else blank
     "sharding": TEXT,
     "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
     "precision": TEXT,

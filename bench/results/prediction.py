@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bench.config.choices import DEEPSPEED, OFFLOADED
+from bench.config.choices import DEEPSPEED, IN_16_BITS_ALONE, OFFLOADED
 
-FP32_BYTES = 4
+FP32_BYTES, BYTES_OF_16_BITS = 4, 2
 
 ADAM_MOMENTS = 2
 """Running means of the gradient and of its square (Kingma & Ba 2014, arXiv:1412.6980)."""
@@ -13,6 +13,7 @@ DIVIDED = {
     "ddp": (),
     "zero_redundancy": ("optimizer",),
     "zero1": ("optimizer",),
+    "zero1_native": ("optimizer",),
     "zero2": ("optimizer", "gradients"),
     "zero3": ("optimizer", "gradients", "weights"),
     "zero2_offload": ("optimizer", "gradients"),
@@ -41,8 +42,9 @@ class Predicted:
 def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, device: str) -> Predicted:
     """The bytes that every rank holds on its device before the first activation.
 
-    Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast and
-    live as activations do. Source of ZeRO's share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
+    Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast or FSDP2
+    and live as activations do. Only DeepSpeed's own modes have 16-bit weights and gradients. Source of ZeRO's
+    share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
 
     Args:
         parameters: of the model, tied ones counted once.
@@ -59,9 +61,10 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, 
     def count_on_a_rank(what: str, count: int) -> int:
         return -(-count // world_size) if what in divided else count
 
+    held_bytes = BYTES_OF_16_BITS if sharding in IN_16_BITS_ALONE else FP32_BYTES
     updated_copy = count_on_a_rank("optimizer", trainable) if sharding in DEEPSPEED else 0
     return Predicted(
-        weights=FP32_BYTES * (count_on_a_rank("weights", parameters) + updated_copy),
-        gradients=FP32_BYTES * count_on_a_rank("gradients", trainable),
+        weights=held_bytes * count_on_a_rank("weights", parameters) + FP32_BYTES * updated_copy,
+        gradients=held_bytes * count_on_a_rank("gradients", trainable),
         optimizer=ADAM_MOMENTS * FP32_BYTES * count_on_a_rank("optimizer", trainable),
     )

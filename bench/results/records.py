@@ -6,6 +6,7 @@ measured, one value per rank where ranks differ. `bench.results.rows` turns reco
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -16,10 +17,11 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 8
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
-memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs."""
+memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
+7: engine_options. 8: optimizer_implementation."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -57,6 +59,7 @@ class Phase:
     device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
     energy_joules: tuple[float | None, ...]  # a difference of the device's counter
     samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
+    device_ends: tuple[tuple[GpuSample, ...], ...] = ()  # per rank, before the phase and after it
 
     def __post_init__(self) -> None:
         if not self.seconds or min(self.seconds) <= 0:
@@ -82,6 +85,7 @@ class Block(Phase):
     loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
     loss_scale: float | None = None  # at the end; None: the loss is not scaled
     skipped_steps: int | None = None  # since gradients overflowed, which is less work; None likewise
+    allocator_retries: tuple[int | None, ...] = ()  # of torch's on the device: it freed all it kept
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,6 +208,33 @@ class Roofline:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TensorVerdict:
+    """How far a tensor of the first step is from plain PyTorch's in fp32; all are L2 norms over it.
+
+    Attributes:
+        tensor: `gradient` or `buffer`, and its name in the model.
+        error: of the difference.
+        norm: of what is expected.
+        noise: of what rounding alone changes.
+        allowed: of the difference, at most.
+    """
+
+    tensor: str
+    error: float
+    norm: float
+    noise: float
+    allowed: float
+
+    def share(self) -> float:
+        """Of what is allowed; more than 1 is wrong, as is what is not a number."""
+        if math.isnan(self.error):
+            return math.inf
+        if not self.error:
+            return 0.0
+        return self.error / self.allowed if self.allowed else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """One backend in one launch."""
 
@@ -212,6 +243,7 @@ class Record:
     backend: str
     reference: str  # the backend that speed-ups are measured against
     engine: str
+    engine_options: str = ""  # as bench.config.engine_options formats them
     optimizer: str  # the one that really ran
     sharding: str
     slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
@@ -226,6 +258,7 @@ class Record:
     device: str
     threads_per_rank: int
     cores_per_rank: int  # more than threads_per_rank: the threads were not held
+    rank_cores: tuple[tuple[int, ...], ...] = ()  # of each rank on the coordinator's node
     allocator: str
     blas: str = "stock"
     seed: int
@@ -245,6 +278,7 @@ class Record:
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's
+    worst_tensors: dict[str, TensorVerdict] = field(default_factory=dict)  # of the first step, by precision
     proof: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name
     device_before: tuple[GpuSample, ...] = ()  # per device, just before the group started

@@ -93,18 +93,22 @@ def _phase_cells(record: Record) -> dict[str, Any]:
 
 
 def _gpu_cells(block: Block) -> dict[str, Any]:
-    """Load, clock, temperature and power of the GPUs in the block; blank without samples."""
+    """Load, clock, temperature and power of the GPUs in the block, and at both its ends.
+
+    Blank where there are no samples; the clock of a block too short for one is that of its ends.
+    """
     samples = [sample for device in block.samples for sample in device]
 
     def known_values(name: str, samples: Sequence[GpuSample] = samples) -> list[float]:
         return [value for sample in samples if (value := getattr(sample, name)) is not None]
 
+    ends = [sample for rank in block.device_ends for sample in rank]
     powers = [known_values("power_watts", device) for device in block.samples]
-    reasons = {reason for sample in samples for reason in sample.throttled_by or ()}
+    reasons = {reason for sample in (*samples, *ends) for reason in sample.throttled_by or ()}
     return {
         "gpu_utilisation": _mean(known_values("utilisation_percent")),
-        "gpu_clock_mhz": _mean(known_values("sm_clock_mhz")),
-        "gpu_temperature_c": max(known_values("temperature_c"), default=None),
+        "gpu_clock_mhz": _mean(known_values("sm_clock_mhz") or known_values("sm_clock_mhz", ends)),
+        "gpu_temperature_c": max(known_values("temperature_c", [*samples, *ends]), default=None),
         "gpu_power_w": _sum([_mean(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
@@ -136,6 +140,7 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         row |= {column: getattr(source, column) for column in COLUMNS if hasattr(source, column)}
     predicted = record.predicted
     return row | {
+        "optimizer_implementation": record.proof.get("optimizer", {}).get("implementation"),
         "checkpointing": int(work.checkpointing),
         "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
         "predicted_weights_bytes": predicted and predicted.weights,

@@ -32,7 +32,9 @@ settings.use_cache = False
 head = getattr(transformers, job["head"])
 model = head.from_config(settings, attn_implementation=job["attention"]).to(device).train()
 if dist.get_world_size() > 1:
-    model = torch.nn.parallel.DistributedDataParallel(model, [local_rank] if cuda else None)
+    model = torch.nn.parallel.DistributedDataParallel(
+        model, [local_rank] if cuda else None, broadcast_buffers=False
+    )
 optimizer = torch.optim.AdamW(model.parameters(), lr=job["lr"], weight_decay=job["weight_decay"])
 arrays = np.load(f"{sys.argv[2]}/batches-{rank}.npz")
 stacked = {name: torch.from_numpy(arrays[name]) for name in arrays.files}

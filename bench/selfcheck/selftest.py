@@ -4,6 +4,10 @@ A/A compares the reference with itself under another name; A/B with itself, slow
 step. results/selftest/verdicts.csv and rounds.csv are written after every comparison. The next call goes on
 where this one was stopped, as long as the harness and the machine are the same.
 
+`measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables lie in
+results/selftest/resident-one/. Starting a group takes longer than timing it there, so that ten comparisons
+are measured as one of ten times as many launches, which is then split.
+
 Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
 """
@@ -12,14 +16,14 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
 
-from bench.analysis.selftest import noise_table, passed, read_table, verdict_table
+from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -33,8 +37,8 @@ from bench.report.selftest_page import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 
-FOLDER = "selftest"
-"""Of the tables, in the results folder."""
+FOLDERS = {"all": "selftest", "one": "selftest/resident-one"}
+"""Of the tables, in the results folder, by `measure.resident`."""
 
 SMALL = ("micro_batch=2", "seq_len=32")
 """For the quick comparisons on a CPU: short steps, so that 40 of them take an hour."""
@@ -49,12 +53,14 @@ class Case:
         preset: the choice of `measure`.
         comparisons: how many are made.
         slowed_by: by how much of each step each backend is slowed; they are compared with `pytorch`.
+        measured_as_one: so many of the comparisons are measured as one and then split by launches.
     """
 
     name: str
     preset: str
     comparisons: int
     slowed_by: dict[str, float]
+    measured_as_one: int = 1
 
     def overrides(self) -> list[str]:
         """The Hydra overrides of such a comparison."""
@@ -64,17 +70,27 @@ class Case:
         return [*chosen, *SMALL] if small else chosen
 
 
-CASES = (
-    # The first quick comparisons serve both questions; a third backend costs less than a further comparison.
-    Case(
-        name="both",
-        preset="quick",
-        comparisons=10,
-        slowed_by={"pytorch_again": 0.0, "pytorch_slowed": 0.05},
+BOTH = {"pytorch_again": 0.0, "pytorch_slowed": 0.05}
+"""These comparisons serve both questions; a third backend costs less than a further comparison."""
+
+CASES = {
+    "all": (
+        Case(name="both", preset="quick", comparisons=10, slowed_by=BOTH),
+        Case(name="thorough", preset="thorough", comparisons=5, slowed_by={"pytorch_slowed": 0.02}),
+        Case(name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}),
     ),
-    Case(name="thorough", preset="thorough", comparisons=5, slowed_by={"pytorch_slowed": 0.02}),
-    Case(name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}),
-)
+    "one": (
+        Case(name="both", preset="quick", comparisons=10, slowed_by=BOTH, measured_as_one=10),
+        Case(
+            name="same",
+            preset="quick",
+            comparisons=30,
+            slowed_by={"pytorch_again": 0.0},
+            measured_as_one=10,
+        ),
+    ),
+}
+"""By `measure.resident`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -83,9 +99,12 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(stderr=True)
     Terminated.catch()
     try:
-        folder = Path(options.results) / FOLDER
-        cases = [case for case in CASES if options.case in (None, case.name)]
-        verdicts = _measure_missing(folder, cases, options.overrides, console, options.minutes)
+        resident = compose(options.overrides).measure.resident
+        folder = Path(options.results) / FOLDERS[resident]
+        cases = [case for case in CASES[resident] if options.case in (None, case.name)]
+        configs = {case.name: _config_of(case, options.overrides) for case in CASES[resident]}
+        raw = Path(options.results) / "runs" / FOLDERS[resident]
+        verdicts = _measure_missing(folder, raw, cases, configs, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -93,31 +112,55 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted; the same command goes on with the comparison that is missing.", file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
     print("\n".join(summary_lines(verdicts)))
-    return 0 if passed(verdicts) else 1
+    planted = {share for case in CASES[resident] for share in case.slowed_by.values() if share}
+    return 0 if passed(verdicts, planted) else 1
+
+
+def _config_of(case: Case, overrides: Sequence[str]) -> Config:
+    config = compose([*case.overrides(), *overrides])
+    launches = config.measure.launches * case.measured_as_one
+    return dataclasses.replace(config, measure=dataclasses.replace(config.measure, launches=launches))
 
 
 def _measure_missing(
-    folder: Path, cases: Sequence[Case], overrides: Sequence[str], console: Console, minutes: float
+    folder: Path,
+    raw: Path,
+    cases: Sequence[Case],
+    configs: Mapping[str, Config],
+    console: Console,
+    minutes: float,
 ) -> pd.DataFrame:
-    """Measure the comparisons that no earlier call has left in `folder`; the verdicts of all."""
-    configs = {case.name: compose([*case.overrides(), *overrides]) for case in CASES}
+    """Measure into `raw` what no earlier call has left in `folder`; the verdicts of all."""
     started = time.monotonic()
     verdicts, rounds = _read_earlier(folder, configs)
-    wanted = [(case, number) for case in cases for number in range(1, case.comparisons + 1)]
-    for place, (case, number) in enumerate(wanted, start=1):
-        if (case.name, number) in _comparisons_in(verdicts):
-            continue
-        if time.monotonic() - started > 60 * minutes:
-            console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
-            break
-        console.print(f"self-test {place}/{len(wanted)}: {case.name} {number}", highlight=False)
-        raw = folder.parent / "runs" / FOLDER
-        rows = _measure_rows(configs[case.name], f"{case.name}-{number}", raw)
-        verdicts = pd.concat([verdicts, verdict_table(rows, case.name, number, case.preset)])
-        rounds = pd.concat([rounds, noise_table(rows, case.name, number)])
-        for name, table in (("verdicts", verdicts), ("rounds", rounds)):
-            write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+    for case in cases:
+        for first in range(1, case.comparisons + 1, case.measured_as_one):
+            numbers = range(first, first + case.measured_as_one)
+            if {(case.name, number) for number in numbers} <= _comparisons_in(verdicts):
+                continue
+            if time.monotonic() - started > 60 * minutes:
+                console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
+                return verdicts
+            console.print(
+                f"self-test: {case.name} {first}"
+                + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
+                + f" of {case.comparisons}",
+                highlight=False,
+            )
+            rows = _measure_rows(configs[case.name], f"{case.name}-{first}", raw)
+            verdicts, rounds = (_without(table, case.name, numbers) for table in (verdicts, rounds))
+            for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
+                verdicts = pd.concat([verdicts, verdict_table(part, case.name, number, case.preset)])
+                rounds = pd.concat([rounds, noise_table(part, case.name, number)])
+            for name, table in (("verdicts", verdicts), ("rounds", rounds)):
+                write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
     return verdicts
+
+
+def _without(table: pd.DataFrame, case: str, numbers: Container[int]) -> pd.DataFrame:
+    if table.empty:
+        return table
+    return table[[row.case != case or row.number not in numbers for row in table.itertuples()]]
 
 
 def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
@@ -135,7 +178,7 @@ def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
     return rows
 
 
-def _read_earlier(folder: Path, configs: dict[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _read_earlier(folder: Path, configs: Mapping[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The verdicts and rounds of earlier calls: same comparisons, same harness, same machine."""
     if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
         return pd.DataFrame(), pd.DataFrame()
@@ -169,7 +212,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
     parser.add_argument("--results", default="results", help="where selftest/ lies (default: results)")
-    parser.add_argument("--case", choices=[case.name for case in CASES], help="only this kind")
+    parser.add_argument(
+        "--case",
+        choices=sorted({case.name for cases in CASES.values() for case in cases}),
+        help="only this kind",
+    )
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
     )

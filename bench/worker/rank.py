@@ -22,6 +22,7 @@ from bench.launch.messages import (
     CountFlops,
     Done,
     End,
+    ExpectedGradientsWritten,
     Failed,
     FinishProfile,
     FirstStepTaken,
@@ -36,6 +37,7 @@ from bench.launch.messages import (
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
+    WriteExpectedGradients,
 )
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
@@ -83,8 +85,10 @@ class Rank:
                 return self.block(steps)
             case UseFirstBatches(count=count):
                 return self.use_first_batches(count)
-            case TrainForParity(steps=steps):
-                return self.train_for_parity(steps)
+            case WriteExpectedGradients():
+                return self.write_expected_gradients()
+            case TrainForParity(steps=steps, compares_gradients=compares_gradients):
+                return self.train_for_parity(steps, compares_gradients=compares_gradients)
             case CountFlops():
                 return self.count_flops()
             case TimeProducts(shapes=shapes):
@@ -153,6 +157,7 @@ class Rank:
         self.meter.prepare()
         training.reset_peaks()
         training.loss_scaling()  # what was skipped before the block is not the block's
+        retries = training.allocator_retries()
         training.synchronize()
         training.barrier()
         self.meter.start()
@@ -165,6 +170,7 @@ class Rank:
             **self._figures(seconds),
             losses=losses.tolist(),
             loader_seconds=training.feed.waited(),
+            allocator_retries=None if retries is None else (training.allocator_retries() or 0) - retries,
             **training.loss_scaling(),
         )
 
@@ -180,19 +186,42 @@ class Rank:
             "absent": self.meter.absent | self.training.absent,
         }
 
-    def train_for_parity(self, steps: int) -> ParityTrained:
+    def write_expected_gradients(self) -> ExpectedGradientsWritten:
+        """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
+        from bench.worker.gradients import write_expected
+
+        training = self.training
+        (first,) = training.steps(1)
+        absent = write_expected(self.spec, first, rank=self.rank, device=training.device)
+        gc.collect()
+        training.free_cached()
+        return ExpectedGradientsWritten(absent=absent)
+
+    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
+
+        The first step's gradients are compared with the expected ones, if those could be computed.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
         """
+        from bench.worker.gradients import GradientReader
+
         sharding = self.training.sharding
         sharding.watches_gradient = True
+        reader = GradientReader(self.spec.expected_gradients, self.training.named_buffers, rank=self.rank)
+        sharding.gradient_reader = reader.read if compares_gradients else None
         losses, norms = [], []
         for batch in self.training.steps(steps):
             losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)
-        return ParityTrained(losses=losses, gradient_norms=norms, proof=self.training.proof())
+            sharding.gradient_reader = None
+        return ParityTrained(
+            losses=losses,
+            gradient_norms=norms,
+            differences=reader.differences,
+            proof=self.training.proof(),
+        )
 
     def use_first_batches(self, count: int) -> Done:
         """Cycle through the first `count` micro-batches from now on."""

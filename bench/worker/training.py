@@ -1,20 +1,16 @@
 """One rank's training: builds model, engine, optimizer and sharding from a spec, and takes steps."""
 
-import itertools
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed
-import transformers
-from safetensors.torch import load_model, save_model
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, mkl_path, optimizers, sharding
+from bench.worker import engines, initial_state, mkl_path, optimizers, sharding
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
@@ -37,10 +33,10 @@ class Training:
         self.device = device
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
-        self.engine = engines.make(spec.engine)
+        self.engine = engines.make(spec.engine, spec.engine_options)
         if spec.profiled:
             self.engine.profile_itself()
-        sharding.load(spec.sharding)
+        sharded_by = sharding.load(spec.sharding)
         self.host_runtime_bytes = host_bytes()
         model = models.build(
             spec.model,
@@ -48,13 +44,16 @@ class Training:
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
         )
-        _load_initial_state(model, spec, rank, self.device)
+        if spec.saves_initial_state:
+            initial_state.save(model, spec, rank)
+        initial_state.load(model, spec, rank, self.device)
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
-        precision.autocast(model, spec.precision.name, self.device.type)
+        if sharded_by.Sharding.autocasts:
+            precision.autocast(model, spec.precision.name, self.device.type)
         module = self.engine.wrap(
             model.to(self.device),
             threads=spec.threads if spec.holds_threads else None,
@@ -69,6 +68,7 @@ class Training:
             grad_accum=spec.grad_accum,
             precision=spec.precision,
         )
+        self.named_buffers = module.named_buffers
         self._skipped_before = 0
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
@@ -151,6 +151,12 @@ class Training:
         if self._on_cuda:
             torch.cuda.reset_peak_memory_stats(self.device)
 
+    def allocator_retries(self) -> int | None:
+        """How often torch's allocator freed all it kept, and tried again; None on a CPU."""
+        if not self._on_cuda:
+            return None
+        return int(torch.cuda.memory_stats(self.device)["num_alloc_retries"])
+
     def free_cached(self) -> None:
         """Release what torch's caching allocator keeps unused, such as memory of a compiler's trial runs.
 
@@ -186,11 +192,17 @@ class Training:
         """
         found = {
             "engine": self.engine.proof(self.sharding.loss_function),
-            "optimizer": optimizers.proof(self.sharding.optimizer, self.spec.adam),
+            "optimizer": optimizers.proof(
+                self.sharding.optimizer,
+                name=self.spec.optimizer,
+                adam=self.spec.adam,
+                updated=self.sharding.updated(),
+            ),
             "sharding": self.sharding.proof(),
             "precision": precision.proof(
                 self.spec.precision.name,
                 self.sharding.updated(),
+                autocasts=self.sharding.autocasts,
             ),
             "threads": torch.get_num_threads(),
         }
@@ -233,36 +245,3 @@ def _check_identity(wanted: str, device: torch.device) -> None:
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
     if wanted.startswith("GPU-") and uuid != wanted:
         raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
-
-
-def _load_initial_state(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
-    """Load the comparison's initial state; the reference's group saves it first.
-
-    On several nodes rank 0 loads it, and the others get it from there.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
-    """
-    path = Path(spec.initial_state)
-    if spec.saves_initial_state:
-        if rank == 0:
-            save_model(model, str(path))
-        torch.distributed.barrier()
-    if spec.nnodes == 1 or rank == 0:
-        _load(model, path)
-    if spec.nnodes > 1:
-        for tensor in itertools.chain(model.parameters(), model.buffers()):
-            sent = tensor.detach().to(device)  # NCCL sends what is on a GPU
-            torch.distributed.broadcast(sent, src=0)
-            tensor.detach().copy_(sent)
-
-
-def _load(model: torch.nn.Module, path: Path) -> None:
-    missing, unexpected = load_model(model, path, strict=False)
-    if missing or unexpected:
-        raise LaunchFailed(
-            "unsupported",
-            f"transformers {transformers.__version__} has other weights than the reference's: "
-            f"{len(missing)} of its own are missing ({', '.join(sorted(missing)[:2])}), "
-            f"{len(unexpected)} are unknown to it ({', '.join(sorted(unexpected)[:2])})",
-        )

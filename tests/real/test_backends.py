@@ -100,6 +100,7 @@ class TestRunning:
             assert (group["lr"], group["betas"], group["eps"]) == (1e-3, [0.9, 0.999], 1e-8)
             assert group["weight_decay"] == 0.01
             assert bool(group["fused"]) == (name != "pytorch")
+            assert optimizer["implementation"] == ("for-loop" if name == "pytorch" else "fused")
 
     def test_zero_1_is_deepspeed_s_and_ddp_is_torch_s(self, running: Running) -> None:
         zero = running.first["ortmodule_zero1"][0].proof["sharding"]

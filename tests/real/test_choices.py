@@ -11,9 +11,17 @@ import pytest
 from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.launch.messages import Build, TakeFirstStep, TrainForParity
+from bench.launch.messages import (
+    Build,
+    TakeFirstStep,
+    TensorDifference,
+    TrainForParity,
+    UseFirstBatches,
+    WriteExpectedGradients,
+)
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
+from bench.measure.parity import judge_tensors
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model
 
@@ -29,6 +37,7 @@ both = pytest.mark.skipif(
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 CHOICES = {
+    "forloop": replace(PYTORCH, optimizer="adamw_forloop"),
     "foreach_sdpa": replace(PYTORCH, optimizer="adamw_foreach", attention="sdpa"),
     "zero_redundancy": replace(PYTORCH, sharding="zero_redundancy"),
     "zero2": replace(PYTORCH, sharding="zero2"),
@@ -36,12 +45,20 @@ CHOICES = {
     "zero2_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero2_offload"),
     "zero3_offload": replace(PYTORCH, optimizer="deepspeed_cpu_adam", sharding="zero3_offload"),
 }
+TUNED = replace(PYTORCH, engine="ortmodule", engine_options={"compute_optimizer": False})
 TODAYS = {  # of the pinned stack: diverges; tests/real/test_precision.py; unsupported, see below
     "compile": replace(PYTORCH, engine="compile"),
     "zero1": replace(PYTORCH, sharding="zero1"),
     "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
 ELSEWHERE = {"pytorch@modern": replace(PYTORCH, stack="modern")}
+LONG = ("zero2", "zero2_offload", "zero3")  # stage 3 with offload does what these do
+IMPLEMENTATIONS = {  # on a CPU
+    "adamw": "for-loop",
+    "adamw_forloop": "for-loop",
+    "adamw_foreach": "foreach",
+    "deepspeed_cpu_adam": None,
+}
 STEPS = 4
 
 
@@ -53,11 +70,17 @@ class Trained:
     state_bytes: int
     losses: list[float]
     norms: list[float]
+    differences: list[TensorDifference]
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    backends = {"pytorch": PYTORCH} | CHOICES | TODAYS | (ELSEWHERE if stacks.installed("modern") else {})
+    backends = (
+        {"pytorch": PYTORCH, "tuned": TUNED}
+        | CHOICES
+        | TODAYS
+        | (ELSEWHERE if stacks.installed("modern") else {})
+    )
     model = a_model()
     model.config["num_hidden_layers"] = 1  # compiling takes long enough
     made = a_config(tmp_path_factory.mktemp("choices"), model=model, timeout_s=250)
@@ -69,6 +92,7 @@ def comparison(config: Config) -> Iterator[Comparison]:
     made = Comparison(config, "m-cpux2")
     yield made
     made.output.initial_state.unlink(missing_ok=True)
+    made.output.expected_gradients.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,32 +101,44 @@ def reference(comparison: Comparison) -> Trained:
 
 
 def trained(comparison: Comparison, name: str) -> Trained:
-    """A first step and `STEPS` more, each of two micro-batches, dropout off."""
+    """`STEPS` steps, each of two micro-batches, dropout off, and one more."""
+    first_batches = UseFirstBatches(count=2 * STEPS)
     with comparison.starter.start(name, PARITY) as group:
         group.connect()
         group.request(Build())
+        if name == "pytorch":
+            group.request(first_batches)
+            assert {answer.absent for answer in group.request(WriteExpectedGradients())} == {""}
+        group.request(first_batches)
+        answers = group.request(TrainForParity(steps=STEPS, compares_gradients=True))
         first = group.request(TakeFirstStep())
-        answers = group.request(TrainForParity(steps=STEPS))
         group.end()
     return Trained(
         proof=first[0].proof,
         state_bytes=sum(answer.optimizer_state_bytes for answer in first),
         losses=[sum(losses) / len(losses) for losses in zip(*(one.losses for one in answers), strict=True)],
         norms=answers[0].gradient_norms,
+        differences=answers[0].differences,
     )
 
 
 @pytest.mark.parametrize(
-    "name",  # stage 3 with offload does what the other three do
-    [
-        pytest.param(name, marks=pytest.mark.long if name in ("zero2", "zero2_offload", "zero3") else ())
-        for name in CHOICES
-    ],
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in CHOICES],
 )
 def test_it_trains_like_pytorch(
     name: str, config: Config, comparison: Comparison, reference: Trained
 ) -> None:
     check(name, trained(comparison, name), reference, config.backends[name])
+
+
+@pytest.mark.ort
+def test_onnx_runtime_with_another_option_trains_like_pytorch_and_says_so(
+    comparison: Comparison, reference: Trained
+) -> None:
+    found = trained(comparison, "tuned")
+    check("tuned", found, reference, TUNED)
+    assert found.proof["engine"]["options"]["compute_optimizer"] == 0
 
 
 @todays
@@ -122,8 +158,12 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
     largest = max(abs(a / b - 1) for a, b in zip(found.losses, reference.losses, strict=True))
     print(f"{name}: losses within {largest:.1e}; {found.proof}")
     assert found.losses == pytest.approx(reference.losses, rel=1e-4)
+    worst = judge_tensors(found.differences)[0]
+    print(f"    worst tensor: {worst}")
+    assert worst.share() < 0.2, "a multiple of rounding that leaves room"
     assert found.norms == pytest.approx(reference.norms, rel=1e-3)
     assert reference.losses[-1] < reference.losses[0] - 0.05, "or there would be nothing to tell apart"
+    assert found.proof["optimizer"]["implementation"] == IMPLEMENTATIONS[backend.optimizer]
     if backend.engine == "compile":
         assert found.proof["engine"]["graphs"] >= 1
         assert found.proof["engine"]["compile_seconds"] > 0.1

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from bench.config.compose import compose
+from bench.doctor import probe
 from bench.doctor.probe import ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
@@ -91,3 +92,13 @@ def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: 
     assert ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
     python.write_text(f"#!/bin/sh\necho noise\necho '{json.dumps(TORCH)}'\n")
     assert ask_torch(str(python)) == (TORCH, "")
+
+
+def test_the_version_of_cuda_s_compiler_is_read(tmp_path: Path) -> None:
+    compiler = tmp_path / "bin" / "nvcc"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 11.8, V11.8.89'\n")
+    compiler.chmod(0o755)
+    assert probe._nvcc({"CUDA_HOME": str(tmp_path)}) == "11.8"
+    assert probe._nvcc({"PATH": str(compiler.parent)}) == "11.8"
+    assert probe._nvcc({"CUDA_HOME": str(tmp_path / "nowhere")}) == ""

@@ -22,9 +22,11 @@ pytestmark = [
 ]
 
 
-SHOWN = {"pytorch": "adamw", "ortmodule": "adamw_fused", "ortmodule_zero1": "adamw_fused"}
-if stacks.own() == "modern":
-    SHOWN = {"pytorch": "adamw", "pytorch_zero1": "adamw"}
+SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
+    {"pytorch_zero1": "adamw"}
+    if stacks.own() == "modern"
+    else {"ortmodule": "adamw_fused", "ortmodule_zero1": "adamw_fused"}
+)
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
 

@@ -300,6 +300,7 @@ def bench(folder: Path, *overrides: str) -> tuple[subprocess.CompletedProcess[st
                 "measure.rounds=2",
                 "measure.block_seconds=0.5",
                 "measure.warmup_steps=2",
+                "measure.preheat_s=1",
             ),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,
@@ -357,6 +358,10 @@ def test_every_backend_trains_alike_in_16_bits_and_fills_its_row(precision: str,
     assert {one["config"]["measure"]["resident"] for one in records(tmp_path, "pytorch")} == {"one"}
     (compiled,) = (one for one in records(tmp_path, "compile") if one["proof"])
     assert not compiled["proof"]["engine"]["cuda_graphs"]
+    chosen = {
+        one["proof"]["optimizer"]["implementation"] for one in records(tmp_path, "pytorch") if one["proof"]
+    }
+    assert chosen == {"foreach"}, "torch's own choice on a GPU"
     if precision == "fp16":
         assert (ok["skipped_steps"] == 0).all()
 

@@ -1,7 +1,9 @@
 """Precision, gradient accumulation and checkpointing under the real backends: tiny models, two CPU ranks."""
 
 import dataclasses
+import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,22 +17,35 @@ from bench.config.backend import Backend
 from bench.config.choices import LOSS_TOLERANCE
 from bench.config.schema import Config
 from bench.config.training import Precision
+from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.measure.parity import GRADIENT_TOLERANCE
 from bench.setup import stacks
+from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
-ALL = {**BACKENDS, "pytorch_zero1": Backend(engine="eager", optimizer="adamw", sharding="zero1")}
+ALL = {
+    **BACKENDS,
+    "pytorch_zero1": Backend(engine="eager", optimizer="adamw", sharding="zero1"),
+    "native": Backend(engine="eager", optimizer="adamw", sharding="zero1_native"),
+    "fsdp2": Backend(engine="eager", optimizer="adamw", sharding="fsdp2"),
+}
 HERE = list(BACKENDS) if stacks.own() == "ort" else ["pytorch", "pytorch_zero1"]
 ENGINES = ("eager", "ortmodule") if stacks.own() == "ort" else ("eager",)
 
 two_cores = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
 )
+
+
+def _deepspeed_has_fp16() -> bool:
+    from deepspeed.accelerator import get_accelerator
+
+    return bool(get_accelerator().is_fp16_supported())
 
 
 def a_config_in(
@@ -47,6 +62,12 @@ def a_config_in(
         grad_accum=grad_accum,
         adam=dataclasses.replace(config.adam, lr=2e-3, weight_decay=0.01),
     )
+
+
+def a_config_of(name: str, folder: Path, precision: Precision) -> Config:
+    """One backend, which is its own reference."""
+    config = a_config(folder, parity_tolerance=LOSS_TOLERANCE[precision.name], timeout_s=300)
+    return dataclasses.replace(config, backends={name: ALL[name]}, reference=name, precision=precision)
 
 
 @pytest.mark.timeout(600)
@@ -76,6 +97,10 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
         loss = comparison.parity.loss_differences[name]
         print(f"{precision.name} x{grad_accum} {name}: loss {loss:.1e}, gradient {max(gradients):.1e}")
         assert max(gradients) < GRADIENT_TOLERANCE[precision.name]
+        worst = {which: found[0] for which, found in comparison.parity.tensor_verdicts[name].items()}
+        print(f"    worst tensors: {worst}")
+        assert set(worst) == {precision.name, "fp32"}
+        assert worst["fp32"].share() < 0.2, "a multiple of rounding that leaves room"
     assert reference.losses[-1] < reference.losses[0] * 0.95
 
 
@@ -119,27 +144,135 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
         assert one.losses == pytest.approx(other.losses, rel=1e-5)
 
 
+@pytest.mark.timeout(300)
+@two_cores
+@pytest.mark.parametrize(
+    "name",
+    [
+        "native",
+        pytest.param(
+            "fsdp2", marks=pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
+        ),
+    ],
+)
+def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) -> None:
+    precision = Precision(name="bf16")
+    config = a_config_in(tmp_path, precision, ["pytorch", name], grad_accum=2, steps=8)
+    comparison = Comparison(config, "m-cpux2", bar=(bar := RecordingBar()))
+    passed = comparison.parity.run(comparison.names)
+    assert passed == ["pytorch", name], comparison.failures.failure_lines()
+    parity = comparison.parity
+    print(f"{name}: loss {parity.loss_differences[name]:.1e}", parity.tensor_verdicts[name]["bf16"][0])
+    proof = parity._proofs[name]
+    assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
+    if name == "native":
+        assert proof["sharding"]["mode"] == "bf16"
+        assert proof["sharding"]["weights"] == ["torch.bfloat16"]
+        assert proof["sharding"]["gradients"] == "torch.bfloat16"
+    else:
+        assert proof["sharding"]["gathered"] == ["torch.bfloat16"]
+    without = "native: its gradients are compared in bf16 alone, since it has no fp32"
+    assert set(parity.tensor_verdicts[name]) == ({"bf16"} if name == "native" else {"bf16", "fp32"})
+    assert (without in bar.printed) == (name == "native")
+    assert proof["precision"] != parity._proofs["pytorch"]["precision"]
+    losses = parity.trajectories[name].losses
+    assert losses != parity.trajectories["pytorch"].losses, "or the same was cast"
+    assert losses[-1] < losses[0] * 0.97
+
+
+@pytest.mark.timeout(300)
+@two_cores
+@pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
+def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
+    precision = Precision(name="fp16", initial_scale=2.0**24, growth_steps=1000)
+    comparison = Comparison(a_config_of("fsdp2", tmp_path, precision), "m-cpux2")
+    with comparison.starter.start("fsdp2", PARITY) as group:
+        group.connect()
+        group.request(Build())
+        group.request(UseFirstBatches(count=1))
+        skipping = group.request(TimeBlock(steps=3))
+        first = group.request(TakeFirstStep())
+        after = group.request(TimeBlock(steps=3))
+        group.end()
+    for rank in range(2):
+        assert skipping[rank].skipped_steps == 3
+        assert skipping[rank].loss_scale == 2.0**21
+        assert after[rank].losses[-1] < after[rank].losses[0] < skipping[rank].losses[0]
+        proof = first[rank].proof
+        assert proof["sharding"]["gathered"] == ["torch.float16"]
+        assert proof["sharding"]["loss_scaling"]["initial_scale"] == 2.0**24
+        assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
+
+
+@pytest.mark.timeout(300)
+@two_cores
+def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path) -> None:
+    if _deepspeed_has_fp16():
+        pytest.skip("DeepSpeed has fp16 on this CPU")
+    precision = Precision(name="fp16", initial_scale=65536.0, growth_steps=2000)
+    comparison = Comparison(a_config_of("native", tmp_path, precision), "m-cpux2")
+    with comparison.starter.start("native", PARITY) as group:
+        group.connect()
+        with pytest.raises(LaunchFailed, match=r"^DeepSpeed .* says that cpu has no fp16 here") as caught:
+            group.request(Build())
+    assert caught.value.status == "unsupported"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
+def test_deepspeed_s_own_fp16_scales_the_loss_and_keeps_the_gradient(engine: str) -> None:
+    """In a process in which DeepSpeed is told that the CPU has fp16; torch computes in it, if slowly."""
+    found = in_a_process(_NATIVE_FP16, engine, RANK="0", WORLD_SIZE="1", LOCAL_RANK="0").communicate()[0]
+    found = json.loads(found.splitlines()[-1])
+    steps = found["steps"]
+    overflowed = [skipped - before for before, skipped in itertools.pairwise([0, *steps["skipped"]])]
+    print(engine, steps, found["worst"])
+    assert overflowed[0] == 1, "the scale to begin with is too large"
+    assert 0 in overflowed[:4], "and is soon small enough"
+    scale, since = 2.0**18, 0
+    for lost, after in zip(overflowed, steps["scale"], strict=True):
+        since = 0 if lost else since + 1
+        # growth_steps is 2, and DeepSpeed 0.19.8 takes a step more
+        counted = since - (stacks.own() == "modern")
+        scale = scale / 2 if lost else scale * (2 if counted > 0 and counted % 2 == 0 else 1)
+        assert after == scale
+    assert [math.isinf(norm) for norm in steps["norm"]] == [bool(lost) for lost in overflowed]
+    assert found["worst"] < 0.01, "of the gradient in fp32"
+    first = overflowed.index(0)
+    assert steps["norm"][first] == pytest.approx(found["expected_norm"], rel=5e-3)
+    assert steps["loss"][: first + 1] == steps["loss"][:1] * (first + 1), "a skipped step changes no weight"
+    assert steps["loss"][-1] < steps["loss"][0]
+    assert found["proof"]["mode"] == "fp16"
+    assert found["proof"]["weights"] == ["torch.float16"]
+    scaling = found["proof"]["loss_scaling"]
+    assert scaling.pop("class").endswith("DynamicLossScaler")
+    assert scaling == {"initial_scale": 2.0**18, "growth_steps": 2, "growth": 2, "backoff": 0.5}
+    assert found["at the end"] == ["diverged", "the gradient overflows in fp16 even with a scale of 1"]
+
+
 @pytest.fixture(scope="module")
 def alone() -> dict[str, dict[str, Any]]:
     """What each engine does in a process of its own, by engine and case."""
+    done = {engine: in_a_process(_ALONE, engine) for engine in ENGINES}
+    return {engine: json.loads(process.communicate()[0].splitlines()[-1]) for engine, process in done.items()}
+
+
+def in_a_process(script: str, engine: str, **variables: str) -> "subprocess.Popen[str]":
     # Only what the engines read: nothing of what this process or the user has set.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ORTMODULE_")}
-    done = {
-        engine: subprocess.Popen(
-            [sys.executable, "-c", _ALONE, engine],
-            cwd=ROOT,
-            env={
-                **kept,
-                "OMP_NUM_THREADS": "1",
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
-                "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
-            },
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for engine in ENGINES
-    }
-    return {engine: json.loads(process.communicate()[0].splitlines()[-1]) for engine, process in done.items()}
+    return subprocess.Popen(
+        [sys.executable, "-c", script, engine],
+        cwd=ROOT,
+        env={
+            **kept,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+            "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
+            **variables,
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.mark.timeout(300)
@@ -158,10 +291,10 @@ def test_checkpointing_changes_no_loss(alone: dict[str, Any], engine: str, preci
 def test_checkpointed_layers_are_really_recomputed(alone: dict[str, Any]) -> None:
     for precision in ("fp32", "fp16"):
         proof = alone["ortmodule"][f"{precision} checkpointed"]["proof"]
-        assert proof["memory_opt_level"] == 1
+        assert proof["options"]["memory_level"] == 1
         assert proof["recompute_nodes"] > 20
         plain = alone["ortmodule"][precision]["proof"]
-        assert (plain["memory_opt_level"], plain["recompute_nodes"]) == (0, 0)
+        assert (plain["options"]["memory_level"], plain["recompute_nodes"]) == (0, 0)
         assert alone["eager"][f"{precision} checkpointed"]["proof"]["checkpointed"] == ["bert.encoder"]
         assert alone["eager"][precision]["proof"]["checkpointed"] == []
 
@@ -204,6 +337,68 @@ def test_what_an_ort_kernel_refuses_only_while_it_runs_is_unsupported_too(alone:
     assert (status, "Split operator does not support" in message) == ("unsupported", True)
     assert len(alone["eager"]["llama fp16"]["losses"]) == 3
 
+
+_NATIVE_FP16 = """
+import copy, json, math, sys, torch, torch.distributed
+from deepspeed.accelerator import get_accelerator
+from bench.config.training import Precision
+from bench.errors import LaunchFailed
+from bench.worker import engines, sharding
+from bench.worker.workload import model as models
+from tests.support.configs import a_model
+
+get_accelerator().is_fp16_supported = lambda: True
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+tokens = torch.randint(0, 512, (4, 16), generator=torch.Generator().manual_seed(1))
+batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
+
+def native(model, scale):
+    engine = engines.make(sys.argv[1])
+    return sharding.make(
+        "zero1_native",
+        engine.wrap(model, threads=1, checkpointing=False),
+        build_optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+        device=torch.device("cpu"),
+        micro_batch=4,
+        grad_accum=2,
+        precision=Precision(name="fp16", initial_scale=scale, growth_steps=2),
+    )
+
+torch.manual_seed(0)
+model = models.build(a_model(), attention="eager", dropout=False)
+plain, huge = copy.deepcopy(model), copy.deepcopy(model)
+plain(**batch).loss.backward()
+expected = {name: value.grad for name, value in plain.named_parameters()}
+
+trained, gradients = native(model, 2.0**18), []
+trained.gradient_reader = lambda named: gradients.append({name: one.clone() for name, one in named})
+trained.watches_gradient = True
+steps = {"loss": [], "skipped": [], "scale": [], "norm": []}
+for _ in range(8):
+    steps["loss"].append(trained.step([batch, batch]).item())
+    steps["skipped"].append(trained.skipped_steps())
+    steps["scale"].append(trained.loss_scale())
+    steps["norm"].append(trained.gradient_norm)
+first = gradients[[math.isinf(norm) for norm in steps["norm"]].index(False)]
+assert first.keys() == expected.keys()
+worst = max(
+    float((first[name] - one).norm() / one.norm()) for name, one in expected.items() if one.norm() > 1e-3
+)
+norm = float(torch.stack([one.norm() for one in expected.values()]).norm())
+found = {"steps": steps, "worst": worst, "expected_norm": norm, "proof": trained.proof()}
+
+with torch.no_grad():
+    huge.get_input_embeddings().weight[:] = math.inf
+ending = native(huge, 2.0)
+try:
+    for _ in range(3):
+        ending.step([batch, batch])
+except LaunchFailed as failure:
+    found["at the end"] = [failure.status, failure.message]
+print()
+print(json.dumps(found))
+"""
 
 _ALONE = """
 import json, os, sys, torch

@@ -1,6 +1,7 @@
 """Whole comparisons for tests to look at: their rows, their failures, what they printed."""
 
 import csv
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -8,6 +9,7 @@ from typing import Any, cast
 from rich.console import Console
 
 from bench.config.schema import Config
+from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import Glance, Look
 from bench.measure.comparison import Comparison
@@ -41,6 +43,8 @@ class Simulated:
         changes: dict[str, Script] | None = None,
         clock: Callable[[], float] = lambda: 0.0,
         look: Look = nobody_looks,
+        precision: str = "fp32",
+        shardings: dict[str, str] | None = None,
         **measure: Any,
     ) -> None:
         scripts: dict[str, Script] = {
@@ -51,8 +55,12 @@ class Simulated:
         for name, change in (changes or {}).items():
             scripts[name] |= change
         self.groups: list[FakeGroup] = []
+        config = a_config(folder, **measure)
+        config.precision = Precision(name=precision)
+        for name, sharding in (shardings or {}).items():
+            config.backends[name] = dataclasses.replace(config.backends[name], sharding=sharding)
         comparison = Comparison(
-            a_config(folder, **measure),
+            config,
             "m-cpux2",
             start_group=cast(Any, starter(scripts, self.groups)),
             look=look,

@@ -48,6 +48,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         "rounds": 3,
         "block_seconds": 2.0,
         "warmup_steps": 2,
+        "preheat_s": 0.0,
         "resident": "all",
         "parity_steps": 4,
         "parity_tolerance": 1e-3,
@@ -84,6 +85,7 @@ def a_spec() -> WorkerSpec:
     return WorkerSpec(
         backend="pytorch",
         engine="eager",
+        engine_options={},
         optimizer="adamw",
         sharding="ddp",
         slowed_by=0.0,
@@ -116,4 +118,5 @@ def a_spec() -> WorkerSpec:
         memory_limit_bytes=None,
         initial_state="state",
         saves_initial_state=False,
+        expected_gradients="gradients",
     )

@@ -105,6 +105,13 @@ class FakeNvml(types.ModuleType):
     def nvmlDeviceGetName(self, handle: str) -> str:
         return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
 
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
+        return (7, 5) if self.nvmlDeviceGetName(handle) == "Tesla T4" else (9, 0)
+
+    def nvmlDeviceGetCpuAffinity(self, handle: str, cpuSetSize: int) -> list[int]:
+        self._answers("nvmlDeviceGetCpuAffinity", handle)
+        return [0b1100] + [0] * (cpuSetSize - 1)
+
     def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
         self._answers("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", handle)
         total = 2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7

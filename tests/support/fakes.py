@@ -12,6 +12,7 @@ from bench.launch.messages import (
     Built,
     CountFlops,
     Done,
+    ExpectedGradientsWritten,
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
@@ -26,6 +27,7 @@ from bench.launch.messages import (
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
+    WriteExpectedGradients,
 )
 from bench.launch.spec import WorkerSpec
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
@@ -109,6 +111,9 @@ class FakeTraining:
     def reset_peaks(self) -> None:
         self.log.append("reset peaks")
 
+    def allocator_retries(self) -> None:
+        """As on a CPU."""
+
     def free_cached(self) -> None:
         self.log.append("free cached")
 
@@ -120,8 +125,10 @@ Script = dict[str, Any]
 """How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
 slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and `fails`:
 {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
-not end in oom, in trials and launches; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks;
-`products`: FLOP/s of a rank in a square and in each shape of the workload."""
+not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of torch's allocator;
+`breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `products`: FLOP/s of a rank in a square and
+in each shape of the workload. `differences`: {precision: of the first step's gradients};
+`no_expected_gradients`: why they cannot be compared; `cannot`: {precision: LaunchFailed}."""
 
 
 class FakeGroup:
@@ -141,7 +148,7 @@ class FakeGroup:
         self.spec = spec
         self.world_size = world_size
         self.trial = folder.parent.name.startswith("trial-")
-        timed = not self.trial and folder.parent.name not in ("parity", "profile")
+        timed = not self.trial and folder.parent.name not in ("parity", "parity-in-fp32", "profile")
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.profiled_steps: list[int] = []
@@ -167,6 +174,8 @@ class FakeGroup:
 
     def answers(self, request: Request[A]) -> list[Any]:
         action = request.name
+        if cannot := self.script.get("cannot", {}).get(self.spec.precision.name):
+            raise LaunchFailed(*cannot)
         failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
         if failure is not None:
             raise LaunchFailed(*failure)
@@ -214,10 +223,13 @@ class FakeGroup:
                 return BlockTimed(**self._block(steps, rank))
             case UseFirstBatches():
                 return Done()
+            case WriteExpectedGradients():
+                return ExpectedGradientsWritten(absent=self.script.get("no_expected_gradients", ""))
             case TrainForParity(steps=steps):
                 return ParityTrained(
                     losses=[self.script.get("loss", 2.0)] * steps,
                     gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
+                    differences=self.script.get("differences", {}).get(self.spec.precision.name, []),
                     proof={"ran": True},
                 )
             case CountFlops():
@@ -265,6 +277,7 @@ class FakeGroup:
             "loss_scale": None,
             "skipped_steps": self.script.get("skipped", {}).get((self.launch, nth)),
             "other_cpu_seconds": seconds * disturbed,
+            "allocator_retries": int(self.spec.micro_batch > self.script.get("fits_at_once", 1 << 30)),
         }
 
     def _figures(self, seconds: float, rank: int) -> dict[str, Any]:
@@ -282,6 +295,7 @@ class FakeGroup:
             "device_used_bytes": None,
             "device_process_bytes": None,
             "energy_joules": None,
+            "device_ends": (),
             "absent": {"device": "there is no GPU", f"rank {rank}": "so it says"},
         }
 

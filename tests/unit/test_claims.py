@@ -61,6 +61,19 @@ def test_a_claim_of_so_much_needs_so_much() -> None:
     assert verdicts(ort(1.6))["ort-1.5x"] == "reproduced"
 
 
+def test_a_claim_about_onnx_runtime_is_judged_against_the_best_pytorch_too() -> None:
+    def beside_best(best: float) -> list[Record]:
+        seconds = {"pytorch": 2.0, "pytorch_fused": best, "ortmodule": 1.5}
+        return comparison({name: [[one], [one * 1.001]] for name, one in seconds.items()})
+
+    assert verdicts(beside_best(1.9))["ort-standalone"] == "reproduced"
+    assert verdicts(beside_best(1.4))["ort-standalone"] == "partly"
+    assert verdicts(beside_best(1.4))["fused-adam"] == "reproduced", "against plain PyTorch alone"
+    _, over_best = evidence_lines(finding("ort-standalone", beside_best(1.4)))
+    assert "0.933× [" in over_best
+    assert "over pytorch_fused, the best PyTorch there" in over_best
+
+
 def test_a_choice_is_swapped_alone_whatever_the_reference_is() -> None:
     """Today's torch may be faster than the pinned one: that is not what compiling brings."""
     choices = {

@@ -9,6 +9,7 @@ import pytest
 
 from bench.__main__ import measure_and_report
 from bench.analysis.summary import widest_half_width
+from bench.launch.messages import TensorDifference
 from bench.measure import comparison as coordinator
 from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
@@ -31,6 +32,18 @@ def test_every_backend_has_a_row_for_every_round_of_every_launch(tmp_path: Path)
         keys = [(row["launch"], row["round"]) for row in run.of(backend)]
         assert keys == [(str(launch), str(round_)) for launch in (1, 2) for round_ in (1, 2, 3)]
     assert {row["status"] for row in run.rows} == {"ok"}
+
+
+@pytest.mark.parametrize(("resident", "preheat_s"), [("all", 7.0), ("one", 7.0), ("all", 0.0)])
+def test_every_backend_is_preheated_for_the_same_time(
+    tmp_path: Path, resident: str, preheat_s: float
+) -> None:
+    run = Simulated(tmp_path, resident=resident, preheat_s=preheat_s)
+    unheated = Simulated(tmp_path / "unheated", resident=resident)
+    for name, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
+        for row, other in zip(run.of(name), unheated.of(name), strict=True):
+            heated = float(row["warm_up_s"]) - float(other["warm_up_s"])
+            assert preheat_s <= heated <= preheat_s + 1.02 * step_seconds if preheat_s else heated == 0
 
 
 def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(
@@ -131,6 +144,65 @@ def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path,
     (row,) = run.of("ortmodule_zero1")
     assert (row["launch"], row["status"]) == ("0", "diverged")
     assert "gradient" in row["message"]
+
+
+def wrong_gradient(error: float) -> TensorDifference:
+    return TensorDifference(name="gradient words", error=error, norm=1.0, noise=1e-7)
+
+
+def test_a_backend_that_loses_a_gradient_is_not_timed(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"ortmodule": {"differences": {"fp32": [wrong_gradient(0.01)]}}})
+    (row,) = run.of("ortmodule")
+    assert (row["launch"], row["status"]) == ("0", "diverged")
+    assert "the gradient words of the first step in fp32 differs" in row["message"]
+    record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
+    assert record["worst_tensors"]["fp32"]["error"] == 0.01
+    assert len(run.of("ortmodule_zero1")) == 6
+    assert not run.comparison.output.expected_gradients.exists()
+
+
+def test_in_16_bits_gradients_are_compared_in_fp32_too(tmp_path: Path) -> None:
+    differences = {"bf16": [wrong_gradient(0.01)]}
+    run = Simulated(
+        tmp_path,
+        {
+            "pytorch": {"differences": differences},
+            "ortmodule": {"differences": differences},
+            "ortmodule_zero1": {"differences": differences | {"fp32": [wrong_gradient(0.01)]}},
+        },
+        launches=0,
+        precision="bf16",
+    )
+    assert [row["status"] for row in run.rows] == ["untimed", "untimed", "diverged"]
+    assert "in fp32" in run.of("ortmodule_zero1")[0]["message"]
+    assert [group.spec.precision.name for group in run.groups] == ["bf16"] * 3 + ["fp32"] * 3
+    assert [group.spec.saves_initial_state for group in run.groups] == [True] + [False] * 5
+
+
+def test_a_backend_that_cannot_train_in_fp32_is_judged_without_it(tmp_path: Path) -> None:
+    run = Simulated(
+        tmp_path,
+        {"ortmodule": {"differences": {"bf16": []}, "cannot": {"fp32": ("oom", "there is no room")}}},
+        launches=0,
+        precision="bf16",
+    )
+    assert [row["status"] for row in run.rows] == ["untimed"] * 3
+    assert "ortmodule: its gradients are not compared in fp32: there is no room" in run.printed
+
+
+def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, shardings={"ortmodule_zero1": "zero1_native"}, launches=0, precision="bf16")
+    assert [row["status"] for row in run.rows] == ["untimed"] * 3
+    in_fp32 = [group.spec.backend for group in run.groups if group.spec.precision.name == "fp32"]
+    assert in_fp32 == ["pytorch", "ortmodule"]
+    line = "ortmodule_zero1: its gradients are compared in bf16 alone, since it has no fp32"
+    assert run.printed.count(line) == 1
+
+
+def test_gradients_that_cannot_be_computed_leave_the_losses_to_judge_by(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"pytorch": {"no_expected_gradients": "there is no room"}}, launches=0)
+    assert [row["status"] for row in run.rows] == ["untimed"] * 3
+    assert "gradients are compared by their norm alone: there is no room" in run.printed
 
 
 def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path) -> None:

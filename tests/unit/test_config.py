@@ -1,4 +1,3 @@
-import dataclasses
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from bench.config.identity import measured_settings
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware
+from bench.machine.gpus import Gpu
 from bench.measure.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
 from bench.setup.recipes import STACKS
@@ -24,8 +24,10 @@ def shipped(group: str) -> list[str]:
 
 
 MODELS, CHOICES = shipped("model"), shipped("backend")
-SETS = ["mission", "today"]
+SETS = ["default", "mission", "today"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
+ON_GPUS = ["ortmodule_tuned"]
+IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]
 
 
 def refusal(*overrides: str) -> str:
@@ -60,7 +62,10 @@ def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_composes(backend: str) -> None:
-    assert list(compose([f"backend=[{backend}]", f"reference={backend}"]).backends) == [backend]
+    device = ["device=cuda"] if backend in ON_GPUS else []
+    precision = ["precision=fp16"] if backend in IN_16_BITS else []
+    overrides = [f"backend=[{backend}]", f"reference={backend}", *device, *precision]
+    assert list(compose(overrides).backends) == [backend]
 
 
 @pytest.mark.parametrize("experiment", shipped("experiment"))
@@ -99,9 +104,41 @@ def test_every_precision_composes_on_a_gpu(precision: str) -> None:
     assert compose(["device=cuda", f"precision={precision}"]).precision.name == precision
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "precision"),
+    [
+        ([(9, 0), (8, 0)], "bf16"),
+        ([(9, 0), (7, 0)], "fp16"),
+        ([(7, 5)], "fp16"),
+        ([(6, 1)], "fp32"),
+        ([], "fp32"),
+    ],
+)
+def test_the_default_precision_is_that_of_the_oldest_gpu(
+    capabilities: list[tuple[int, int]], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = tuple(
+        Gpu(
+            index=index,
+            uuid="GPU-1",
+            name="GPU",
+            memory_total_bytes=1,
+            driver="1",
+            capability=capability,
+            near_cores=(),
+        )
+        for index, capability in enumerate(capabilities)
+    )
+    monkeypatch.setattr(hardware, "_gpus", lambda: gpus)
+    assert compose(["device=cuda"]).precision.name == precision
+    assert compose(["device=cpu"]).precision.name == "fp32"
+    assert compose(["device=cuda", "precision=tf32"]).precision.name == "tf32"
+
+
 def test_no_two_backends_are_the_same_but_the_alias() -> None:
-    config = compose([f"backend=[{','.join(BACKENDS)}]"])
-    choices = [dataclasses.astuple(backend) for backend in config.backends.values()]
+    on_cpus = ",".join(name for name in BACKENDS if name not in ON_GPUS)
+    config = compose([f"backend=[{on_cpus}]", "precision=fp16"])
+    choices = [repr(backend) for backend in config.backends.values()]
     assert len(set(choices)) == len(choices) - 1
     assert config.backends["pytorch_again"] == config.backends["pytorch"]
 
@@ -115,8 +152,8 @@ def test_the_attribution_measures_the_whole_factorial() -> None:
 
 def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     for stack, names in (
-        ("ort", ["pytorch", "ortmodule", "ortmodule_zero1"]),
-        ("modern", ["pytorch", "pytorch_zero1"]),
+        ("ort", ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]),
+        ("modern", ["pytorch", "pytorch_best", "pytorch_zero1"]),
     ):
         monkeypatch.setattr(stacks, "own", lambda stack=stack: stack)
         assert list(compose([]).backends) == names
@@ -458,13 +495,23 @@ REFUSED = [
         "backend=[pytorch,pytorch_zero1].",
     ),
     (
+        ["backend=[pytorch,pytorch_zero1_native]"],
+        "backends.pytorch_zero1_native cannot run precision=fp32, since sharding=zero1_native trains in 16 "
+        "bits alone; choose precision=bf16 or fp16, or a backend with sharding=zero1.",
+    ),
+    (
+        ["precision=fp16", "precision.initial_scale=1000", "backend=[pytorch,pytorch_zero1_native]"],
+        "precision.initial_scale=1000 is no power of two, which backends.pytorch_zero1_native needs: "
+        "DeepSpeed takes its exponent; choose another, such as 65536.",
+    ),
+    (
         ["+precision.initial_scale=2"],
         "precision.initial_scale scales the loss of fp16 alone; set precision.initial_scale=null.",
     ),
     (
         ["backends.pytorch.sharding=fsdp"],
         "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, fsdp2, zero1, "
-        "zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
+        "zero1_native, zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
     ),
     (
         ["backend=[pytorch_fused,ortmodule]"],

@@ -220,11 +220,11 @@ def test_the_page_for_contributors_explains_every_mark_as_pyproject_does() -> No
 def test_the_numbers_of_readmes_table_are_those_of_the_report() -> None:
     report = cells_by_backend((ROOT / "reports" / "bert-mini-cpux2.md").read_text(encoding="utf-8"))
     readme = cells_by_backend(text_of("README.md"))
-    assert list(readme) == list(report) == ["pytorch", "ortmodule", "ortmodule_zero1"]
+    assert sorted(readme) == sorted(report) == ["ortmodule", "ortmodule_zero1", "pytorch", "pytorch_best"]
     assert all(cells <= report[backend] for backend, cells in readme.items())
 
 
 def cells_by_backend(text: str) -> dict[str, set[str]]:
-    """The cells of the rows that say what a backend ran, such as `eager + adamw + ddp`."""
+    """The cells of the rows that have a speed-up, such as `1.090× [1.018, 1.168]`."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    return {row[0]: set(row) for row in rows if len(row) > 1 and row[1].count(" + ") == 2}
+    return {row[0]: set(row) for row in rows if any(re.match(r"\d\.\d+×", cell) for cell in row)}

@@ -24,6 +24,7 @@ WELL = MachineSeen(
     disk_free_gib=60,
     tools={"g++": True, "git": True},
     gpus=[GPU],
+    nvcc="11.8",
     libraries=dict.fromkeys(ORT_LIBRARIES, True),
     stacks=[StackSeen(name="ort", torch=TORCH), StackSeen(name="modern", torch=TORCH)],
     backends={"pytorch": None, "ortmodule": None},
@@ -91,6 +92,19 @@ BROKEN = [
     (
         {"stacks": [StackSeen(name="ort", torch={**TORCH, "capability": [12, 0]})]},
         *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
+    ),
+    (
+        {"nvcc": "", "stacks": [StackSeen(name="ort", torch=TORCH)]},
+        *(
+            "stack ort: nvcc",
+            "poor",
+            "not found; extensions of this torch need that of CUDA 11.8",
+            "CUDA_HOME",
+        ),
+    ),
+    (
+        {"nvcc": "12.4", "stacks": [StackSeen(name="ort", torch=TORCH)]},
+        *("stack ort: nvcc", "poor", "CUDA 12.4; extensions", "install CUDA 11.8 with nvcc"),
     ),
     (
         {"backends": {"pytorch": None, "ortmodule": Refusal("torch is not installed", "run `make setup`")}},

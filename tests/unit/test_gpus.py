@@ -27,9 +27,33 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Install:
 def test_every_gpu_is_described_in_nvmls_order(nvml: Install) -> None:
     module = nvml()
     assert visible_gpus() == [
-        Gpu(index=0, uuid=A, name="NVIDIA H200", memory_total_bytes=2**30, driver="550.54.15"),
-        Gpu(index=1, uuid=B, name="NVIDIA H200", memory_total_bytes=2**31, driver="550.54.15"),
-        Gpu(index=2, uuid=C, name="Tesla T4", memory_total_bytes=3 * 2**30, driver="550.54.15"),
+        Gpu(
+            index=0,
+            uuid=A,
+            name="NVIDIA H200",
+            memory_total_bytes=2**30,
+            driver="550.54.15",
+            capability=(9, 0),
+            near_cores=(2, 3),
+        ),
+        Gpu(
+            index=1,
+            uuid=B,
+            name="NVIDIA H200",
+            memory_total_bytes=2**31,
+            driver="550.54.15",
+            capability=(9, 0),
+            near_cores=(2, 3),
+        ),
+        Gpu(
+            index=2,
+            uuid=C,
+            name="Tesla T4",
+            memory_total_bytes=3 * 2**30,
+            driver="550.54.15",
+            capability=(7, 5),
+            near_cores=(2, 3),
+        ),
     ]
     assert module.open == 0, "NVML is shut down again"
 

@@ -164,6 +164,11 @@ class TestComparison:
             seconds, steps = float(row["seconds"]), int(row["steps"])
             assert float(row["samples_per_s"]) == pytest.approx(steps * int(row["global_batch"]) / seconds)
 
+    def test_what_fits_only_after_the_allocator_freed_its_cache_does_not_fit(self, tmp_path: Path) -> None:
+        run = a_run(tmp_path, {"ortmodule": {"fits": 99, "fits_at_once": 13}})
+        assert run.failures == []
+        assert batches(run.rows)["ortmodule"] == {("13", "52")}
+
     def test_parity_is_checked_at_the_configured_one_and_trials_have_dropout(self, tmp_path: Path) -> None:
         groups = a_run(tmp_path).groups
         parity = [group for group in groups if group.launch == 0 and not group.trial]

@@ -6,7 +6,16 @@ import pytest
 
 from bench.config.choices import LOSS_TOLERANCE, PRECISIONS
 from bench.errors import LaunchFailed
-from bench.measure.parity import GRADIENT_TOLERANCE, Trajectory, check_parity
+from bench.launch.messages import TensorDifference
+from bench.measure.parity import (
+    GRADIENT_TOLERANCE,
+    NOISE_MULTIPLE,
+    OWN_MULTIPLE,
+    Trajectory,
+    check_parity,
+    check_tensors,
+    judge_tensors,
+)
 
 REFERENCE = [10.0, 9.9, 9.5, 9.4]
 
@@ -70,3 +79,54 @@ def test_a_loss_that_rises_has_diverged_even_if_the_reference_s_rises_too() -> N
 
 def test_a_loss_that_holds_is_fine() -> None:
     assert check_losses([2.0, 3.0, 2.0, 3.0], [2.0, 3.0, 2.0, 3.0], 1e-4) == 0
+
+
+def off_by(error: float, noise: float = 1e-6, name: str = "gradient a") -> TensorDifference:
+    return TensorDifference(name=name, error=error, norm=1.0, noise=noise)
+
+
+def check(ours: list[TensorDifference], reference: list[TensorDifference] | None = None) -> None:
+    check_tensors(judge_tensors(ours, reference or []), "fp32")
+
+
+def test_a_tensor_may_be_off_by_a_multiple_of_its_noise() -> None:
+    check([off_by(0.99e-6 * NOISE_MULTIPLE)])
+    with pytest.raises(LaunchFailed, match=r"the gradient a of the first step in fp32 differs") as caught:
+        check([off_by(1.1e-6 * NOISE_MULTIPLE)])
+    assert caught.value.status == "diverged"
+
+
+def test_a_buffer_may_follow_another_convention_but_must_be_updated() -> None:
+    check([off_by(0.005, name="buffer running_var")])
+    with pytest.raises(LaunchFailed, match=r"buffer running_var of the first step in fp32 .* by 0.1 of it"):
+        check([off_by(0.1, name="buffer running_var")])
+
+
+def test_a_tensor_of_nothing_but_noise_may_be_all_off() -> None:
+    check([TensorDifference(name="gradient key.bias", error=2e-9, norm=1e-9, noise=1e-9)])
+
+
+def test_in_16_bits_a_tensor_may_be_off_by_a_multiple_of_the_reference_s_own_error() -> None:
+    check([off_by(0.99e-2 * OWN_MULTIPLE)], [off_by(0.01)])
+    with pytest.raises(LaunchFailed, match=f"and {0.01 * OWN_MULTIPLE:.2g} is allowed"):
+        check([off_by(1.1e-2 * OWN_MULTIPLE)], [off_by(0.01)])
+
+
+def test_the_worst_tensor_is_named_and_the_others_are_counted() -> None:
+    ours = [off_by(0.1), off_by(0.3, name="gradient b"), off_by(0.0, name="gradient c")]
+    with pytest.raises(LaunchFailed, match=r"the gradient b of .*1 more of 3 tensors are off"):
+        check(ours)
+    assert [one.tensor for one in judge_tensors(ours)] == ["gradient b", "gradient a", "gradient c"]
+
+
+def test_a_tensor_that_nobody_expects_or_that_is_not_finite_is_wrong() -> None:
+    extra = TensorDifference(name="gradient head", error=0.5, norm=0.0, noise=0.0)
+    with pytest.raises(LaunchFailed, match=r"0\.5 where nothing is expected"):
+        check([extra])
+    for error in (math.nan, math.inf):
+        with pytest.raises(LaunchFailed, match=f"by {error}"):
+            check([off_by(error)])
+
+
+def test_zero_where_zero_is_expected_is_right() -> None:
+    check([TensorDifference(name="gradient unused", error=0.0, norm=0.0, noise=0.0)])

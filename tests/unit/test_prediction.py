@@ -21,6 +21,11 @@ def test_zero_1_divides_the_states_and_copies_the_rank_s_part_of_the_weights() -
     assert found == Predicted(weights=5000, gradients=4000, optimizer=2000)
 
 
+def test_deepspeed_s_own_modes_hold_16_bits_and_an_fp32_copy_of_the_rank_s_part() -> None:
+    found = predict(parameters=1000, trainable=1000, sharding="zero1_native", world_size=4, device="cuda")
+    assert found == Predicted(weights=2000 + 1000, gradients=2000, optimizer=2000)
+
+
 def test_a_share_that_does_not_come_out_even_is_rounded_up() -> None:
     assert (
         predict(parameters=10, trainable=10, sharding="zero1", world_size=4, device="cpu").optimizer == 8 * 3

@@ -175,6 +175,18 @@ def test_the_environment_is_compact_json_with_sorted_keys() -> None:
     assert row["environment"] == '{"a":null,"b":{"x":"ä","y":1}}'
 
 
+def test_the_ends_of_a_block_tell_of_its_gpu_where_it_is_too_short_for_a_sample() -> None:
+    ends = (sample(sm_clock_mhz=1200, temperature_c=50), sample(sm_clock_mhz=1400, temperature_c=70))
+    throttled = (sample(sm_clock_mhz=900, temperature_c=60, throttled_by=("power cap",)),)
+    alone, sampled = (
+        rows_of_record(record(blocks=(block(device_ends=(ends,), samples=samples),)))[0]
+        for samples in ((), (throttled,))
+    )
+    assert (alone["gpu_clock_mhz"], alone["gpu_temperature_c"], alone["gpu_throttled_by"]) == (1300, 70, "")
+    assert (sampled["gpu_clock_mhz"], sampled["gpu_temperature_c"]) == (900, 70)
+    assert sampled["gpu_throttled_by"] == "power cap"
+
+
 def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before() -> None:
     seen = (sample(used_bytes=700 * MIB), sample(used_bytes=None))
     first = phase(device_used_bytes=(500 * MIB, None), samples=(seen, seen))

@@ -10,6 +10,7 @@ import pytest
 
 from bench.analysis.selftest import noise_table, passed, verdict_table
 from bench.config import identity
+from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
@@ -42,7 +43,7 @@ def test_a_backend_without_a_speed_up_leaves_its_status() -> None:
     (line,) = verdict_table(spoilt, "same", 1, "quick").to_dict("records")
     assert (line["verdict"], line["ratio"]) == ("invalid", None)
     blank = a_table({"same": 40}).assign(ratio=lambda table: table["ratio"].where(table.index > 0))
-    assert not passed(blank)
+    assert not passed(blank, [])
 
 
 def test_the_noise_of_a_round_is_its_log_ratio_less_the_truth() -> None:
@@ -84,7 +85,7 @@ def a_table(same: dict[str, int], five: int = 10, two: int = 5, **changes: Any) 
     ],
 )
 def test_the_self_test_passes_only_when_complete_and_right(table: pd.DataFrame, passes: bool) -> None:
-    assert passed(table) is passes
+    assert passed(table, [0.05, 0.02]) is passes
 
 
 def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
@@ -137,12 +138,12 @@ def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> Non
 
 
 def test_forty_quick_comparisons_answer_a_a_and_fifteen_a_b() -> None:
-    quick = [case for case in selftest.CASES if "pytorch_again" in case.slowed_by]
+    quick = [case for case in selftest.CASES["all"] if "pytorch_again" in case.slowed_by]
     assert sum(case.comparisons for case in quick) == 40
     assert {case.preset for case in quick} == {"quick"}
     slowed = {
         (case.preset, share): case.comparisons
-        for case in selftest.CASES
+        for case in selftest.CASES["all"]
         for share in case.slowed_by.values()
         if share
     }
@@ -203,6 +204,34 @@ def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: lis
     table.to_csv(path, index=False)
     interrupted(tmp_path)
     assert made[20] == made[3]
+
+
+@pytest.mark.usefixtures("made")
+def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[tuple[str, int]] = []
+
+    def measure_rows(config: Config, stem: str, *_: object) -> pd.DataFrame:
+        measured.append((stem, config.measure.launches))
+        return rows([[2.0, 2.0]] * config.measure.launches)
+
+    monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
+    for _ in range(2):  # the second call finds everything made
+        assert selftest.main(["--results", str(tmp_path), "measure.resident=one"]) == 1, "none says slower"
+    assert measured == [("both-1", 40), ("same-1", 40), ("same-11", 40), ("same-21", 40)]
+    table = pd.read_csv(tmp_path / "selftest" / "resident-one" / "verdicts.csv")
+    assert len(table) == 40
+    assert set(table["launches"]) == {4}
+    assert not (tmp_path / "selftest" / "verdicts.csv").exists()
+
+
+def test_the_page_has_a_part_about_groups_that_ran_one_after_the_other(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "resident-one"):
+        folder.mkdir(exist_ok=True)
+        a_table({"same": 40}).to_csv(folder / "verdicts.csv")
+    first, second = render_selftest(tmp_path).split("## Groups one after the other")
+    assert first.count("| c 1 |") == second.count("| c 1 |") == 55
 
 
 def test_the_cost_is_the_harness_s_time_over_the_bare_loop_s() -> None:

@@ -252,6 +252,38 @@ def test_without_a_parity_check_there_is_no_speedup() -> None:
     assert found.message == "no speed-up: its losses were never compared with the reference's"
 
 
+def test_every_backend_is_compared_with_the_fastest_pytorch_too() -> None:
+    seconds = {
+        "pytorch": [[2.0]] * 3,
+        "pytorch_best": [[1.6], [1.6], [1.6]],
+        "ortmodule": [[1.5], [1.6], [1.7]],
+    }
+    records = comparison(seconds)
+    base, best, ours = summarise(csv_files.table_of_records(records))
+    directly = [dataclasses.replace(one, reference="pytorch_best") for one in records]
+    expected = summary(directly, "ortmodule").speedup
+    assert expected is not None
+    assert ours.over_best == expected
+    assert base.over_best is not None
+    assert base.over_best.ratio == pytest.approx(0.8)
+    assert [one.is_best_pytorch for one in (base, best, ours)] == [False, True, False]
+    assert best.over_best is None
+
+
+def test_where_the_reference_is_the_fastest_pytorch_its_speedup_is_not_said_twice() -> None:
+    base, ours = summarise(csv_files.table_of_records(comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})))
+    assert (base.is_best_pytorch, ours.is_best_pytorch) == (True, False)
+    assert (base.over_best, ours.over_best) == (None, None)
+
+
+def test_a_row_that_is_no_pytorch_or_slowed_on_purpose_or_failed_is_not_the_best() -> None:
+    fast = [[1.0]] * 2
+    records = comparison({"pytorch": [[2.0]] * 2, "ortmodule": fast})
+    records += comparison({"pytorch_slowed": fast}, slowed_by=0.05)
+    found = {one.backend: one for one in summarise(csv_files.table_of_records(records))}
+    assert [name for name, one in found.items() if one.is_best_pytorch] == ["pytorch"]
+
+
 def test_a_backend_that_was_slowed_on_purpose_says_so() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]]})
     records += comparison({"ortmodule": [[2.1], [2.1]]}, slowed_by=0.05)

@@ -1,6 +1,7 @@
 """What is inside a timed block and what is not, with a clock that only moves when told to."""
 
 import socket
+import sys
 import threading
 from typing import Any, cast
 
@@ -19,8 +20,12 @@ from bench.launch.messages import (
     Failed,
     UseFirstBatches,
 )
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.rank import Rank, serve
 from tests.support.configs import a_spec
+from tests.support.fake_nvml import A, FakeNvml
 from tests.support.fakes import FakeClock, FakeTraining
 
 
@@ -54,6 +59,34 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
     ]
     assert answer.losses == [2.5, 2.5]
     assert answer.seconds == 1.25
+
+
+def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    rank.meter = RankMeter(GpuMeter(A))
+    log, look = cast(Any, rank.training).log, rank.meter.device.sample
+
+    def sample() -> GpuSample:
+        log.append("look")
+        return look()
+
+    monkeypatch.setattr(rank.meter.device, "sample", sample)
+    answer = rank.block(steps=1)
+    assert log == [
+        "make batch",
+        "look",
+        "reset peaks",
+        "synchronize",
+        "barrier",
+        "step",
+        "synchronize",
+        "look",
+        "read losses",
+    ]
+    assert [end.sm_clock_mhz for end in answer.device_ends] == [1755, 1755]
 
 
 def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:

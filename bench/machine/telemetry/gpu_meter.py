@@ -45,6 +45,11 @@ class GpuMeter:
         except pynvml.NVMLError as error:
             self.absent["nvml"] = f"NVML: {error}"
 
+    @property
+    def is_read(self) -> bool:
+        """Whether there is a GPU that NVML answers for."""
+        return self._nvml is not None
+
     def used_bytes(self) -> int | None:
         """Memory in use on the whole device, whoever uses it."""
         return self._ask("device_used_bytes", _used_bytes)

@@ -5,6 +5,7 @@ from typing import Any
 
 from bench.machine.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
 from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 
 
@@ -32,6 +33,7 @@ class RankMeter:
         """
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
+        self._device_before = self._sample()
         self._throttles = throttle_count(self.cores)
         self._core_time = core_time(self.cores)
         self._own_seconds = cpu_seconds()
@@ -46,6 +48,7 @@ class RankMeter:
         """The phase's figures, named as in `bench.results.records.Phase`; call it right after the clock."""
         cpu, faults = cpu_seconds(), page_faults()
         energy = self.device.energy_joules()
+        device_ends = (*self._device_before, *self._sample())
         clock, throttles = clock_mhz(self.cores), throttle_count(self.cores)
         if clock is None:
             self.absent["cpu_clock_mhz"] = "the kernel does not report the processor's clock here"
@@ -63,7 +66,11 @@ class RankMeter:
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
             "energy_joules": _difference(energy, self._energy),
+            "device_ends": device_ends,
         }
+
+    def _sample(self) -> tuple[GpuSample, ...]:
+        return (self.device.sample(),) if self.device.is_read else ()
 
     def _time_of_others(self) -> tuple[float | None, float | None]:
         """Seconds that other processes had of this rank's cores, and that the hypervisor took."""

@@ -52,6 +52,7 @@ ON_WHITE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "no
 DOTS: dict[str, dict[str, Any]] = {
     "faint": {"marker": "o", "markersize": 2.4, "color": style.INK, "alpha": 0.3, "mew": 0, "zorder": 5},
     "end": {"marker": "|", "markersize": 6, "color": style.INK, "zorder": 6},
+    "best": {"marker": "|", "markersize": 17, "color": style.ALARM, "mew": 2, "zorder": 7},
     "published": {"marker": "D", "markersize": 5, "color": "white", "mec": style.INK, "mew": 1, "zorder": 8},
     "point": {"marker": "o", "markersize": 3.6, "mec": style.INK, "mew": 0.4, "zorder": 3},
     "above": {"marker": "^", "markersize": 3.6, "mec": style.INK, "mew": 0.4, "zorder": 3},

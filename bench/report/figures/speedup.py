@@ -30,6 +30,8 @@ def draw_speedup(page: Page) -> Figure:
     notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     caption = "; ".join(["Whiskers: 95 % interval", *notes]) + "."
     caption += " Points: single rounds." if with_points else ""
+    if any(_best_pytorch(one) for one in everything):
+        caption += " Short lines: the fastest PyTorch of the same comparison."
     if not at_largest:
         caption += (
             " Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % "
@@ -51,6 +53,13 @@ def draw_speedup(page: Page) -> Figure:
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=caption,
         decorate=partial(_baseline, limit=_limit(everything), band=not at_largest),
+    )
+
+
+def _best_pytorch(one: ReportedComparison) -> float | None:
+    """The speed-up of the fastest PyTorch row, unless the reference itself is that."""
+    return next(
+        (other.speedup.ratio for other in one.others if other.is_best_pytorch and other.speedup), None
     )
 
 
@@ -82,6 +91,9 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, with_point
     whisker = None
     if speedup.low is not None and speedup.high is not None:
         whisker = (speedup.low, min(speedup.high, 1e6))  # an infinite end would not be drawn at all
+    best = None if summary.is_best_pytorch else _best_pytorch(one)
+    if best is not None:
+        dots.append(Dots(kind="best", along=np.array([best]), down=np.zeros(1)))
     return Row(
         name=summary.backend,
         bar=speedup.ratio,

@@ -1,11 +1,13 @@
 """What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
 import torch
 
+from bench.config.engine_options import engine_variables
 from bench.worker.engine_kernel import EngineKernel
 from bench.worker.products import Multiply
 
@@ -69,7 +71,8 @@ class Engine(Protocol):
         """Version and build of `library`, for the record."""
 
 
-def make(name: str) -> Engine:
-    """The engine called `name`."""
+def make(name: str, options: Mapping[str, Any] | None = None) -> Engine:
+    """The engine called `name`, which reads its options from this process's environment."""
+    os.environ.update(engine_variables(name, options or {}))
     engine: Engine = import_module(f"bench.worker.engines.{name}").Engine()
     return engine

@@ -6,6 +6,7 @@ in the processes that measure it. Checked against onnxruntime-training 1.19.2, t
 
 import bisect
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -19,10 +20,14 @@ from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import DebugOptions, LogLevel, ORTModule
 from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbackException
 from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
+from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
 
+from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
 from bench.worker.engine_kernel import EngineKernel
 from bench.worker.products import Multiply
+
+SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 """The autograd node through which every loss that ONNX Runtime computed goes."""
@@ -57,6 +62,8 @@ class Engine:
         With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
         PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
         """
+        keep_hooks_a_list()
+        keep_buffers_in_export()
         self.threads = threads
         if threads is not None:
             keep_to_threads(threads)
@@ -112,7 +119,9 @@ class Engine:
             "aten_nodes": kinds["ATen"],
             "python_nodes": kinds["PythonOp"] + kinds["PythonOpGrad"],
             "casts_to_16_bits": sum(map(_casts_to_16_bits, graph.graph.node)),
-            "memory_opt_level": int(manager._runtime_options.memory_optimization_level),
+            "options": _read_back_options(manager),
+            # What taking out padded values, and putting them back, adds to the graph.
+            "sparsity_nodes": sum(kinds[name] for name in SPARSITY_NODES),
             "recompute_nodes": self._recompute_nodes(),
         }
 
@@ -175,10 +184,62 @@ class Engine:
         return "unsupported" if isinstance(error, RuntimeError) and "onnxruntime" in words and late else None
 
 
+def _read_back_options(manager: Any) -> dict[str, int]:
+    """What ONNX Runtime says of its options.
+
+    Raises:
+        LaunchFailed: status `fallback`, if one that was asked for is not what it has.
+    """
+    found = {
+        name: int(getattr(manager._runtime_options, option.read_back))
+        for name, option in ENGINE_OPTIONS["ortmodule"].items()
+        if option.read_back
+    }
+    for name, value in found.items():
+        wanted = os.environ.get(ENGINE_OPTIONS["ortmodule"][name].variable)
+        if wanted is not None and int(wanted) != value:
+            raise LaunchFailed("fallback", f"ONNX Runtime has {name}={value} where {wanted} was asked for")
+    return found
+
+
 def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
     return node.op_type == "Cast" and any(
         attribute.name == "to" and attribute.i in SIXTEEN_BITS for attribute in node.attribute
     )
+
+
+def keep_hooks_a_list() -> None:
+    """Let ORTModule export although the sparsity of embeddings is off.
+
+    In 1.19.2 that flag also decides whether the loss gets hooks; without, the list of hooks is None, over
+    which the export ends in a TypeError.
+    """
+    original = GraphTransitionManager._add_check_label_sparsity_hook
+
+    def with_a_list(*arguments: Any) -> list[Any]:
+        return original(*arguments) or []
+
+    GraphTransitionManager._add_check_label_sparsity_hook = staticmethod(with_a_list)
+
+
+def keep_buffers_in_export() -> None:
+    """Let ORTModule's export leave the model's buffers as they were.
+
+    It runs the module's forward pass in PyTorch, so that in 1.19.2 a batch norm would count the first batch
+    twice in its running statistics.
+    """
+    original = GraphTransitionManager._export_model
+
+    def leaving_buffers(*, flattened_module: torch.nn.Module, **others: Any) -> Any:
+        before = [(buffer, buffer.detach().clone()) for buffer in flattened_module.buffers()]
+        try:
+            return original(flattened_module=flattened_module, **others)
+        finally:
+            with torch.no_grad():
+                for buffer, value in before:
+                    buffer.copy_(value)
+
+    GraphTransitionManager._export_model = staticmethod(leaving_buffers)
 
 
 def set_session_options(module: ORTModule, **wanted: Any) -> None:

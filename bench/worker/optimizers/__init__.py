@@ -9,9 +9,13 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
+
+ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused": "fused"}
+"""Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""
 
 
 def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> torch.optim.Optimizer:
@@ -28,11 +32,19 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
     return optimizer
 
 
-def proof(optimizer: torch.optim.Optimizer, adam: Adam) -> dict[str, Any]:
-    """Class and every hyperparameter of the optimizer that runs.
+def proof(
+    optimizer: torch.optim.Optimizer, *, name: str, adam: Adam, updated: Iterable[torch.Tensor]
+) -> dict[str, Any]:
+    """Class, implementation and every hyperparameter of the optimizer that runs.
+
+    Args:
+        optimizer: it, unwrapped.
+        name: by which it was built.
+        adam: its hyperparameters, as configured.
+        updated: what it updates on this rank. ZeRO stage 3 has that in no group between steps.
 
     Raises:
-        LaunchFailed: a hyperparameter is not the configured one.
+        LaunchFailed: a hyperparameter is not the configured one, or the implementation not the one asked for.
     """
     groups = [
         {key: _plain(value) for key, value in group.items() if key != "params"}
@@ -48,7 +60,31 @@ def proof(optimizer: torch.optim.Optimizer, adam: Adam) -> dict[str, Any]:
         for key, value in wanted.items():
             if group.get(key) != value:
                 raise LaunchFailed("invalid", f"the optimizer runs with {key}={group.get(key)}")
-    return {"class": class_path(optimizer), "groups": groups}
+    implementation = find_implementation(optimizer, list(updated))
+    if implementation != ASKED.get(name, implementation):
+        raise LaunchFailed("invalid", f"{name} runs as {implementation}, not as {ASKED[name]}")
+    return {"class": class_path(optimizer), "implementation": implementation, "groups": groups}
+
+
+def find_implementation(optimizer: torch.optim.Optimizer, updated: list[torch.Tensor]) -> str | None:
+    """Which of torch's AdamWs steps: `for-loop`, `foreach` or `fused`; None: another class, which has one.
+
+    Decided as torch.optim.adamw.adamw does at each step, with its own function where nothing was asked for.
+    """
+    if not isinstance(optimizer, torch.optim.AdamW):
+        return None
+    found = {_implementation_of(group, updated) for group in optimizer.param_groups}
+    return ", ".join(sorted(found))
+
+
+def _implementation_of(group: dict[str, Any], updated: list[torch.Tensor]) -> str:
+    fused, foreach = group["fused"], group["foreach"]
+    if fused is None and foreach is None:
+        # torch, too, never takes the fused one by itself.
+        fused, foreach = _default_to_fused_or_foreach(updated, group["differentiable"], use_fused=False)
+    if fused:
+        return "fused"
+    return "foreach" if foreach else "for-loop"
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

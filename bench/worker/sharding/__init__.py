@@ -1,6 +1,6 @@
 """How the ranks share the work: one module per sharding, imported only by ranks that use it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ import torch
 from bench.config.training import Precision
 
 Batch = dict[str, torch.Tensor]
+ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
 BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 
@@ -19,8 +20,11 @@ class Sharding(Protocol):
     In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
     the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
     micro-batches, is not finite on any rank is skipped by all and halves the scale; `growth_steps` steps
-    without one double it.
+    without one double it. Only DeepSpeed's own modes scale as DeepSpeed does.
     """
+
+    autocasts: bool
+    """Of the class: whether the model casts in 16 bits (bench.worker.workload.precision); else this does."""
 
     loss_function: str
     """Class name of the last loss's autograd node."""
@@ -34,6 +38,10 @@ class Sharding(Protocol):
     gradient_norm: float
     """Of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it: without
     the loss's scale. Infinite if that step was skipped."""
+
+    gradient_reader: ReadGradients | None
+    """Gets the names and gradients that the next step's update sees, without the loss's scale and whole,
+    however they are sharded; None in timed blocks. All ranks have to go through all of them."""
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
@@ -68,7 +76,8 @@ def make(
 ) -> Sharding:
     """The sharding called `name` around `module`, which is on `device` and holds the initial weights.
 
-    torch.distributed must be initialised. `precision` decides about loss scaling alone: the module casts.
+    torch.distributed must be initialised. `precision` decides about loss scaling, and about casts where the
+    module does not cast itself (`autocasts`).
     """
     sharding: Sharding = load(name).Sharding(
         module,
@@ -79,6 +88,11 @@ def make(
         precision=precision,
     )
     return sharding
+
+
+def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    """The parameters that an optimizer gets, by their names in the model."""
+    return ((name, one) for name, one in module.named_parameters() if one.requires_grad)
 
 
 def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:

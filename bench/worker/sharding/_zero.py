@@ -5,24 +5,33 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import deepspeed
 import torch
 import torch.distributed
 from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
+from deepspeed.utils import safe_get_full_grad
 
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained
+from bench.worker.sharding import (
+    Batch,
+    BuildOptimizer,
+    ReadGradients,
+    scaling_proof,
+    trained,
+    trained_by_name,
+)
 
 
 class Sharding:
     """DeepSpeed's engine around the module, with our own optimizer inside its ZeRO optimizer."""
 
     stage: int
+    autocasts = True
     offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
 
     def __init__(
@@ -30,12 +39,15 @@ class Sharding:
         module: torch.nn.Module,
         *,
         build_optimizer: BuildOptimizer,
-        device: torch.device,  # noqa: ARG002 - DeepSpeed asks its accelerator
+        device: torch.device,
         micro_batch: int,
         grad_accum: int,
         precision: Precision,
     ) -> None:
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
+        self.model = module
+        self.precision = precision.name
+        self.scaled = precision.initial_scale is not None
         self.optimizer = build_optimizer(trained(module))
         self.engine, self.zero, _, _ = deepspeed.initialize(
             model=module,
@@ -47,30 +59,51 @@ class Sharding:
                 grad_accum,
                 sum(one.numel() for one in trained(module)),
                 offloaded=self.offloaded,
-            ),
+                overlapped=device.type == "cuda",
+            )
+            | self.mode(precision),
         )
-        self.scaler = _scaler(precision)
+        self.scaler = self.own_scaler(precision)
         if self.scaler is not None:
             # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
             # gradients; its step follows this one just as well, once it knows whether there was an overflow.
             self.zero.loss_scaler = self.scaler
             self.zero.dynamic_loss_scale = True
+        self.initial_scale = float(self.zero.loss_scale)
         self.loss_function = ""
         self.watches_gradient = False
         self.gradient_norm = 0.0
+        self.gradient_reader: ReadGradients | None = None
+
+    def mode(self, precision: Precision) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
+        """DeepSpeed's settings for 16 bits: none, the module casts."""
+        return {}
+
+    def own_scaler(self, precision: Precision) -> "Scaler | None":
+        """What scales the loss in place of DeepSpeed's, which belongs to its own fp16 mode."""
+        if precision.initial_scale is None or precision.growth_steps is None:
+            return None
+        return Scaler(precision.initial_scale, precision.growth_steps)
+
+    def inputs(self, batch: Batch) -> Batch:
+        """A micro-batch as the module takes it."""
+        return batch
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """DeepSpeed divides by the accumulation steps itself and updates with the last micro-batch."""
         losses = []
         for batch in micro_batches:
-            loss = self.engine(**batch).loss
+            loss = self.engine(**self.inputs(batch)).loss
             self.loss_function = type(loss.grad_fn).__name__
             self.engine.backward(loss)
-            if self.scaler is not None and self.engine.is_gradient_accumulation_boundary():
+            last = self.engine.is_gradient_accumulation_boundary()
+            if self.scaler is not None and last:
                 # Over all ranks, each of which has averaged its own part. Read on the host: fp16 must wait.
                 self.zero.check_overflow()
-            self.engine.step()
-            losses.append(loss.detach())
+            if self.gradient_reader is not None and last:
+                self.gradient_reader(self._gradients())
+            self.take_step()
+            losses.append(loss.detach().float())
         if self.scaler is not None:
             self.scaler.settle()
         if self.watches_gradient:  # DeepSpeed works it out, without the scale, at every step it takes
@@ -78,13 +111,28 @@ class Sharding:
             self.gradient_norm = math.inf if overflowed else float(self.engine.get_global_grad_norm())
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
+    def take_step(self) -> None:
+        """DeepSpeed's step, which does nothing but for the last micro-batch."""
+        self.engine.step()
+
+    def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """DeepSpeed gathers each from the ranks that hold its parts."""
+        scale = self.loss_scale() or 1.0
+        for name, parameter in trained_by_name(self.model):
+            fragment = getattr(parameter, "_hp_mapping", None)
+            if fragment is not None and self.scaled and not self.offloaded:
+                # After an overflow DeepSpeed 0.16.9 collects in a new dict and still reads from the old one.
+                fragment.gradient_dict = self.zero.averaged_gradients
+            gradient = safe_get_full_grad(parameter)
+            yield name, (torch.zeros_like(parameter) if gradient is None else gradient) / scale
+
     def loss_scale(self) -> float | None:
         """As the ZeRO optimizer has it."""
-        return None if self.scaler is None else float(self.zero.loss_scale)
+        return float(self.zero.loss_scale) if self.scaled else None
 
     def skipped_steps(self) -> int | None:
         """As DeepSpeed's engine counts them."""
-        return None if self.scaler is None else int(self.engine.skipped_steps)
+        return int(self.engine.skipped_steps) if self.scaled else None
 
     def updated(self) -> Iterable[torch.Tensor]:
         """Flat fp32 copies of this rank's parts."""
@@ -111,13 +159,14 @@ class Sharding:
             "optimizer_class": class_path(self.zero),
             "stage": stage,
             "offloaded": list(self.offloaded),
+            "overlap_comm": bool(self.engine.zero_overlap_comm()),
             "deepspeed": deepspeed.__version__,
         }
-        if self.scaler is not None:
+        if self.scaled:
             scaler = self.zero.loss_scaler
             found["loss_scaling"] = scaling_proof(
                 scaler,
-                initial_scale=scaler.initial_scale,
+                initial_scale=self.initial_scale,
                 growth_steps=scaler.scale_window,
                 growth=scaler.scale_factor,
                 backoff=1 / scaler.scale_factor,
@@ -141,7 +190,6 @@ class Scaler(DynamicLossScaler):
             consecutive_hysteresis=False,
             raise_error_at_min_scale=False,
         )
-        self.initial_scale = initial_scale
         self._overflowed = False
 
     def update_scale(self, overflow: bool) -> None:
@@ -153,20 +201,23 @@ class Scaler(DynamicLossScaler):
         super().update_scale(self._overflowed)
 
 
-def _scaler(precision: Precision) -> Scaler | None:
-    if precision.initial_scale is None or precision.growth_steps is None:
-        return None
-    return Scaler(precision.initial_scale, precision.growth_steps)
-
-
 BUCKET = 500_000_000
 """Elements that DeepSpeed reduces or gathers at once, by default."""
 
 
 def settings(
-    stage: int, micro_batch: int, grad_accum: int, parameters: int, *, offloaded: Sequence[str] = ()
+    stage: int,
+    micro_batch: int,
+    grad_accum: int,
+    parameters: int,
+    *,
+    offloaded: Sequence[str] = (),
+    overlapped: bool = False,
 ) -> dict[str, Any]:
     """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
+
+    On GPUs gradients are reduced while others are computed, as in the configurations that transformers
+    documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
 
     Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
     which a limit of memory counts although most of it is never touched. Larger models have the default.
@@ -179,6 +230,7 @@ def settings(
             "stage": stage,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
+            **({"overlap_comm": True} if overlapped else {}),
             **{f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in offloaded},
         },
         "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host

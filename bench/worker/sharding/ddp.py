@@ -1,7 +1,7 @@
 """Every rank holds everything; DistributedDataParallel averages the gradients."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,11 +11,20 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bench.config.training import Precision
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import Batch, BuildOptimizer, scaling_proof, trained
+from bench.worker.sharding import (
+    Batch,
+    BuildOptimizer,
+    ReadGradients,
+    scaling_proof,
+    trained,
+    trained_by_name,
+)
 
 
 class Sharding:
     """With one rank there is nothing to average and, as in transformers' Trainer, no wrapper."""
+
+    autocasts = True
 
     def __init__(
         self,
@@ -27,6 +36,8 @@ class Sharding:
         grad_accum: int,
         precision: Precision,
     ) -> None:
+        self.model = module  # whose names are the model's own
+        self.precision = precision.name
         self.module = self.wrap(module, device)
         self.updater, self.optimizer = self.updates(build_optimizer, self.module)
         self.grad_accum = grad_accum
@@ -35,13 +46,15 @@ class Sharding:
         self.loss_function = ""
         self.watches_gradient = False
         self.gradient_norm = 0.0
+        self.gradient_reader: ReadGradients | None = None
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
         """The module that is called."""
         if torch.distributed.get_world_size() == 1:
             return module
         devices = [device] if device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=devices)
+        # DeepSpeed leaves buffers to each rank, too; by default DDP would send them at every forward pass.
+        return DistributedDataParallel(module, device_ids=devices, broadcast_buffers=False)
 
     def updates(
         self, build_optimizer: BuildOptimizer, module: torch.nn.Module
@@ -58,11 +71,14 @@ class Sharding:
             with nullcontext() if last else self.without_sync():
                 loss = self.module(**batch).loss
                 self.loss_function = type(loss.grad_fn).__name__
+                loss = loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
                 share = loss / self.grad_accum if self.grad_accum > 1 else loss
                 (share if self.scaler is None else self.scaler.scale(share)).backward()
             losses.append(loss.detach())
         if self.watches_gradient:
             self.gradient_norm = self._unscaled(self.norm().item())
+        if self.gradient_reader is not None:
+            self.gradient_reader(self._gradients())
         self._update()
         self.updater.zero_grad(set_to_none=True)
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
@@ -71,6 +87,10 @@ class Sharding:
         """The gradient's, over all ranks."""
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
         return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
+
+    def whole(self, gradient: torch.Tensor) -> torch.Tensor:
+        """A parameter's gradient with the parts that other ranks hold."""
+        return gradient
 
     def loss_scale(self) -> float | None:
         """As GradScaler has it."""
@@ -112,6 +132,12 @@ class Sharding:
         overflowed = self.scaler._found_inf_per_device(self.updater)
         self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry, since a rank has one device
         self.scaler.update()
+
+    def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
+        scale = self.loss_scale() or 1.0
+        for name, parameter in trained_by_name(self.model):
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            yield name, self.whole(gradient) / scale
 
     def _unscaled(self, norm: float) -> float:
         if self.scaler is None:

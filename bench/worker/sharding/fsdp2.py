@@ -1,20 +1,27 @@
-"""torch's fully_shard (FSDP2): each rank holds its part of weights, gradients and states, as ZeRO stage 3."""
+"""torch's fully_shard (FSDP2): each rank holds its part of weights, gradients and states, as ZeRO stage 3.
+
+In 16 bits it casts by itself, as its users have it: a layer's weights are gathered in 16 bits and computed
+with, gradients are summed over the ranks in fp32, and what a rank holds is fp32.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from bench.errors import LaunchFailed
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import ddp
+from bench.worker.workload.precision import SIXTEEN_BITS
 
 
 class Sharding(ddp.Sharding):
     """A layer's weights are gathered before it runs, and its gradients scattered after."""
+
+    autocasts = False
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
         """Every layer is sharded by itself, with all that is in it, and what is left with the whole.
@@ -24,14 +31,19 @@ class Sharding(ddp.Sharding):
         """
         if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
             raise LaunchFailed("unsupported", f"fully_shard of torch {torch.__version__} needs a CUDA device")
+        dtype = SIXTEEN_BITS.get(self.precision)
+        policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         for layer in list(_layers(module)):
-            fully_shard(layer)
-        return fully_shard(module)
+            fully_shard(layer, mp_policy=policy)
+        return fully_shard(module, mp_policy=policy)
 
     def norm(self) -> torch.Tensor:
         """The gradient's, over all ranks."""
-        whole = super().norm()
-        return whole.full_tensor() if isinstance(whole, DTensor) else whole
+        return self.whole(super().norm())
+
+    def whole(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Gathered from all ranks."""
+        return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
 
     def without_sync(self) -> AbstractContextManager[None]:
         """Within it every rank keeps whole gradients of its own."""
@@ -47,20 +59,35 @@ class Sharding(ddp.Sharding):
             self.module.set_requires_gradient_sync(True)
 
     def proof(self) -> dict[str, Any]:
-        """The module's class, and how many parameters this rank holds of how many.
+        """The module's class, how many parameters this rank holds of how many, and what is computed with.
 
         Raises:
-            LaunchFailed: a parameter is whole on every rank.
+            LaunchFailed: a parameter is whole on every rank, or is not gathered in the precision asked for.
         """
         parameters = list(self.module.parameters())
         whole = [one for one in parameters if not isinstance(one, DTensor)]
         if whole or not isinstance(self.module, FSDPModule):
             raise LaunchFailed("invalid", f"FSDP2 left {len(whole)} of {len(parameters)} tensors whole")
+        gathered = sorted(self._gathered_types())
+        if gathered != [str(SIXTEEN_BITS.get(self.precision, torch.float32))]:
+            raise LaunchFailed("invalid", f"FSDP2 gathers {', '.join(gathered)} for {self.precision}")
         return super().proof() | {
             "class": class_path(self.module),
+            "gathered": gathered,
             "parameters": sum(one.to_local().numel() for one in parameters),
             "of_parameters": sum(one.numel() for one in parameters),
         }
+
+    def _gathered_types(self) -> set[str]:
+        """Of the weights as the forward pass has them; all ranks have to ask, since they gather them."""
+        found = set()
+        for one in self.module.modules():
+            if isinstance(one, FSDPModule):
+                one.unshard()
+                gathered = (value for value in one.parameters() if not isinstance(value, DTensor))
+                found |= {str(value.dtype) for value in gathered}
+                one.reshard()
+        return found
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:

@@ -1,7 +1,8 @@
-"""16-bit precision as a part of the model: autocast inside its forward, under all engines and shardings.
+"""16-bit precision as a part of the model: autocast inside its forward, under all engines.
 
 ORTModule then exports the casts with everything else, and DDP and DeepSpeed see a module whose weights,
 gradients and optimizer states are float32 ("mixed precision" of Micikevicius et al. 2017, arXiv:1710.03740).
+A sharding that casts by itself (`Sharding.autocasts`) gets the model without.
 """
 
 import functools
@@ -14,7 +15,7 @@ import torch
 from bench.errors import LaunchFailed
 
 SIXTEEN_BITS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""What autocast casts to, by `precision.name`; under any other name nothing is cast."""
+"""What is cast to, by `precision.name`; under any other name nothing is."""
 
 AMPERE = (8, 0)
 """The compute capability from which on there is hardware for bf16 and TF32 (CUDA C++ Programming Guide, table
@@ -77,8 +78,8 @@ def check_capability(precision: str, device: str, capability: tuple[int, int]) -
         )
 
 
-def proof(precision: str, parameters: Iterable[torch.Tensor]) -> dict[str, Any]:
-    """What autocast casts to, and the types of what the optimizer updates.
+def proof(precision: str, parameters: Iterable[torch.Tensor], *, autocasts: bool) -> dict[str, Any]:
+    """What autocast casts to, if it is the one that casts, and the types of what the optimizer updates.
 
     Raises:
         LaunchFailed: the optimizer updates something else than float32.
@@ -86,5 +87,5 @@ def proof(precision: str, parameters: Iterable[torch.Tensor]) -> dict[str, Any]:
     types = sorted({str(parameter.dtype) for parameter in parameters})
     if types != ["torch.float32"]:
         raise LaunchFailed("invalid", f"the optimizer updates {', '.join(types) or 'nothing'}, not float32")
-    dtype = SIXTEEN_BITS.get(precision)
+    dtype = SIXTEEN_BITS.get(precision) if autocasts else None
     return {"autocast": None if dtype is None else str(dtype), "updated": types}

@@ -1,0 +1,102 @@
+"""What can be tuned in an engine, by the harness's names: ONNX Runtime's own are environment variables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import UserError
+
+OptionValue = bool | int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOption:
+    """One option of an engine.
+
+    Attributes:
+        variable: that the engine reads when it is imported or wraps a model.
+        read_back: where it then says what it took, an attribute of its runtime options; empty: nowhere.
+        values: that it may have.
+        on_gpu: it has an effect on CUDA devices alone.
+        recomputes: it has an effect with `checkpointing` alone.
+    """
+
+    variable: str
+    read_back: str = ""
+    values: tuple[OptionValue, ...] = (False, True)
+    on_gpu: bool = False
+    recomputes: bool = False
+
+
+ENGINE_OPTIONS: Mapping[str, Mapping[str, EngineOption]] = {
+    "ortmodule": {
+        # Reduce data as early in the graph as its use allows, and leave out what is padded.
+        "compute_optimizer": EngineOption(
+            variable="ORTMODULE_ENABLE_COMPUTE_OPTIMIZER", read_back="enable_compute_optimizer"
+        ),
+        # A part of it: leave out of the layers what is padded in the words. Only on GPUs.
+        "embedding_sparsity": EngineOption(
+            variable="ORTMODULE_ENABLE_EMBEDDING_SPARSE_OPTIMIZER",
+            read_back="enable_embedding_sparse_optimizer",
+            on_gpu=True,
+        ),
+        "efficient_attention": EngineOption(variable="ORTMODULE_USE_EFFICIENT_ATTENTION", on_gpu=True),
+        "triton": EngineOption(variable="ORTMODULE_USE_TRITON", read_back="enable_triton", on_gpu=True),
+        "tuning": EngineOption(variable="ORTMODULE_ENABLE_TUNING", read_back="enable_tuning", on_gpu=True),
+        "memory_level": EngineOption(
+            variable="ORTMODULE_MEMORY_OPT_LEVEL",
+            read_back="memory_optimization_level",
+            values=(1, 2),
+            recomputes=True,
+        ),
+    }
+}
+"""By engine. Source: docs/ORTModule_Training_Guidelines.md of ONNX Runtime 1.19.2. Its option about padded
+labels is not among them: nothing reads it, and it is for losses that are modules, unlike transformers'."""
+
+
+def check_engine_options(
+    key: str, engine: str, options: Mapping[str, Any], *, device: str, checkpointing: bool
+) -> None:
+    """Refuse options that the engine does not have, or that change nothing here.
+
+    Args:
+        key: of the options in the configuration, for messages.
+        engine: of the backend.
+        options: by name.
+        device: cpu or cuda.
+        checkpointing: of the comparison.
+
+    Raises:
+        UserError: names the option and what it may be.
+    """
+    known = ENGINE_OPTIONS.get(engine, {})
+    for name, value in options.items():
+        option = known.get(name)
+        if option is None:
+            raise UserError(
+                f"{key}.{name} is no option of engine={engine}",
+                f"choose from {', '.join(known)}" if known else "leave it out",
+            )
+        if not any(value is one or (value == one and type(value) is type(one)) for one in option.values):
+            allowed = " or ".join(map(format_value, option.values))
+            raise UserError(f"{key}.{name} must be {allowed}, not {value}.")
+        if option.on_gpu and device != "cuda":
+            raise UserError(f"{key}.{name} has an effect on CUDA devices only", "leave it out")
+        if option.recomputes and not checkpointing:
+            raise UserError(f"{key}.{name} has an effect with checkpointing=true only", "set that, too")
+
+
+def engine_variables(engine: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """The environment variables by which the engine takes its options."""
+    return {ENGINE_OPTIONS[engine][name].variable: str(int(value)) for name, value in options.items()}
+
+
+def format_engine_options(options: Mapping[str, Any]) -> str:
+    """The options as one cell, in order: `compute_optimizer=false embedding_sparsity=false`."""
+    return " ".join(f"{name}={format_value(value)}" for name, value in sorted(options.items()))
+
+
+def format_value(value: OptionValue) -> str:
+    """As it is written in the configuration."""
+    return str(value).lower()

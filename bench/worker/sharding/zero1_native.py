@@ -1,0 +1,103 @@
+"""DeepSpeed ZeRO stage 1 in DeepSpeed's own bf16 or fp16 mode, as its users have it.
+
+Weights and gradients have 16 bits, also where gradients are added up and averaged; each rank updates fp32
+copies of its part of the weights. Nothing is autocast: layer norms, softmax and the loss are computed in 16
+bits, too. DeepSpeed's own scaler scales the loss of fp16; 0.16.9 takes half of the gradient at the step at
+which it doubles the scale (see `_zero.Scaler`, which stands in for it elsewhere), 0.19.8 doubles it a step
+later than it is told to, and none goes below 1.
+"""
+
+import math
+from typing import Any
+
+import deepspeed
+import torch
+from deepspeed.accelerator import get_accelerator
+
+from bench.config.training import Precision
+from bench.errors import LaunchFailed
+from bench.worker.sharding import Batch, _zero, trained
+from bench.worker.workload.precision import SIXTEEN_BITS
+
+AT_MINIMUM = "loss scale already at minimum"
+"""In the message of the bare Exception by which DeepSpeed's scaler gives up."""
+
+
+class Sharding(_zero.Sharding):
+    """As the stage says, around a module whose weights DeepSpeed casts."""
+
+    stage = 1
+    autocasts = False
+
+    def mode(self, precision: Precision) -> dict[str, Any]:
+        """DeepSpeed's section for the precision.
+
+        Raises:
+            LaunchFailed: status `unsupported`, if DeepSpeed has no such mode on this device.
+        """
+        accelerator = get_accelerator()
+        supports = {"bf16": accelerator.is_bf16_supported, "fp16": accelerator.is_fp16_supported}
+        if not supports[self.precision]():
+            raise LaunchFailed(
+                "unsupported",
+                f"DeepSpeed {deepspeed.__version__} says that {accelerator.device_name()} has no "
+                f"{self.precision} here, so that its own {self.precision} mode cannot run",
+            )
+        return {self.precision: {"enabled": True, **_scaling(precision)}}
+
+    def own_scaler(self, precision: Precision) -> None:
+        """None: DeepSpeed's scales."""
+
+    def inputs(self, batch: Batch) -> Batch:
+        """Pictures and sounds are cast, since nothing else does; transformers' Trainer casts them, too."""
+        dtype = SIXTEEN_BITS[self.precision]
+        return {
+            name: value.to(dtype) if value.is_floating_point() else value for name, value in batch.items()
+        }
+
+    def take_step(self) -> None:
+        """DeepSpeed's step.
+
+        Raises:
+            LaunchFailed: status `diverged`, if the gradient overflows with the loss as it is.
+        """
+        try:
+            super().take_step()
+        except Exception as error:
+            if AT_MINIMUM not in str(error):
+                raise
+            raise LaunchFailed("diverged", "the gradient overflows in fp16 even with a scale of 1") from error
+
+    def proof(self) -> dict[str, Any]:
+        """What the stage proves, and the types of weights, gradients and of what is updated.
+
+        Raises:
+            LaunchFailed: DeepSpeed is in another mode, or one of these has another type.
+        """
+        wanted = str(SIXTEEN_BITS[self.precision])
+        enabled = {"bf16": self.engine.bfloat16_enabled(), "fp16": self.engine.fp16_enabled()}
+        modes = [name for name, on in enabled.items() if on]
+        weights = sorted({str(one.dtype) for one in trained(self.model)})
+        gradients = str(self.zero.gradient_accumulation_dtype)
+        master = sorted({str(one.dtype) for one in self.updated()})
+        if (modes, weights, gradients, master) != ([self.precision], [wanted], wanted, [str(torch.float32)]):
+            raise LaunchFailed(
+                "invalid",
+                f"DeepSpeed's mode is {', '.join(modes) or 'fp32'} with weights in {', '.join(weights)}, "
+                f"gradients in {gradients} and an update in {', '.join(master)}, "
+                f"where {wanted} and an update in {torch.float32} was asked for",
+            )
+        return super().proof() | {"mode": self.precision, "weights": weights, "gradients": gradients}
+
+
+def _scaling(precision: Precision) -> dict[str, int | bool]:
+    """The dynamic scale in DeepSpeed's words; without hysteresis, so that every overflow halves it."""
+    if precision.initial_scale is None or precision.growth_steps is None:
+        return {}
+    return {
+        "initial_scale_power": int(math.log2(precision.initial_scale)),
+        "loss_scale_window": precision.growth_steps,
+        "hysteresis": 1,
+        "consecutive_hysteresis": False,
+        "min_loss_scale": 1,
+    }

@@ -1,0 +1,54 @@
+"""What ORTModule does otherwise than PyTorch, in this process."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.ort
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def batch_norms() -> dict[str, list[Any]]:
+    """The running means after each of three steps, by engine and place of the batch norm."""
+    from bench.worker.engines.ortmodule import Engine
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 5),
+        torch.nn.BatchNorm1d(5),
+        torch.nn.Tanh(),
+        torch.nn.Linear(5, 3),
+        torch.nn.BatchNorm1d(3),
+    )
+    models = {"pytorch": copy.deepcopy(model), "ortmodule": model}
+    called = models | {"ortmodule": Engine().wrap(model, threads=1, checkpointing=False)}
+    means: dict[str, list[Any]] = {}
+    for batch in batches():
+        for engine, module in called.items():
+            module(batch).square().sum().backward()
+            for place, layer in (("inner", 1), ("last", 4)):
+                mean = models[engine][layer].running_mean
+                means.setdefault(f"{engine} {place}", []).append(mean.clone())
+    return means
+
+
+def batches() -> Iterator[Any]:
+    for _ in range(STEPS):
+        yield torch.randn(8, 4)
+
+
+def test_an_inner_batch_norm_counts_every_batch_once(batch_norms: dict[str, list[Any]]) -> None:
+    for ours, theirs in zip(batch_norms["ortmodule inner"], batch_norms["pytorch inner"], strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_one_whose_output_is_the_model_s_is_never_updated(batch_norms: dict[str, list[Any]]) -> None:
+    """docs/known-issues.md says so; the parity launch ends such a model as diverged."""
+    assert all(mean.abs().max() > 1e-3 for mean in batch_norms["pytorch last"])
+    assert all(not mean.any() for mean in batch_norms["ortmodule last"])
