@@ -39,14 +39,21 @@ VARIABLES = {
 LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "true"}
 """The newest version of all indexes is taken, and the system's certificates count, as pip does."""
 
+PRINT_DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+"""What pip's Python prints the address of pip's own index by; pip has no command for it."""
 
-def translate(listing: str, environ: Mapping[str, str]) -> dict[str, str]:
+
+def translate(listing: str, environ: Mapping[str, str], default_index: str) -> dict[str, str]:
     """Return the variables for uv that say what pip's settings say.
+
+    Of a version that several indexes have, pip takes the best wheel and uv looks into the first index only,
+    its default one being the last. So pip's own index, which has the wheels of all platforms, is put first.
 
     Args:
         listing: what `pip config list` printed, such as `global.index-url='https://…'`. What stands later
             counts more: first the files, then the variables of the environment (`:env:`).
         environ: a variable of uv that stands here already is left as it is.
+        default_index: address of the index that pip takes where no setting names one.
     """
     variables = dict(LIKE_PIP)
     for section in ("global", "install", ":env:"):
@@ -56,15 +63,26 @@ def translate(listing: str, environ: Mapping[str, str]) -> dict[str, str]:
             if where == section and setting in VARIABLES:
                 variable = VARIABLES[setting]
                 variables[variable] = SEPARATORS[variable].join(str(ast.literal_eval(value)).split())
+    own_order = not {"UV_INDEX", "UV_DEFAULT_INDEX"} & environ.keys()
+    if "UV_INDEX" in variables and own_order:
+        *earlier, last = variables["UV_INDEX"].split()
+        first = variables.get("UV_DEFAULT_INDEX", default_index)
+        variables |= {"UV_INDEX": " ".join([first, *earlier]), "UV_DEFAULT_INDEX": last}
     return {name: value for name, value in variables.items() if name not in environ}
 
 
 def main() -> None:
     """Become uv, with the arguments of this command."""
-    pip = (sys.executable, "-m", "pip", "config", "list")
-    listing = subprocess.run(pip, stdout=subprocess.PIPE, check=True, text=True).stdout
+    listing, default_index = (
+        subprocess.run((sys.executable, *of_pip), stdout=subprocess.PIPE, check=True, text=True).stdout
+        for of_pip in (("-m", "pip", "config", "list"), ("-c", PRINT_DEFAULT_INDEX))
+    )
     uv = str(Path(sys.executable).with_name("uv"))
-    environ = {"VIRTUAL_ENV": sys.prefix, **os.environ, **translate(listing, os.environ)}
+    environ = {
+        "VIRTUAL_ENV": sys.prefix,
+        **os.environ,
+        **translate(listing, os.environ, default_index.strip()),
+    }
     os.execve(uv, (uv, *sys.argv[1:]), environ)
 
 

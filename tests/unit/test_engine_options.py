@@ -53,5 +53,13 @@ def test_options_are_one_cell_whatever_their_order() -> None:
 def test_what_an_engine_does_not_have_or_what_changes_nothing_is_refused(
     overrides: list[str], why: str
 ) -> None:
+    chosen = [] if overrides[0].startswith("backend=") else ["backend=[pytorch,ortmodule]"]  # on either stack
     with pytest.raises(UserError, match=why):
-        compose(overrides)
+        compose([*chosen, *overrides])
+
+
+def test_an_option_for_a_backend_that_is_not_chosen_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"^backends.ortmodule is not among the chosen backends \(pytorch\); add "
+    ):
+        compose(["backend=[pytorch]", "+backends.ortmodule.engine_options.triton=true"])
