@@ -92,10 +92,11 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
     what = str(error).splitlines()[0].rstrip(".")
     if not key:
         return f"{what}."
-    parent = error.parent_node
-    if "is not a subclass of Backend" in what:  # + on a backend that is not there
-        return _not_in_mapping(f"backends.{key.removeprefix('backends.')}", parent)
+    if "is not a subclass of Backend" in what:  # + on one that is not there
+        name = key.removeprefix("backends.")
+        return f"backends.{name} is not among the chosen backends; add {name} to backend=[…]."
     if isinstance(error, ConfigKeyError | ConfigAttributeError):
+        parent = error.parent_node
         if not dataclasses.is_dataclass(error.object_type):
             return _not_in_mapping(key, parent)
         return unknown_key(key, [str(name) for name in parent if name != "hydra"])

@@ -67,7 +67,7 @@ def translate(listing: str, environ: Mapping[str, str], default_index: str) -> d
     if "UV_INDEX" in variables and own_order:
         *earlier, last = variables["UV_INDEX"].split()
         first = variables.get("UV_DEFAULT_INDEX", default_index)
-        variables |= {"UV_INDEX": " ".join([first, *earlier]), "UV_DEFAULT_INDEX": last}
+        variables.update(UV_INDEX=" ".join([first, *earlier]), UV_DEFAULT_INDEX=last)
     return {name: value for name, value in variables.items() if name not in environ}
 
 
@@ -78,11 +78,8 @@ def main() -> None:
         for of_pip in (("-m", "pip", "config", "list"), ("-c", PRINT_DEFAULT_INDEX))
     )
     uv = str(Path(sys.executable).with_name("uv"))
-    environ = {
-        "VIRTUAL_ENV": sys.prefix,
-        **os.environ,
-        **translate(listing, os.environ, default_index.strip()),
-    }
+    settings = translate(listing, os.environ, default_index.strip())
+    environ = {"VIRTUAL_ENV": sys.prefix, **os.environ, **settings}
     os.execve(uv, (uv, *sys.argv[1:]), environ)
 
 

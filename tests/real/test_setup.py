@@ -24,7 +24,7 @@ from bench.setup.failure import SetupFailed
 from bench.setup.install import set_up
 from bench.setup.recipes import STACKS, Stack
 from bench.setup.stage import Stage
-from bench.setup.uv import translate
+from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -402,9 +402,16 @@ def test_what_pip_lists_as_its_settings_is_understood() -> None:
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_EXTRA_INDEX_URL": "https://a.example https://b.example",
     }
-    pip = (sys.executable, "-m", "pip", "config", "list")
-    printed = subprocess.run(pip, env=environ, capture_output=True, text=True, check=True).stdout
-    assert translate(printed, {})["UV_INDEX"] == "https://a.example https://b.example"
+    printed, own = (
+        subprocess.run(
+            [sys.executable, *of_pip], env=environ, capture_output=True, text=True, check=True
+        ).stdout
+        for of_pip in (["-m", "pip", "config", "list"], ["-c", PRINT_DEFAULT_INDEX])
+    )
+    assert own.startswith("https://")
+    variables = translate(printed, {}, own.strip())
+    assert variables["UV_INDEX"] == f"{own.strip()} https://a.example"
+    assert variables["UV_DEFAULT_INDEX"] == "https://b.example"
 
 
 # Any Python from 3.8 on starts it, with nothing installed.

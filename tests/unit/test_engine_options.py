@@ -59,7 +59,5 @@ def test_what_an_engine_does_not_have_or_what_changes_nothing_is_refused(
 
 
 def test_an_option_for_a_backend_that_is_not_chosen_is_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"^backends.ortmodule is not among the chosen backends \(pytorch\); add "
-    ):
+    with pytest.raises(UserError, match=r"^backends.ortmodule is not among .* add ortmodule to backend="):
         compose(["backend=[pytorch]", "+backends.ortmodule.engine_options.triton=true"])
