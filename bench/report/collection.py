@@ -17,6 +17,7 @@ from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
+from bench.results.labels import model_label
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
@@ -47,6 +48,17 @@ class ReportedComparison(ComparisonResults):
     def model(self) -> str:
         """The model's name."""
         return one_line(distinct_text(self.rows, "model"))
+
+    @cached_property
+    def label(self) -> str:
+        """The model and what was left out of it, such as `bert-large, 6 of 24 layers`."""
+        size = one_line(distinct_text(self.rows, "size"))
+        return model_label(self.model, size, self._layers("layers"), self._layers("published_layers"))
+
+    def _layers(self, column: str) -> int | None:
+        """A number of layers; None where a file is blank, or is of before it was recorded."""
+        known = self.rows[column].dropna() if column in self.rows else ()
+        return int(known.iloc[0]) if len(known) else None
 
     @cached_property
     def workload(self) -> str:
