@@ -111,7 +111,8 @@ def caption(chart: BreakdownChart) -> str:
     """How to read the chart, on which machine it was measured, and of which workload."""
     sentences = [
         f"Bars: profiled steps by kind of work, over the timed step of {chart.models.reference}.",
-        f'Diamonds: timed steps, with their milliseconds; "{REMAINDER}" is what they take beyond it.',
+        "Diamonds: timed steps, with their milliseconds.",
+        *([f"What these take beyond the bar's kinds of work is {REMAINDER}."] * (REMAINDER in chart.kinds)),
         *machine(chart.models.comparisons, headings=len(chart.models.panels)),
         workload(chart.models.comparisons),
     ]

@@ -72,14 +72,15 @@ def _write_report(
         plan,
     )  # matplotlib: 1 s that tables and --help need not pay
 
-    of_models = model_figures.write_report_figures([reproduced.comparisons, collection.comparisons], out_dir)
+    families = [reproduced.comparisons, collection.comparisons]
+    of_models = model_figures.write_report_figures(families, out_dir)
     figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(collection)])
     tables = parallel.run([partial(_write_comparison, one, out_dir) for one in collection.comparisons])
     shown = Contents(
         collection=collection,
         of_models=of_models,
         figures=figures,
-        not_drawn=plan.not_drawn(collection),
+        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(collection)],
         findings=judge_claims(collection.comparisons),
         warned={path.stem: warnings for path, warnings in tables},
         other_pages=other_pages,

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,14 @@ ELEVEN = (
 """One of each kind, and of each way not to have a bar."""
 
 
+@cache
+def _golden() -> pd.DataFrame:
+    return csv_files.read(GOLDEN)
+
+
 def table_of(model: Model) -> pd.DataFrame:
     """The rows of one model, as if read from a file."""
-    golden = csv_files.read(GOLDEN)
+    golden = _golden()
     rows = []
     for backend, speed in model.speed.items():
         mine = _of_backend(golden, backend, model)
@@ -97,7 +103,7 @@ def write(folder: Path, models: tuple[Model, ...] = ELEVEN) -> list[Path]:
 
 def write_breakdowns(folder: Path, models: tuple[Model, ...] = ELEVEN) -> None:
     """A breakdown beside each results file: three quarters of every step in matrix products."""
-    golden = csv_files.read(GOLDEN).iloc[0]
+    golden = _golden().iloc[0]
     described = {column: str(golden[column]) for column in ("config_hash", "environment_hash", "stack")}
     described |= {"started_at": "2026-11-23T14:00:00+00:00", "git_commit": "0123456789ab"}
     for model in models:

@@ -143,7 +143,7 @@ def _renderer() -> RendererAgg:
 
 
 def wrapped(words: str, points: float, most: float, weight: str = "normal") -> list[str]:
-    """Lines of at most so many inches, broken at spaces; a longer word behind `_`, `/`, `-`, or anywhere."""
+    """Lines of at most so many inches, broken at spaces; longer words behind a sign, or anywhere."""
     lines: list[str] = []
     for word in one_line(words).split():
         if lines and inches(f"{lines[-1]} {word}", points, weight) <= most:
@@ -157,7 +157,7 @@ def _broken(word: str, points: float, most: float, weight: str) -> list[str]:
     pieces = []
     while inches(word, points, weight) > most and len(word) > 1:
         fits = _longest_start(word, points, most, weight)
-        sign = re.match(r".*[_/-]", word[:fits])
+        sign = re.match(r".*[-_/+,=]", word[:fits])
         end = sign.end() if sign else fits
         pieces.append(word[:end])
         word = word[end:]

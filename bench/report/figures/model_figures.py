@@ -100,15 +100,9 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
     Returns:
         The light ones, in the order in which they are to be shown.
     """
-    groups = [
-        choose_one_of_each_model(group)
-        for family in families
-        for group in panels_of([one for one in family if not one.uncontrolled]).values()
-    ]
-    sets = [group for group in groups if len({one.label for one in group}) > 1]
     written = []
-    for kind in KINDS:
-        for number, chosen in enumerate(sets[:MOST_SETS], 1):
+    for number, chosen in enumerate(_sets(families)[:MOST_SETS], 1):
+        for kind in KINDS:
             path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
             try:
                 write_model_figure(chosen, path, of=kind, theme=style.LIGHT)
@@ -117,3 +111,20 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
                 continue  # there is no such figure of these results
             written.append(path)
     return written
+
+
+def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
+    """A sentence if there are more machines with several models than get figures."""
+    found = len(_sets(families))
+    words = f"models side by side: drawn for the first {MOST_SETS} of {found} machines or references"
+    return [words] if found > MOST_SETS else []
+
+
+def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
+    """What stands together: one comparison of each model, where there are several models."""
+    groups = [
+        choose_one_of_each_model(group)
+        for family in families
+        for group in panels_of([one for one in family if not one.uncontrolled]).values()
+    ]
+    return [group for group in groups if len({one.label for one in group}) > 1]

@@ -1,7 +1,7 @@
 """The chart of many models: for each a bar of every backend, from the reference at 1 to the left or right."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -15,7 +15,7 @@ from bench.report.figures.legend import Swatch
 from bench.report.figures.ratio_axis import RatioAxis, limits
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES, one_line
-from bench.report.model_chart import Mark, ModelBar, ModelChart, ModelLine, ModelPanel
+from bench.report.model_chart import ModelBar, ModelChart, ModelLine, ModelPanel
 from bench.report.quantities import Ratio
 
 BAR = 0.096
@@ -23,6 +23,9 @@ BAR = 0.096
 
 BETWEEN = 0.075
 """Inches between two models."""
+
+MOST_TRIALS = 12
+"""Times that the axis is made longer so that a status has room behind all marks."""
 
 MOST_LINES = 2
 """Below a model's name; the text alternative has all."""
@@ -57,7 +60,7 @@ def draw_models(
 
 def _legend(chart: ModelChart, canvas: Canvas) -> list[Swatch]:
     theme = canvas.theme
-    swatches = [Swatch(words=one_line(name), patch=_look(name)) for name in chart.backends]
+    swatches = [Swatch(words=one_line(name), patch=_look(name, canvas)) for name in chart.backends]
     if any(bar.ratio and bar.ratio.low is not None for line in chart.lines for bar in line.bars):
         swatches.append(Swatch(words="95 % interval", whisker=True))
     if any(line.best for line in chart.lines):
@@ -69,10 +72,10 @@ def _legend(chart: ModelChart, canvas: Canvas) -> list[Swatch]:
     return swatches
 
 
-def _look(backend: str) -> tuple[str, str]:
-    """Colour and hatch; the bars are so short that the hatch has to be dense."""
+def _look(backend: str, canvas: Canvas) -> tuple[str, str]:
+    """Colour and hatch, which is dense where bars are short."""
     colour, hatch = style.look(backend)
-    return colour, 2 * hatch
+    return colour, hatch if canvas.width >= WIDE else 2 * hatch
 
 
 def _diamond(theme: Theme, number: int) -> dict[str, object]:
@@ -106,6 +109,18 @@ class _Layout:
         ends = [end for one in found for end in (one.low, one.high) if end is not None]
         low, high = limits(values, ends)
         self.axis = RatioAxis(low=low, high=high, left=left, right=right)
+        self._make_room_for_reasons()
+
+    def _make_room_for_reasons(self) -> None:
+        """Extend the axis until every short reason has a place; a long one is cut instead."""
+        short = 0.5 * (self.axis.right - self.axis.left)
+        rows = [
+            (line, bar) for line, bar in self._without_bar() if inches(bar.reason, self.canvas.small) <= short
+        ]
+        for _ in range(MOST_TRIALS):
+            if all(self._free_start(bar.reason, self._taken(line, bar)) for line, bar in rows):
+                return
+            self.axis = replace(self.axis, high=self.axis.high * 1.05)
 
     @property
     def _grouped(self) -> bool:
@@ -143,8 +158,9 @@ class _Layout:
         bar = BAR * canvas.scale
         detail = wrapped(line.detail, canvas.small, self.names)
         if len(detail) > MOST_LINES:
-            rest = " ".join(detail[MOST_LINES - 1 :]) + "…"
-            detail = [*detail[: MOST_LINES - 1], fitted(rest, canvas.small, self.names)]
+            kept = detail[: MOST_LINES - 1]
+            rest = line.detail[len(" ".join(kept)) :].strip()
+            detail = [*kept, fitted(rest, canvas.small, self.names)]
         named = canvas.line_inches(canvas.points) + len(detail) * canvas.line_inches(canvas.small)
         high = max(len(line.bars) * bar, named)
         y += BETWEEN / 2 * canvas.scale
@@ -155,8 +171,7 @@ class _Layout:
         start = y + (high - len(line.bars) * bar) / 2
         middles = [start + (number + 0.5) * bar for number in range(len(line.bars))]
         for one, middle in zip(line.bars, middles, strict=True):
-            marks = [mark for mark in line.published if mark.backend == one.backend]
-            self._draw_bar(one, marks, line.best and line.best[1], middle, bar)
+            self._draw_bar(line, one, middle, bar)
         if line.best:
             at = self.axis.place(line.best[1].value)
             ends = (at, start - 0.2 * bar), (at, start + (len(line.bars) + 0.2) * bar)
@@ -165,21 +180,19 @@ class _Layout:
             canvas.line(*ends, color=canvas.theme.best, lw=width, path_effects=halo, zorder=5)
         return y + high + BETWEEN / 2 * canvas.scale
 
-    def _draw_bar(
-        self, one: ModelBar, marks: Sequence[Mark], best: Ratio | None, y: float, height: float
-    ) -> None:
+    def _draw_bar(self, line: ModelLine, one: ModelBar, y: float, height: float) -> None:
         canvas, axis = self.canvas, self.axis
-        taken = [axis.place(mark.value) for mark in marks]
-        for mark in marks:
+        for mark in line.published:
+            if mark.backend != one.backend:
+                continue
             number = self.chart.sources.index(mark.hardware)
             size = 2.9 * canvas.scale
             look = _diamond(canvas.theme, number)
             canvas.mark(axis.place(mark.value), y, markersize=size, zorder=7, **look)
         if one.ratio is None:
-            taken += [axis.place(best.value)] if best else []
-            self._draw_reason(one.reason, taken, y)
+            self._draw_reason(one.reason, self._taken(line, one), y)
             return
-        canvas.bar(axis.place(1), axis.place(one.ratio.value), y, height, _look(one.backend))
+        canvas.bar(axis.place(1), axis.place(one.ratio.value), y, height, _look(one.backend, canvas))
         self._draw_whisker(one.ratio, y, height)
         canvas.text(canvas.width - MARGIN, y, self._number(one.ratio), ha="right")
 
@@ -196,28 +209,39 @@ class _Layout:
             else:  # it goes on beyond the axis
                 canvas.mark(at, y, marker=beyond, markersize=2.6 * canvas.scale, color=canvas.theme.ink)
 
+    def _without_bar(self) -> list[tuple[ModelLine, ModelBar]]:
+        return [(line, bar) for line in self.chart.lines for bar in line.bars if bar.ratio is None]
+
+    def _taken(self, line: ModelLine, one: ModelBar) -> list[float]:
+        """Where marks are in the row of a backend without a bar: inches, in order, with the line at 1."""
+        values = [1.0, *(mark.value for mark in line.published if mark.backend == one.backend)]
+        values += [line.best[1].value] if line.best else []
+        return sorted(map(self.axis.place, values))
+
+    def _free_start(self, words: str, taken: Sequence[float]) -> float | None:
+        """Where words begin that cover no mark: behind one, best the line at 1, or else before one."""
+        around = 0.05 * self.canvas.scale
+        wide = inches(words, self.canvas.small)
+        one = self.axis.place(1)
+        behind = sorted((at + around for at in taken), key=lambda start: (start < one, start))
+        before = sorted((at - around - wide for at in taken), reverse=True)
+        for start in (*behind, *before):
+            inside = self.axis.left <= start and start + wide <= self.canvas.width - MARGIN
+            nothing = all(not start - 0.99 * around < at < start + wide + 0.99 * around for at in taken)
+            if inside and nothing:
+                return start
+        return None
+
     def _draw_reason(self, reason: str, taken: Sequence[float], y: float) -> None:
         """Why there is no bar, where nothing else is in the row."""
-        canvas, axis = self.canvas, self.axis
-        around = 0.05 * canvas.scale
-        wide = inches(reason, canvas.small)
-        starts = [axis.place(1) + around, *(at + around for at in sorted(taken))]
-        starts += [at - around - wide for at in sorted([axis.place(1), *taken], reverse=True)]
-        end = canvas.width - MARGIN
-        fits = [
-            start
-            for start in starts
-            if axis.left <= start
-            and start + wide <= end
-            and not any(
-                start - 0.99 * around < at < start + wide + 0.99 * around for at in [axis.place(1), *taken]
-            )
-        ]
-        start = fits[0] if fits else max(axis.left, end - wide)
+        canvas = self.canvas
+        start = self._free_start(reason, taken)
+        if start is None:  # too long for any place: what fits behind the last mark
+            start = taken[-1] + 0.05 * canvas.scale
         canvas.text(
             start,
             y,
-            fitted(reason, canvas.small, end - start),
+            fitted(reason, canvas.small, canvas.width - MARGIN - start),
             color=canvas.theme.status,
             style="italic",
             zorder=8,
