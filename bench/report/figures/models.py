@@ -182,13 +182,11 @@ class _Layout:
 
     def _draw_bar(self, line: ModelLine, one: ModelBar, y: float, height: float) -> None:
         canvas, axis = self.canvas, self.axis
-        for mark in line.published:
-            if mark.backend != one.backend:
-                continue
-            number = self.chart.sources.index(mark.hardware)
-            size = 2.9 * canvas.scale
-            look = _diamond(canvas.theme, number)
-            canvas.mark(axis.place(mark.value), y, markersize=size, zorder=7, **look)
+        marks = [mark for mark in line.published if mark.backend == one.backend]
+        for place, mark in enumerate(marks):
+            down = y + (place - (len(marks) - 1) / 2) * 0.4 * height  # equal ones do not hide each other
+            look = _diamond(canvas.theme, self.chart.sources.index(mark.hardware))
+            canvas.mark(axis.place(mark.value), down, markersize=2.9 * canvas.scale, zorder=7, **look)
         if one.ratio is None:
             self._draw_reason(one.reason, self._taken(line, one), y)
             return
