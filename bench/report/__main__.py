@@ -1,19 +1,33 @@
-"""python -m bench.report RESULTS_DIR --out REPORTS_DIR: rebuild reports from committed results."""
+"""python -m bench.report RESULTS_DIR --out REPORTS_DIR: rebuild reports from committed results.
+
+One figure or table of chosen results:
+
+    python -m bench.report figure RESULTS... --out speedup.pdf    models side by side, for a paper or a slide
+    python -m bench.report table RESULTS... --markdown            one row for each model and backend
+
+Either has a --help of its own.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.report import figure_command, table_command
 from bench.report.render import render_comparisons, render_other_pages
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Render every results file; a damaged one is named and never stops the others.
+    """Draw a figure, print a table, or render every results file; a damaged one stops no other.
 
     Returns:
         0, or 2 if a file could not be rendered.
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["figure"]:
+        return figure_command.main(arguments[1:])
+    if arguments[:1] == ["table"]:
+        return table_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         written, refused = render_comparisons(options.results_dir, options.out)
@@ -29,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.report", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.report",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("results_dir", type=Path, metavar="RESULTS_DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="REPORTS_DIR")
     return parser

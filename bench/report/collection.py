@@ -17,6 +17,7 @@ from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
+from bench.results.labels import model_label
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
@@ -29,9 +30,11 @@ class ReportedComparison(ComparisonResults):
 
     Attributes:
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
+        path: the results file, if it was read from one.
     """
 
     profile: pd.DataFrame | None = None
+    path: Path | None = None
 
     @cached_property
     def breakdowns(self) -> list[Breakdown]:
@@ -49,9 +52,36 @@ class ReportedComparison(ComparisonResults):
         return one_line(distinct_text(self.rows, "model"))
 
     @cached_property
+    def label(self) -> str:
+        """The model and what was left out of it, such as `bert-large, 6 of 24 layers`."""
+        size = one_line(distinct_text(self.rows, "size"))
+        return model_label(self.model, size, self.layers, self.published_layers)
+
+    @property
+    def layers(self) -> int | None:
+        """The model's layers; None where the file does not say."""
+        return self._whole("layers")
+
+    @property
+    def published_layers(self) -> int | None:
+        """The layers of the published model; likewise."""
+        return self._whole("published_layers")
+
+    def _whole(self, column: str) -> int | None:
+        """A whole number; None where a file is blank, or is of before it was recorded."""
+        known = self.rows[column].dropna() if column in self.rows else pd.Series(dtype=object)
+        return None if known.empty else int(known.iloc[0])
+
+    @cached_property
     def workload(self) -> str:
         """What was trained, short: what distinguishes the comparisons of a panel."""
         return one_line(describe.short_workload(self.rows))
+
+    @cached_property
+    def workload_parts(self) -> dict[str, str]:
+        """The parts of the workload as the reference has it: another backend may have its own attention."""
+        mine = self.rows[self.rows["backend"] == self.reference]
+        return describe.workload_parts(self.rows if mine.empty else mine)
 
     @cached_property
     def hardware(self) -> str:
@@ -157,6 +187,7 @@ def read_comparison(path: Path) -> ReportedComparison:
         stem=path.stem,
         rows=csv_files.read(path),
         profile=breakdown.read(profile) if profile.exists() else None,
+        path=path,
     )
 
 

@@ -50,18 +50,21 @@ def _length(rows: pd.DataFrame) -> str:
     return f"length {seq_len}" if seq_len else ""
 
 
-def _particulars(rows: pd.DataFrame) -> list[str]:
+def _particulars(rows: pd.DataFrame) -> dict[str, str]:
     """What is not the usual: a shrunk model, adapters, recomputed activations, real data."""
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     adapters = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
-    source, lengths = distinct_text(rows, "data"), distinct_text(rows, "lengths")
-    parts = [
-        "" if distinct_text(rows, "size") == "published" else distinct_text(rows, "size"),
-        "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
-        "checkpointing" if distinct_text(rows, "checkpointing") == "1" else "",
-        source if source != "synthetic" else "" if lengths == "uniform" else f"lengths like {lengths}",
-    ]
-    return list(filter(None, parts))
+    size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
+    return {
+        "size": "" if size == "published" else size,
+        "adapters": "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
+        "checkpointing": "checkpointing" if distinct_text(rows, "checkpointing") == "1" else "",
+        "data": source
+        if source != "synthetic"
+        else ""
+        if lengths == "uniform"
+        else f"lengths like {lengths}",
+    }
 
 
 def workload(rows: pd.DataFrame) -> str:
@@ -77,7 +80,7 @@ def workload(rows: pd.DataFrame) -> str:
         "" if padding.empty else f"padding share {padding.max():.2f}",
         distinct_text(rows, "precision"),
         f"{distinct_text(rows, 'attention')} attention",
-        *_particulars(rows),
+        *_particulars(rows).values(),
     ]
     return ", ".join(filter(None, parts))
 
@@ -152,18 +155,26 @@ def versions(rows: pd.DataFrame) -> str:
 
 def short_workload(rows: pd.DataFrame) -> str:
     """Task, batch, length and number format: what distinguishes the comparisons of one model."""
+    return ", ".join(filter(None, workload_parts(rows).values()))
+
+
+def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
+    """The parts of `short_workload` under their names; a part is empty where it is the usual."""
     accumulation = distinct_text(rows, "grad_accum")
     micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {distinct_text(rows, 'micro_batch')}"
     layout = f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}"
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
     attention = distinct_text(rows, "attention")
-    parts = [distinct_text(rows, "task"), layout, _length(rows)]
-    parts += [distinct_text(rows, "precision"), *([f"{attention} attention"] if attention != "eager" else [])]
-    parts += _particulars(rows)
-    if not at_largest_batch(rows):  # else it stands in the heading
-        parts.append(_memory_limit(rows))
-    return ", ".join(filter(None, parts))
+    return {
+        "task": distinct_text(rows, "task"),
+        "batch": layout,
+        "length": _length(rows),
+        "precision": distinct_text(rows, "precision"),
+        "attention": f"{attention} attention" if attention != "eager" else "",
+        **_particulars(rows),
+        "memory limit": "" if at_largest_batch(rows) else _memory_limit(rows),  # else it is in the heading
+    }
 
 
 def stopping_rule(rows: pd.DataFrame) -> str:

@@ -40,7 +40,8 @@ class Contents:
 
     Attributes:
         collection: the comparisons.
-        figures: the files, in the order in which they are shown.
+        of_models: the figures over many models, light ones; each has a dark one beside it (`dark_of`).
+        figures: the files of all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
         warned: the harness's warnings about each comparison, by its file's stem.
@@ -48,6 +49,7 @@ class Contents:
     """
 
     collection: Collection
+    of_models: Sequence[Path]
     figures: Sequence[Path]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
@@ -55,7 +57,16 @@ class Contents:
     other_pages: Sequence[OtherPage]
 
 
+def dark_of(path: Path) -> Path:
+    """The dark figure that stands beside a light one over many models."""
+    return path.with_stem(f"{path.stem}-dark")
+
+
 _CAPTIONS = {
+    "models-speedup": "Training speed, model by model",
+    "models-memory": "Peak memory, model by model",
+    "models-energy": "Energy per sample, model by model",
+    "models-breakdown": "Where a step's time goes, model by model",
     "speedup": "Speed-up over the reference backend",
     "breakdown": "Where a step's time goes",
     "attribution": "What made the difference",

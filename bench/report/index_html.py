@@ -13,7 +13,7 @@ from bench.report import definitions, describe, formatting
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import ReportedComparison
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
-from bench.report.index_contents import Contents, caption
+from bench.report.index_contents import Contents, caption, dark_of
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text
@@ -34,6 +34,7 @@ def render_html(contents: Contents) -> str:
     tables = [_table(heading, comparisons) for heading, comparisons in collection.panels.items()]
     lines = lines_of(collection.controlled)
     return environment.get_template(TEMPLATE).render(
+        of_models=[(_figure(path), _figure(dark_of(path))) for path in contents.of_models],
         figures=[_figure(path) for path in contents.figures],
         not_drawn=contents.not_drawn,
         tables=tables,

@@ -12,7 +12,7 @@ from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
 from bench.report.index_columns import lines_of, shown_columns
-from bench.report.index_contents import Contents, caption
+from bench.report.index_contents import Contents, caption, dark_of
 from bench.report.markdown import escaped, table
 from bench.report.means import geometric_means
 
@@ -21,6 +21,13 @@ def render_markdown(contents: Contents) -> str:
     """The page in Markdown."""
     collection, warned = contents.collection, contents.warned
     parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
+    for figure in contents.of_models:
+        dark, light, words = quote(dark_of(figure).name), quote(figure.name), caption(figure.stem)
+        parts += [
+            f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+            f'<img src="{light}" alt="{words}; summary.csv holds its numbers"></picture>',
+            "",
+        ]
     for figure in contents.figures:
         parts += [f"![{escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
     parts += [f"- {escaped(sentence)}; the tables hold all" for sentence in contents.not_drawn]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from bench.analysis.claims import judge_claims
 from bench.errors import UserError
-from bench.report import index_contents, parallel
+from bench.report import index_contents, parallel, summary_table
 from bench.report.collection import Collection, ReportedComparison, collect
 from bench.report.comparison_page import render_comparison
+from bench.report.files import read_reproduced
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
@@ -22,8 +23,8 @@ from bench.results.csv_files import list_files
 def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
     """Write everything about the comparisons in a folder.
 
-    `index.md` and `index.html` over all comparisons with their figures, and `<stem>.md` for each. The same
-    files give the same bytes.
+    `index.md` and `index.html` over all comparisons with their figures, `<stem>.md` for each, and
+    `summary.csv`. The same files give the same bytes.
 
     Returns:
         The paths written, and a sentence for each file that could not be read.
@@ -33,8 +34,13 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     """
     collection = collect(list_files(results_dir))
     other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
-    written = _write_report(collection, out_dir, other_pages) if collection.comparisons else []
-    return written, collection.refused
+    reproduced = read_reproduced(results_dir)
+    if not collection.comparisons and not reproduced.comparisons:
+        return [], [*collection.refused, *reproduced.refused]
+    written = _write_report(collection, reproduced, out_dir, other_pages) if collection.comparisons else []
+    summary = summary_table.rows_of([*collection.comparisons, *reproduced.comparisons])
+    write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
+    return [*written, out_dir / summary_table.FILE], [*collection.refused, *reproduced.refused]
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -58,15 +64,23 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     return written, refused
 
 
-def _write_report(collection: Collection, out_dir: Path, other_pages: Sequence[OtherPage]) -> list[Path]:
-    from bench.report.figures import plan  # matplotlib: 1 s that tables and --help need not pay
+def _write_report(
+    collection: Collection, reproduced: Collection, out_dir: Path, other_pages: Sequence[OtherPage]
+) -> list[Path]:
+    from bench.report.figures import (
+        model_figures,
+        plan,
+    )  # matplotlib: 1 s that tables and --help need not pay
 
+    families = [reproduced.comparisons, collection.comparisons]
+    of_models = model_figures.write_report_figures(families, out_dir)
     figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(collection)])
     tables = parallel.run([partial(_write_comparison, one, out_dir) for one in collection.comparisons])
     shown = Contents(
         collection=collection,
+        of_models=of_models,
         figures=figures,
-        not_drawn=plan.not_drawn(collection),
+        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(collection)],
         findings=judge_claims(collection.comparisons),
         warned={path.stem: warnings for path, warnings in tables},
         other_pages=other_pages,
@@ -74,7 +88,7 @@ def _write_report(collection: Collection, out_dir: Path, other_pages: Sequence[O
     index, page = out_dir / "index.md", out_dir / "index.html"
     write_atomically(index, render_markdown(shown))
     write_atomically(page, render_html(shown))
-    return [*(path for path, _ in tables), index, page, *figures]
+    return [*(path for path, _ in tables), index, page, *of_models, *figures]
 
 
 def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:

@@ -1,6 +1,8 @@
 """How every figure looks: colours, hatches, fonts, sizes."""
 
 import zlib
+from dataclasses import dataclass
+from typing import Any
 
 # Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
 # distinguishes neighbours where colour is lost.
@@ -81,6 +83,35 @@ RC = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "bench",  # the same input gives the same bytes
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """The colours that are not a backend's: for a light or a dark ground."""
+
+    ground: str
+    ink: str
+    faint: str
+    grid: str
+    best: str  # the mark of the fastest PyTorch
+    status: str  # words in place of a bar
+
+
+LIGHT = Theme(ground="#FFFFFF", ink=INK, faint=FAINT, grid=GRID, best="#0B4F8A", status=ALARM)
+DARK = Theme(
+    ground="#161616", ink="#F2F2F2", faint="#B8B8B8", grid="#3A3A3A", best="#8AC4FF", status="#FF9B9B"
+)
+"""The ground is that of the page (index.html.j2)."""
+
+
+def rc(theme: Theme) -> dict[str, Any]:
+    """What matplotlib is told for a figure in this theme."""
+    return RC | {
+        "text.color": theme.ink,
+        "figure.facecolor": theme.ground,
+        "savefig.facecolor": theme.ground,
+        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+    }
 
 
 def look(backend: str) -> tuple[str, str]:

@@ -1,0 +1,134 @@
+"""What is said of a chart of many models: its title, the caption below it, and its text alternative."""
+
+from collections.abc import Sequence
+
+from bench.analysis import reference
+from bench.report.collection import ReportedComparison
+from bench.report.formatting import TIMES, one_line, plural
+from bench.report.model_chart import ModelBar, ModelChart, ModelLine
+from bench.report.quantities import SPEEDUP, Ratio
+
+_OWN = ("task", "batch", "length")
+"""Parts of a workload that may differ between the models of a chart without being named at each."""
+
+
+def title(chart: ModelChart) -> str:
+    """The title, unless another is asked for."""
+    return chart.quantity.title.format(chart.reference)
+
+
+def caption(chart: ModelChart) -> str:
+    """How to read the chart, on which machine it was measured, and of which workload."""
+    sentences = [
+        chart.quantity.caption.format(chart.reference),
+        *_notes(chart),
+        *machine(chart.comparisons, headings=len(chart.panels)),
+        workload(chart.comparisons),
+        f"Upright mark: the fastest PyTorch of the same comparison{_names_of_best(chart)}.",
+        *_about_published(chart),
+    ]
+    return " ".join(sentences)
+
+
+def machine(comparisons: Sequence[ReportedComparison], *, headings: int) -> list[str]:
+    """The machine in a sentence; none where headings name several."""
+    return [f"Machine: {comparisons[0].panel}."] if headings == 1 else []
+
+
+def workload(comparisons: Sequence[ReportedComparison]) -> str:
+    """What all comparisons have in common, what is each model's own, and how much was measured."""
+    parts = [one.workload_parts for one in comparisons]
+    own = [name for name in _OWN if len({mine[name] for mine in parts}) > 1]
+    common = [
+        value
+        for name, value in parts[0].items()
+        if name != "size" and {mine[name] for mine in parts} == {value}
+    ]
+    launches = {int(one.rows["launch"].max()) for one in comparisons}
+    few, many = min(launches), max(launches)
+    extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
+    said = f"Workload: {one_line(', '.join(filter(None, common)))}"
+    if own:
+        said += f"; {_listed(own)} are each model's own" if len(own) > 1 else f"; each model's own {own[0]}"
+    return f"{said}; {extent}."
+
+
+def _notes(chart: ModelChart) -> list[str]:
+    """What the intervals leave out."""
+    if chart.quantity is not SPEEDUP:
+        return []
+    notes = {
+        summary.speedup.note
+        for line in chart.lines
+        for bar in line.bars
+        if (summary := line.comparison.of(bar.backend)) and summary.speedup and summary.speedup.note
+    }
+    return [f"{note[0].upper()}{note[1:]}." for note in sorted(notes)]
+
+
+def _names_of_best(chart: ModelChart) -> str:
+    names = dict.fromkeys(one_line(line.best[0]) for line in chart.lines if line.best)
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _about_published(chart: ModelChart) -> list[str]:
+    said = []
+    if any(line.published for line in chart.lines):
+        said.append("Diamonds: published for the whole model on other hardware, not comparable.")
+    models: dict[str, set[str]] = {}
+    for line in chart.lines:
+        for mark in line.published:
+            models.setdefault(mark.flag, set()).add(line.name)
+    for flag, names in models.items():
+        if flag:
+            said.append(f"Of {_listed(sorted(names))}: {reference.FLAGS[flag]}.")
+    if chart.quantity is SPEEDUP and not any(one.at_largest for one in chart.comparisons):
+        otherwise = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
+        rule = reference.FLAGS[reference.AT_LARGEST]
+        said += [f"Published with {rule} and so not drawn: {', '.join(sorted(otherwise))}."] * bool(otherwise)
+    return said
+
+
+def _at_largest_only(line: ModelLine, backends: Sequence[str]) -> bool:
+    """Whether others published a figure of it that another rule of batches makes incomparable."""
+    return any(
+        mark.flag == reference.AT_LARGEST and mark.backend in backends
+        for mark in reference.published_speedups_of(line.name)
+    )
+
+
+def text_alternative(chart: ModelChart) -> str:
+    """Everything that the chart shows, a sentence for each model."""
+    panels = []
+    for panel in chart.panels:
+        lines = [_sentence(line) for line in panel.lines]
+        panels.append(" ".join([f"{panel.heading}:", *lines]))
+    return " ".join([*panels, caption(chart)])
+
+
+def _sentence(line: ModelLine) -> str:
+    parts = [f"{one_line(bar.backend)} {_value(bar)}" for bar in line.bars]
+    if line.best:
+        parts.append(f"best PyTorch ({one_line(line.best[0])}) {with_interval(line.best[1])}")
+    parts += [
+        f"published {mark.backend} {mark.value:.2f}{TIMES} on {mark.hardware}" for mark in line.published
+    ]
+    return f"{line.label}: {', '.join(parts)}."
+
+
+def _value(bar: ModelBar) -> str:
+    if bar.ratio is None:
+        return f"{bar.reason} ({bar.message})" if bar.message else bar.reason
+    return with_interval(bar.ratio)
+
+
+def with_interval(found: Ratio) -> str:
+    """`1.250× [1.201, 1.310]`, or the ratio alone."""
+    if found.low is None or found.high is None:
+        return f"{found.value:.3f}{TIMES}"
+    return f"{found.value:.3f}{TIMES} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

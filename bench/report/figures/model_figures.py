@@ -1,0 +1,130 @@
+"""The figures over many models: one for each quantity, drawn for a command or for a whole report."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from bench.errors import UserError
+from bench.report import breakdown_chart, chart_words
+from bench.report.breakdown_chart import BreakdownChart
+from bench.report.collection import ReportedComparison
+from bench.report.figures import style
+from bench.report.figures.models import draw_models
+from bench.report.figures.models_breakdown import draw_models_breakdown
+from bench.report.figures.picture_files import write_figure
+from bench.report.figures.style import Theme
+from bench.report.index_contents import dark_of
+from bench.report.model_chart import ModelChart, model_chart
+from bench.report.quantities import QUANTITIES
+from bench.report.selection import choose_one_of_each_model, panels_of
+
+BREAKDOWN = "breakdown"
+
+KINDS = (*QUANTITIES, BREAKDOWN)
+"""What a figure may show."""
+
+REPORT_WIDTH = 6.6
+"""Inches of the figures of a report."""
+
+MOST_SETS = 4
+"""Sets of comparisons of a report that get figures."""
+
+
+def write_model_figure(
+    comparisons: Sequence[ReportedComparison],
+    path: Path,
+    *,
+    of: str = "speedup",
+    width: float = REPORT_WIDTH,
+    theme: Theme = style.LIGHT,
+    backends: Sequence[str] = (),
+    title: str | None = None,
+    with_caption: bool = True,
+) -> tuple[str, Sequence[str]]:
+    """Draw one figure of these comparisons.
+
+    Args:
+        comparisons: one model of the figure each; those of different machines get panels of their own.
+        path: where to, ending in .svg, .pdf or .png.
+        of: one of `KINDS`.
+        width: in inches; the height follows.
+        theme: light or dark.
+        backends: whose bars; the usual ones without any.
+        title: in place of its own; empty for none.
+        with_caption: whether the caption is part of the picture.
+
+    Returns:
+        The caption, and a sentence for each comparison that could not be shown.
+
+    Raises:
+        UserError: nothing can be shown, a backend is unknown, or the path has another ending.
+    """
+    if of == BREAKDOWN:
+        steps = breakdown_chart.breakdown_chart(comparisons, backends=backends)
+        words, caption = breakdown_chart.title(steps), breakdown_chart.caption(steps)
+        described, left_out = breakdown_chart.text_alternative(steps), steps.left_out
+        draw: Callable[[Theme], Figure] = partial(_draw_steps, steps, width, title, with_caption)
+    else:
+        chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
+        words, caption = chart_words.title(chart), chart_words.caption(chart)
+        described, left_out = chart_words.text_alternative(chart), chart.left_out
+        draw = partial(_draw_bars, chart, width, title, with_caption)
+    write_figure(path, draw, theme=theme, title=title or words, description=described)
+    return caption, left_out
+
+
+def _draw_steps(
+    steps: BreakdownChart, width: float, title: str | None, with_caption: bool, theme: Theme
+) -> Figure:
+    return draw_models_breakdown(steps, width=width, theme=theme, title=title, with_caption=with_caption)
+
+
+def _draw_bars(
+    chart: ModelChart, width: float, title: str | None, with_caption: bool, theme: Theme
+) -> Figure:
+    return draw_models(chart, width=width, theme=theme, title=title, with_caption=with_caption)
+
+
+def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Path]:
+    """Draw the figures of a report: `models-speedup.svg` and so on, each with a dark one beside it.
+
+    Every machine and reference of a family gets its own, numbered from the second on, if it has several
+    models. What is not known, such as energy on a CPU, has none.
+
+    Args:
+        families: comparisons that belong together, such as those of one folder; the most important first.
+        folder: where to.
+
+    Returns:
+        The light ones, in the order in which they are to be shown.
+    """
+    written = []
+    for number, chosen in enumerate(_sets(families)[:MOST_SETS], 1):
+        for kind in KINDS:
+            path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
+            try:
+                write_model_figure(chosen, path, of=kind, theme=style.LIGHT)
+                write_model_figure(chosen, dark_of(path), of=kind, theme=style.DARK)
+            except UserError:
+                continue  # there is no such figure of these results
+            written.append(path)
+    return written
+
+
+def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
+    """A sentence if there are more machines with several models than get figures."""
+    found = len(_sets(families))
+    words = f"models side by side: drawn for the first {MOST_SETS} of {found} machines or references"
+    return [words] if found > MOST_SETS else []
+
+
+def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
+    """What stands together: one comparison of each model, where there are several models."""
+    groups = [
+        choose_one_of_each_model(group)
+        for family in families
+        for group in panels_of([one for one in family if not one.uncontrolled]).values()
+    ]
+    return [group for group in groups if len({one.label for one in group}) > 1]

@@ -1,0 +1,260 @@
+"""What a chart of many models shows: each model's backends as ratios over the reference, without drawing it.
+
+The comparisons of one machine share a panel. Nothing here imports matplotlib.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+
+from bench.analysis import reference
+from bench.analysis.summary import BackendSummary
+from bench.errors import UserError
+from bench.report.collection import ReportedComparison
+from bench.report.formatting import one_line
+from bench.report.modalities import MODALITIES, modality_of
+from bench.report.quantities import ENERGY, SPEEDUP, Quantity, Ratio
+from bench.report.selection import choose_backends, panels_of, showable
+from bench.results.table_values import distinct_text
+
+NOT_MEASURED = "not measured"
+
+_STATUS_WORDS = {"oom": "out of memory", "timeout": "timed out", "untimed": "not timed"}
+"""Statuses that are not words themselves."""
+
+_TELLING = ("size", "precision", "attention", "adapters", "checkpointing", "data", "memory limit")
+"""Parts of a workload that stand at a model's name where they differ between the models of a chart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelBar:
+    """One backend of one model.
+
+    Attributes:
+        backend: its name.
+        ratio: None where there is no number.
+        reason: then why, in a word or a few: a status, or what forbids the number.
+        message: then what the results say of it.
+    """
+
+    backend: str
+    ratio: Ratio | None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A published figure of the same model and backend, on hardware of its own."""
+
+    backend: str
+    value: float
+    hardware: str
+    flag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelLine:
+    """One model of a chart.
+
+    Attributes:
+        name: the model's.
+        detail: what was left out of it, or what tells it from another line with its name; may be empty.
+        modality: one of `MODALITIES`.
+        bars: one for each backend of the chart, in its order.
+        best: the name of the fastest PyTorch of the comparison, and its figure; None if it is not known.
+        published: figures of others.
+        comparison: all of its results.
+    """
+
+    name: str
+    detail: str
+    modality: str
+    bars: Sequence[ModelBar]
+    best: tuple[str, Ratio] | None
+    published: Sequence[Mark]
+    comparison: ReportedComparison
+
+    @property
+    def label(self) -> str:
+        """Name and detail."""
+        return f"{self.name}, {self.detail}" if self.detail else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPanel:
+    """The models that were measured on one machine, against one reference."""
+
+    heading: str
+    lines: Sequence[ModelLine]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChart:
+    """A whole chart.
+
+    Attributes:
+        quantity: what it shows.
+        backends: the names of the bars of each model.
+        panels: at least one, none of them empty.
+        left_out: a sentence for each comparison that was asked for and cannot be shown.
+    """
+
+    quantity: Quantity
+    backends: Sequence[str]
+    panels: Sequence[ModelPanel]
+    left_out: Sequence[str] = ()
+
+    @cached_property
+    def lines(self) -> list[ModelLine]:
+        """The models of all panels."""
+        return [line for panel in self.panels for line in panel.lines]
+
+    @cached_property
+    def comparisons(self) -> list[ReportedComparison]:
+        """The comparisons of all panels."""
+        return [line.comparison for line in self.lines]
+
+    @cached_property
+    def reference(self) -> str:
+        """What the ratios are over, in words."""
+        return " or ".join(dict.fromkeys(one_line(one.reference) for one in self.comparisons))
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The hardware of the published figures that the chart has."""
+        return list(dict.fromkeys(mark.hardware for line in self.lines for mark in line.published))
+
+
+def model_chart(
+    comparisons: Sequence[ReportedComparison],
+    quantity: Quantity = SPEEDUP,
+    *,
+    backends: Sequence[str] = (),
+) -> ModelChart:
+    """The chart of these comparisons, those of different machines apart.
+
+    Args:
+        comparisons: one line each.
+        quantity: what to show.
+        backends: whose bars; without any the usual ones, or if none has been measured all but the reference.
+
+    Raises:
+        UserError: no comparison can be shown, or a backend is in none of them.
+    """
+    shown, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
+    names = choose_backends(shown, backends)
+    panels = [
+        ModelPanel(heading=heading, lines=_lines(group, quantity, names))
+        for heading, group in panels_of(shown).items()
+    ]
+    chart = ModelChart(quantity=quantity, backends=names, panels=panels, left_out=left_out)
+    if not any(bar.ratio for line in chart.lines for bar in line.bars) and quantity is ENERGY:
+        raise UserError(
+            "none of these comparisons knows its energy",
+            "it is measured on GPUs that count it (docs/gpu.md); draw --of speedup or memory instead",
+        )
+    return chart
+
+
+def _lines(
+    group: Sequence[ReportedComparison], quantity: Quantity, backends: Sequence[str]
+) -> list[ModelLine]:
+    """Grouped by modality; the fastest first, by the first backend, whatever the chart shows of them."""
+    details = zip(group, _details(group), strict=True)
+    lines = [_line(one, detail, quantity, backends) for one, detail in details]
+
+    def key(line: ModelLine) -> tuple[int, list[tuple[bool, float]], str]:
+        found = [_bar(line.comparison, name, SPEEDUP).ratio for name in backends]
+        speeds = [(speed is None, -speed.value if speed else 0.0) for speed in found]
+        return MODALITIES.index(line.modality), speeds, line.label
+
+    return sorted(lines, key=key)
+
+
+def _details(group: Sequence[ReportedComparison]) -> list[str]:
+    """What stands behind each model's name: what its label says, and what tells it from the others."""
+    parts = [one.workload_parts for one in group]
+    telling = {name for name in _TELLING[1:] if len({mine[name] for mine in parts}) > 1}
+    details = []
+    for one, mine in zip(group, parts, strict=True):
+        same = [theirs for other, theirs in zip(group, parts, strict=True) if other.label == one.label]
+        differing = {name for name in mine if len({theirs[name] for theirs in same}) > 1}
+        words = [one.label.removeprefix(one.model).removeprefix(", ")]
+        words += [mine[name] for name in mine if name in (telling | differing) - {"size"}]
+        if same.count(mine) > 1:
+            words.append(unquote(one.stem.removeprefix(one.model).removeprefix("-").partition("-")[2]))
+        details.append(one_line(", ".join(filter(None, words))))
+    return details
+
+
+def _line(one: ReportedComparison, detail: str, quantity: Quantity, backends: Sequence[str]) -> ModelLine:
+    return ModelLine(
+        name=one.model,
+        detail=detail,
+        modality=modality_of(one.model, distinct_text(one.rows, "task")),
+        bars=[_bar(one, name, quantity) for name in backends],
+        best=_best(one, quantity),
+        published=_published(one, backends) if quantity is SPEEDUP else (),
+        comparison=one,
+    )
+
+
+def _bar(one: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
+    summary = one.of(backend)
+    if summary is None:
+        return ModelBar(backend=backend, ratio=None, reason=NOT_MEASURED)
+    if summary.is_reference and summary.status == "ok":
+        return ModelBar(backend=backend, ratio=Ratio(value=1.0))
+    if summary.status != "ok":
+        return ModelBar(
+            backend=backend,
+            ratio=None,
+            reason=_STATUS_WORDS.get(summary.status, summary.status),
+            message=one_line(summary.message),
+        )
+    if summary.speedup is None:  # what forbids a speed-up forbids every other ratio
+        return ModelBar(
+            backend=backend,
+            ratio=None,
+            reason=_short_reason(one, summary),
+            message=one_line(summary.message),
+        )
+    found = quantity.ratio(one, summary)
+    return ModelBar(backend=backend, ratio=found, reason="" if found else "not known")
+
+
+def _short_reason(one: ReportedComparison, summary: BackendSummary) -> str:
+    base = one.of(one.reference)
+    if base is None:
+        return f"no {one.reference} to compare with"
+    if base.status != "ok":
+        return f"{one.reference}: {_STATUS_WORDS.get(base.status, base.status)}"
+    return re.sub("^no speed-up: ", "", one_line(summary.message).split(";")[0])
+
+
+def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | None:
+    """The fastest PyTorch of the comparison, whatever the quantity: the one that a user would take."""
+    best = next((summary for summary in one.summaries if summary.is_best_pytorch), None)
+    if best is None:
+        return None
+    if best.is_reference:
+        return best.backend, Ratio(value=1.0)
+    found = quantity.ratio(one, best) if best.speedup else None
+    return None if found is None else (best.backend, found)
+
+
+def _published(one: ReportedComparison, backends: Sequence[str]) -> list[Mark]:
+    """What others published of this model and these backends, by the same rule of batches."""
+    return [
+        Mark(
+            backend=mark.backend,
+            value=mark.ratio,
+            hardware=f"{mark.hardware}, {mark.precision or 'precision not stated'}",
+            flag=mark.flag,
+        )
+        for mark in reference.published_speedups_of(one.model)
+        if mark.backend in backends and (mark.flag == reference.AT_LARGEST) == one.at_largest
+    ]

@@ -1,0 +1,92 @@
+"""What charts and tables of many models show of a backend: a figure as a ratio over the reference's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.analysis.summary import BackendSummary
+from bench.report.collection import ReportedComparison
+from bench.results.arithmetic import ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """A backend's figure over the reference's; `low` and `high` bound its 95 % interval, if it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """What a chart shows of every backend.
+
+    Attributes:
+        name: as the command line calls it.
+        title: of the chart, for a reference whose name takes the place of `{}`.
+        axis: the axis' label, likewise.
+        less, more: what a ratio below 1 and above 1 means.
+        caption: what a bar and its interval are.
+        ratio: of a backend whose numbers may be shown, over the reference; None where it is not known.
+    """
+
+    name: str
+    title: str
+    axis: str
+    less: str
+    more: str
+    caption: str
+    ratio: Callable[[ReportedComparison, BackendSummary], Ratio | None]
+
+
+def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    found = summary.speedup
+    return None if found is None else Ratio(value=found.ratio, low=found.low, high=found.high)
+
+
+def _memory(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = one.of(one.reference)
+    return None if base is None else _over(one.peak_mib(summary), one.peak_mib(base))
+
+
+def _energy(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = one.of(one.reference)
+    return None if base is None else _over(summary.energy_per_sample_j, base.energy_per_sample_j)
+
+
+def _over(value: float | None, base: float | None) -> Ratio | None:
+    return Ratio(value=ratio(value, base)) if value and base else None
+
+
+SPEEDUP = Quantity(
+    name="speedup",
+    title="Training speed relative to {}",
+    axis="speed-up over {} (×, logarithmic)",
+    less="slower",
+    more="faster",
+    caption="Bars: samples/s over that of {}. Whiskers: 95 % interval over launches.",
+    ratio=_speedup,
+)
+MEMORY = Quantity(
+    name="memory",
+    title="Peak memory relative to {}",
+    axis="peak memory over {}'s (×, logarithmic)",
+    less="less memory",
+    more="more memory",
+    caption="Bars: peak of the timed blocks, of the GPU or else of the rank that has most, over that of {}. "
+    "A peak is the highest of all blocks, so that it has no interval.",
+    ratio=_memory,
+)
+ENERGY = Quantity(
+    name="energy",
+    title="Energy per sample relative to {}",
+    axis="energy per sample over {}'s (×, logarithmic)",
+    less="less energy",
+    more="more energy",
+    caption="Bars: joules of all devices over all timed blocks, per sample, over that of {}; one sum, so "
+    "that it has no interval.",
+    ratio=_energy,
+)
+
+QUANTITIES = {one.name: one for one in (SPEEDUP, MEMORY, ENERGY)}
+"""By the name that the command line uses."""

@@ -1,0 +1,105 @@
+"""Which comparisons and backends stand in a chart or a table of many models, and what stands together."""
+
+from collections.abc import Sequence
+
+from bench.errors import UserError
+from bench.report.collection import Collection, ReportedComparison
+from bench.report.formatting import one_line
+
+USUAL_BACKENDS = ("ortmodule", "ortmodule_zero1")
+"""The bars of a chart, unless others are asked for."""
+
+
+def parse_names(words: str) -> list[str]:
+    """The names in a list such as `gpt2,bert-large`."""
+    return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
+    """Comparisons by machine, rule of batches and reference, which its heading names."""
+    several = len({one.reference for one in comparisons}) > 1
+    panels: dict[str, list[ReportedComparison]] = {}
+    for heading, group in Collection(comparisons=comparisons).panels.items():
+        for one in group:
+            over = f"; over {one_line(one.reference)}" if several else ""
+            panels.setdefault(f"{heading}{over}", []).append(one)
+    return panels
+
+
+def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
+    """Of those with the same model and workload, the one with most of the usual backends.
+
+    Of several such the one with the shortest name, whose command has the fewest overrides.
+    """
+
+    def key(one: ReportedComparison) -> tuple[int, int, str]:
+        usual = sum(one.of(name) is not None for name in USUAL_BACKENDS)
+        return -usual, len(one.stem), one.stem
+
+    chosen: dict[tuple[str, tuple[str, ...]], ReportedComparison] = {}
+    for one in sorted(comparisons, key=key):
+        chosen.setdefault((one.label, tuple(one.workload_parts.values())), one)
+    return [one for one in comparisons if any(one is kept for kept in chosen.values())]
+
+
+def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
+    """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
+
+    Raises:
+        UserError: a wanted one is in no comparison, or there is no backend but references.
+    """
+    there = list(dict.fromkeys(other.backend for one in comparisons for other in one.others))
+    if references := [one.reference for one in comparisons if one.reference in wanted]:
+        raise UserError(
+            f"{references[0]} is the reference, which is the line at 1", "leave it out of --backends"
+        )
+    if unknown := [name for name in wanted if name not in there]:
+        raise UserError(
+            f"no comparison has the backend {unknown[0]}", f"choose of {', '.join(sorted(there))}"
+        )
+    chosen = list(dict.fromkeys(wanted)) or [name for name in USUAL_BACKENDS if name in there] or there
+    if not chosen:
+        raise UserError("these comparisons have no backend beside the reference", "measure another one")
+    return chosen
+
+
+def choose_models(
+    comparisons: Sequence[ReportedComparison], wanted: Sequence[str]
+) -> list[ReportedComparison]:
+    """The comparisons of these models, in the order of the files; all without any.
+
+    Raises:
+        UserError: a wanted model is in no comparison.
+    """
+    there = sorted({one.model for one in comparisons})
+    if unknown := [name for name in wanted if name not in there]:
+        raise UserError(f"no comparison is of the model {unknown[0]}", f"choose of {', '.join(there)}")
+    return [one for one in comparisons if not wanted or one.model in wanted]
+
+
+def showable(
+    comparisons: Sequence[ReportedComparison], *, as_speedup: bool
+) -> tuple[list[ReportedComparison], list[str]]:
+    """The comparisons whose numbers are results, and a sentence for each of the others.
+
+    Args:
+        comparisons: of any kind.
+        as_speedup: whether speeds are shown; less memory at each backend's largest batch means nothing.
+
+    Raises:
+        UserError: none is left.
+    """
+    shown, left_out = [], []
+    for one in comparisons:
+        if one.uncontrolled:
+            left_out.append(f"{one.stem} is left out: it leaves threads or allocator alone on purpose")
+        elif {"ok", "untimed"} & {summary.status for summary in one.summaries} == {"untimed"}:
+            left_out.append(f"{one.stem} is left out: nothing of it was timed")
+        elif one.at_largest and not as_speedup:
+            left_out.append(f"{one.stem} is left out: each backend fills the memory with a batch of its own")
+        else:
+            shown.append(one)
+    if not shown:
+        reasons = f" ({'; '.join(left_out)})" if left_out else ""
+        raise UserError(f"there is no comparison to draw{reasons}", "measure with `make bench`")
+    return shown, left_out

@@ -1,0 +1,180 @@
+"""One row for each model and backend: summary.csv, and the tables for a pull request and for a paper."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.analysis.intervals import Speedup
+from bench.analysis.summary import BackendSummary
+from bench.report import formatting, latex, summary_cells
+from bench.report.collection import ReportedComparison
+from bench.report.formatting import MISSING, one_line
+from bench.report.markdown import escaped, table
+from bench.report.modalities import modality_of
+from bench.report.selection import panels_of
+from bench.results.table_values import distinct_text
+
+FILE = "summary.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow:
+    """One backend of one comparison."""
+
+    comparison: ReportedComparison
+    summary: BackendSummary
+
+    @property
+    def file(self) -> str:
+        """The results file, relative to where the command runs."""
+        path = self.comparison.path
+        return Path(f"{self.comparison.stem}.csv" if path is None else path).as_posix()
+
+    def cell(self, column: str) -> str:
+        """The column's value, the same for all backends."""
+        return one_line(distinct_text(self.comparison.rows, column))
+
+
+Value = Callable[[SummaryRow], object]
+
+
+def _interval(part: str, of: str) -> Value:
+    def value(row: SummaryRow) -> object:
+        found: Speedup | None = getattr(row.summary, of)
+        return None if found is None else getattr(found, part)
+
+    return value
+
+
+COLUMNS: Mapping[str, Value] = {
+    "model": lambda row: row.comparison.model,
+    "label": lambda row: row.comparison.label,
+    "size": lambda row: row.cell("size"),
+    "layers": lambda row: row.comparison.layers,
+    "published_layers": lambda row: row.comparison.published_layers,
+    "modality": lambda row: modality_of(row.comparison.model, row.cell("task")),
+    "task": lambda row: row.cell("task"),
+    "machine": lambda row: row.comparison.hardware,
+    "workload": lambda row: row.comparison.workload,
+    "backend": lambda row: one_line(row.summary.backend),
+    "reference": lambda row: one_line(row.comparison.reference),
+    "samples_per_s": lambda row: row.summary.samples_per_s,
+    "speedup": _interval("ratio", "speedup"),  # blank for the reference, like its interval
+    "speedup_low": _interval("low", "speedup"),
+    "speedup_high": _interval("high", "speedup"),
+    "verdict": lambda row: row.summary.verdict,
+    "is_best_pytorch": lambda row: int(row.summary.is_best_pytorch),
+    "over_best": _interval(
+        "ratio", "over_best"
+    ),  # blank for the best itself, and where that is the reference
+    "over_best_low": _interval("low", "over_best"),
+    "over_best_high": _interval("high", "over_best"),
+    "peak_mib": lambda row: row.comparison.peak_mib(row.summary),
+    "optimizer_state_bytes": lambda row: row.summary.optimizer_state_bytes,
+    "energy_per_sample_j": lambda row: row.summary.energy_per_sample_j,
+    "status": lambda row: row.summary.status,
+    "message": lambda row: one_line(row.summary.message),
+    "controlled": lambda row: int(not row.comparison.uncontrolled),  # 0: its speed-ups are no results
+    "file": lambda row: row.file,
+    "command": lambda row: row.comparison.command,
+    "git_commit": lambda row: row.cell("git_commit"),
+}
+"""Every column of summary.csv and where its value comes from; what is not known is blank."""
+
+
+def rows_of(comparisons: Sequence[ReportedComparison]) -> list[SummaryRow]:
+    """A row for every backend of these comparisons."""
+    return [SummaryRow(comparison=one, summary=summary) for one in comparisons for summary in one.summaries]
+
+
+def render_csv(rows: Sequence[SummaryRow]) -> str:
+    """The tidy file."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_text(value(row)) for value in COLUMNS.values()] for row in rows)
+    return file.getvalue()
+
+
+def _text(value: object) -> str:
+    """A cell: floats with all their digits, blank where there is nothing or no finite number."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(float(value)) if abs(value) < float("inf") else ""
+    return str(value)
+
+
+HEADERS = (
+    "model",
+    "backend",
+    "samples/s",
+    summary_cells.SPEEDUP,
+    "verdict",
+    summary_cells.OVER_BEST,
+    "peak MiB",
+    "optimizer state MiB",
+)
+"""Of the tables for readers; the first two and the verdict are text."""
+
+TEXT = ("model", "backend", "verdict")
+
+
+def render_markdown(rows: Sequence[SummaryRow]) -> str:
+    """A table for a pull request: one for each machine, under its name."""
+    parts: list[str] = []
+    for machine, mine in _by_machine(rows).items():
+        cells = [_cells(row) for row in mine]
+        numeric = [name for name in HEADERS if name not in TEXT]
+        parts += [f"**{escaped(machine)}**", "", *table(HEADERS, cells, numeric), *_notes(mine)]
+    return "\n".join(parts)
+
+
+def _notes(rows: Sequence[SummaryRow]) -> list[str]:
+    """Why there is no number, and an empty line behind them."""
+    notes = [
+        f"- {escaped(row.comparison.label)}, {escaped(row.summary.backend)}: {escaped(row.summary.message)}"
+        for row in rows
+        if row.summary.message and row.summary.speedup is None
+    ]
+    return [*notes, ""] if notes else []
+
+
+def render_latex(rows: Sequence[SummaryRow]) -> str:
+    """A table for a paper, for the package booktabs: one for each machine, which its caption names."""
+    return "\n".join(
+        latex.render_table(
+            HEADERS,
+            [_cells(row) for row in mine],
+            text=TEXT,
+            caption=f"Samples/s, and speed-up over {over} with its 95 % interval over launches. "
+            f"Machine: {machine}.",
+        )
+        for machine, mine in _by_machine(rows).items()
+        for over in [" or ".join(dict.fromkeys(one_line(row.comparison.reference) for row in mine))]
+    )
+
+
+def _by_machine(rows: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
+    """The rows under the headings of `panels_of`."""
+    comparisons = list({id(row.comparison): row.comparison for row in rows}.values())
+    return {
+        heading: [row for row in rows if any(row.comparison is one for one in group)]
+        for heading, group in panels_of(comparisons).items()
+    }
+
+
+def _cells(row: SummaryRow) -> list[str]:
+    summary = row.summary
+    return [
+        row.comparison.label,
+        one_line(summary.backend),
+        formatting.number(summary.samples_per_s),
+        summary_cells.speedup(summary),
+        summary_cells.verdict(summary) if summary.status == "ok" else MISSING,
+        summary_cells.over_best(summary),
+        formatting.number(row.comparison.peak_mib(summary)),
+        formatting.number(summary_cells.optimizer_state_mib(summary)),
+    ]

@@ -1,0 +1,77 @@
+"""python -m bench.report table RESULTS…: one row for each model and backend, for a pull request or a paper.
+
+RESULTS are results files, or folders of them.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.errors import UserError
+from bench.report import summary_table
+from bench.report.files import read_results
+from bench.report.selection import choose_backends, choose_models, parse_names, showable
+from bench.report.summary_table import SummaryRow
+from bench.results.atomic import write_atomically
+
+RENDERERS: dict[str, Callable[[Sequence[SummaryRow]], str]] = {
+    "markdown": summary_table.render_markdown,
+    "latex": summary_table.render_latex,
+    "csv": summary_table.render_csv,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table, or write it.
+
+    Returns:
+        0, or 2 if there is none or a file could not be read.
+    """
+    options = parser().parse_args(arguments)
+    try:
+        comparisons, refused = read_results(options.results)
+        chosen = choose_models(comparisons, options.models)
+        left_out: list[str] = []
+        if options.format != "csv":  # which says of every row whether it is a result
+            chosen, left_out = showable(chosen, as_speedup=True)
+        rows = summary_table.rows_of(chosen)
+        if options.backends:
+            wanted = choose_backends(chosen, options.backends)
+            rows = [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for sentence in (*refused, *left_out):
+        print(sentence, file=sys.stderr)
+    text = RENDERERS[options.format](rows)
+    if options.out is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        write_atomically(options.out, text)
+        print(f"wrote {options.out}")
+    return 2 if refused else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m bench.report table",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
+    formats = made.add_mutually_exclusive_group()
+    for name, what in (
+        ("markdown", "for a pull request (the default)"),
+        ("latex", "for a paper; needs the package booktabs"),
+        ("csv", "tidy, with every figure and its digits"),
+    ):
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=what)
+    made.set_defaults(format="markdown")
+    made.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")
+    made.add_argument(
+        "--backends", type=parse_names, default=[], metavar="A,B", help="only these and the reference"
+    )
+    made.add_argument("--out", type=Path, metavar="FILE", help="write it there in place of printing it")
+    return made

@@ -1,0 +1,24 @@
+"""What a model is called in tables, on axes and in sentences: its name, and what was left out of it."""
+
+from typing import Any
+
+import pandas as pd
+
+PUBLISHED = "published"
+MINI = "mini"
+
+
+def model_label(model: str, size: str, layers: Any, published_layers: Any) -> str:
+    """Return `bert-large`, `bert-large, mini` or `bert-large, 6 of 24 layers`.
+
+    Args:
+        model: the name in the column `model`.
+        size: the column `size`: published, mini or layers:N.
+        layers: the column `layers`; blank where the configuration does not say.
+        published_layers: the column `published_layers`; likewise.
+    """
+    if size == PUBLISHED:
+        return model
+    if size == MINI or pd.isna(layers) or pd.isna(published_layers):
+        return f"{model}, {size}"
+    return f"{model}, {int(layers)} of {int(published_layers)} layers"

@@ -1,0 +1,349 @@
+"""The figures over many models: legible at every width, with a text alternative, drawn by one command."""
+
+import itertools
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+
+from bench.report import __main__ as command
+from bench.report.breakdown_chart import breakdown_chart
+from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.figure_command import parse_width
+from bench.report.figures import style
+from bench.report.figures.model_figures import MOST_SETS, not_drawn, write_report_figures
+from bench.report.figures.models import draw_models
+from bench.report.figures.models_breakdown import draw_models_breakdown
+from bench.report.figures.ratio_axis import RatioAxis, limits
+from bench.report.formatting import one_line
+from bench.report.model_chart import model_chart
+from bench.report.quantities import MEMORY, SPEEDUP
+from bench.report.render import render_comparisons
+from bench.results import csv_files
+from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
+from tests.support.many_models import ELEVEN, Model, write, write_breakdowns
+from tests.support.many_models import comparison as of_model
+from tests.support.reports import svg_texts
+
+WIDTHS = (2.5, 3.3, 5.4, 6.6, 13.3)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of eleven results files with their breakdowns."""
+    folder = tmp_path_factory.mktemp("eleven")
+    write(folder)
+    write_breakdowns(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def eleven(files: Path) -> list[ReportedComparison]:
+    return [read_comparison(path) for path in csv_files.list_files(files)]
+
+
+@pytest.fixture
+def look() -> Iterator[None]:
+    with rc_context(style.rc(style.LIGHT)):
+        yield
+
+
+def of_speed(comparisons: list[ReportedComparison], width: float) -> Figure:
+    return draw_models(model_chart(comparisons, SPEEDUP), width=width, theme=style.LIGHT)
+
+
+def of_memory(comparisons: list[ReportedComparison], width: float) -> Figure:
+    return draw_models(model_chart(comparisons, MEMORY), width=width, theme=style.LIGHT)
+
+
+def of_breakdown(comparisons: list[ReportedComparison], width: float) -> Figure:
+    return draw_models_breakdown(breakdown_chart(comparisons), width=width, theme=style.LIGHT)
+
+
+Drawer = Callable[[list[ReportedComparison], float], Figure]
+
+
+def texts_of(figure: Figure) -> list[Text]:
+    return [
+        artist for artist in figure.axes[0].get_children() if isinstance(artist, Text) and artist.get_text()
+    ]
+
+
+def assert_legible(figure: Figure) -> None:
+    """No text overlaps another one, leaves the sheet or is smaller than 6 points."""
+    width, height = figure.get_size_inches()
+    figure.set_dpi(300)
+    renderer = RendererAgg(1, 1, 300)
+    placed = [(text.get_text(), text.get_window_extent(renderer)) for text in texts_of(figure)]
+    for words, box in placed:
+        assert box.x0 >= -6, words
+        assert box.x1 <= 300 * width + 6, words
+        assert box.y0 >= -1, words
+        assert box.y1 <= 300 * height + 1, words
+    slack = 4  # dots of 300 to an inch: ascenders of a line may reach into the descenders of the one above
+    for (one, first), (other, second) in itertools.combinations(placed, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        down = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert across <= slack or down <= slack, f"{one!r} overlaps {other!r}"
+    assert min(float(text.get_fontsize()) for text in texts_of(figure)) >= 6
+
+
+@pytest.mark.usefixtures("look")
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("draw", [of_speed, of_memory, of_breakdown])
+def test_every_text_is_legible_at_every_width(
+    eleven: list[ReportedComparison], draw: Drawer, width: float
+) -> None:
+    assert_legible(draw(eleven, width))
+
+
+@pytest.mark.usefixtures("look")
+@pytest.mark.parametrize("width", [3.3, 10.0])
+def test_long_names_reasons_and_several_machines_are_legible(width: float) -> None:
+    long = comparison({"pytorch": [[2.0], [2.0]], "a_backend_with_a_rather_long_name": [[1.5], [1.6]]})
+    other = with_environment(two_backends(), cpu=ENVIRONMENT["cpu"] | {"family": 8})
+    shrunk = comparison(
+        {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]},
+        workload=workload(model="a-model-that-has-a-very-long-name", size="mini", precision="bf16"),
+    )
+    tables = [csv_files.table_of_records(records) for records in (long, other, shrunk)]
+    comparisons = [
+        ReportedComparison(stem=f"bert-tiny-cpux2-{'x' * 80}{number}", rows=rows)
+        for number, rows in enumerate([*tables, tables[0]])
+    ]
+    assert_legible(of_speed(comparisons, width))
+
+
+@pytest.mark.usefixtures("look")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_status_covers_a_mark(eleven: list[ReportedComparison], width: float) -> None:
+    figure = of_speed(eleven, width)
+    renderer = RendererAgg(1, 1, figure.dpi)
+    statuses = [text for text in texts_of(figure) if text.get_fontstyle() == "italic"]
+    assert len(statuses) == 6
+    lines = [
+        one for one in figure.axes[0].get_children() if isinstance(one, Line2D) and one.get_zorder() >= 5
+    ]
+    across = figure.axes[0].transData
+    for text in statuses:
+        box = text.get_window_extent(renderer)
+        for mark in lines:
+            (left, first), (right, last) = across.transform(np.asarray(mark.get_xydata())[[0, -1]])
+            beside = max(left, right) < box.x0 or min(left, right) > box.x1
+            assert beside or max(first, last) < box.y0 or min(first, last) > box.y1, text.get_text()
+
+
+@pytest.mark.usefixtures("look")
+def test_the_overlap_of_two_texts_would_be_seen() -> None:
+    figure = of_speed([of_model(ELEVEN[0])], 3.3)
+    first = texts_of(figure)[0]
+    figure.axes[0].text(*first.get_position(), "on top of it", va="center_baseline")
+    with pytest.raises(AssertionError, match="overlaps"):
+        assert_legible(figure)
+
+
+@pytest.mark.usefixtures("look")
+def test_the_figure_shows_every_number_status_and_group(eleven: list[ReportedComparison]) -> None:
+    words = [text.get_text() for text in texts_of(of_speed(eleven, 3.3))]
+    for model in ELEVEN:
+        assert model.name in words
+    for shown in ("1.33×", "0.80×", "0.77×", "0.95×", "out of memory", "crashed", "diverged", "skipped"):
+        assert shown in words
+    assert words.count("unsupported") == 2
+    for group in ("text encoders", "decoders", "encoder-decoders", "vision", "speech"):
+        assert group in words
+    for entry in ("95 % interval", "best PyTorch", "published: 8x V100-32GB (Azure ND40rs_v2), fp16"):
+        assert entry in words
+    assert {"← slower", "faster →", "1"} <= set(words)
+
+
+@pytest.mark.usefixtures("look")
+def test_intervals_are_written_where_there_is_room(eleven: list[ReportedComparison]) -> None:
+    words = [text.get_text() for text in texts_of(of_speed(eleven, 10.0))]
+    assert "0.800× [0.792, 0.808]" in words
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_the_command_writes_each_format_the_same_way_each_time(
+    files: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
+    for path in (first, second):
+        assert command.main(["figure", str(files), "--out", str(path), "--models", "gpt2,t5-large"]) == 0
+    assert first.read_bytes() == second.read_bytes()
+    begins = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[ending]
+    assert first.read_bytes().startswith(begins)
+    printed = capsys.readouterr().out
+    assert printed.startswith("Caption: Bars: samples/s over that of pytorch. Whiskers: 95 % interval")
+    assert f"wrote {first}" in printed
+
+
+def test_a_pdf_embeds_no_type_3_font(files: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.pdf"
+    assert command.main(["figure", str(files), "--out", str(path)]) == 0
+    assert b"/Type3" not in path.read_bytes()
+    assert b"/CIDFontType2" in path.read_bytes()
+
+
+def test_the_svg_has_a_text_alternative_the_width_and_the_theme_that_were_asked_for(
+    files: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.svg"
+    options = ["--width", "84mm", "--title", "A & B", "--dark", "--no-caption", "--backends", "ortmodule"]
+    assert command.main(["figure", str(files), "--out", str(path), *options]) == 0
+    root = ElementTree.parse(path).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    assert root.get("role") == "img"
+    assert root.findtext(f"{name}title") == "A & B"
+    described = root.findtext(f"{name}desc") or ""
+    assert "t5-large: ortmodule 1.330×" in described
+    assert "ortmodule_zero1" not in re.sub(r"Caption.*", "", described)
+    assert float((root.get("width") or "").removesuffix("pt")) == pytest.approx(84 / 25.4 * 72, abs=0.01)
+    assert style.DARK.ground.lower() in path.read_text().lower()
+    texts = svg_texts(path)
+    assert "A & B" in texts
+    assert not any(words.startswith("Bars:") for words in texts)
+
+
+@pytest.mark.parametrize("of", ["memory", "breakdown"])
+def test_memory_and_breakdown_are_drawn_by_the_same_command(files: Path, tmp_path: Path, of: str) -> None:
+    path = tmp_path / "x.svg"
+    assert command.main(["figure", str(files), "--out", str(path), "--of", of, "--title", ""]) == 0
+    words = " ".join(svg_texts(path))
+    assert {"memory": "0.71×", "breakdown": "matrix products"}[of] in words
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--out", "x.gif"], "x.gif is no kind of picture; let --out end in .svg, .pdf or .png."),
+        (["--out", "x.svg", "--width", "1in"], "a figure 1in wide cannot be read; give 2.5in to 40in."),
+        (
+            ["--out", "x.svg", "--width", "wide"],
+            "wide is no width; give one such as --width 3.3in, 84mm or 240pt.",
+        ),
+        (["--out", "x.svg", "--models", "bert"], "no comparison is of the model bert; choose of bart-large,"),
+        (["--out", "x.svg", "--backends", "ort"], "no comparison has the backend ort; choose of ortmodule,"),
+        (["--out", "x.svg", "--of", "energy"], "none of these comparisons knows its energy;"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_status_2(
+    files: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    assert command.main(["figure", str(files), *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(sentence)
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_a_damaged_file_stops_no_other_and_status_is_2(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged, out = tmp_path / "damaged.csv", tmp_path / "x.svg"
+    damaged.write_text("half")
+    assert command.main(["figure", str(files), str(damaged), "--out", str(out)]) == 2
+    assert out.exists()
+    assert "damaged.csv is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "inches"),
+    [("3.3in", 3.3), ("3.3", 3.3), ("84mm", 84 / 25.4), ("8.4 cm", 8.4 / 2.54), ("252pt", 252 / 72.27)],
+)
+def test_a_width_is_read_with_its_unit(words: str, inches: float) -> None:
+    assert parse_width(words) == pytest.approx(inches)
+
+
+@pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "\x1b[31mred", "a\nb"])
+def test_any_name_is_drawn_as_it_is(tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder) -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]}, workload=workload(model=name))
+    path = tmp_path / "x.csv"
+    csv_files.write_records(path, records)
+    assert command.main(["figure", str(path), "--out", str(tmp_path / "x.svg")]) == 0
+    assert svg_texts(tmp_path / "x.svg").count(one_line(name)) >= 2
+    assert not recwarn.list
+
+
+def test_a_ratio_lies_where_the_logarithmic_axis_says() -> None:
+    axis = RatioAxis(low=0.5, high=2.0, left=1.0, right=3.0)
+    assert [axis.place(value) for value in (0.5, 1, 2, 0.1, 9)] == pytest.approx([1, 2, 3, 1, 3])
+    assert axis.ticks(apart=0.4)[0] == 0.5
+    assert 1 in axis.ticks(apart=0.4)
+    assert axis.ticks(apart=5) == [1]
+
+
+def test_an_endless_interval_does_not_squeeze_the_bars() -> None:
+    low, high = limits([0.8, 1.3], [0.7, float("inf"), 0.0])
+    assert 0.5 < low < 0.7
+    assert 1.3 * 1.5 < high < 2.2
+
+
+def test_a_report_draws_each_machine_with_several_models_light_and_dark_the_reproduction_first(
+    files: Path, tmp_path: Path
+) -> None:
+    results, reports = tmp_path / "results", tmp_path / "reports"
+    write(results / "reproduce", ELEVEN[:3])
+    write(
+        results,
+        (ELEVEN[4], Model(name="gpt2-tiny", task="causal-lm", speed={"pytorch": 1.0, "ortmodule": 1.1})),
+    )
+    render_comparisons(results, reports)
+    made = {path.name for path in reports.glob("models-*")}
+    assert made == {
+        f"models-{of}{number}{theme}.svg"
+        for of in ("speedup", "memory")
+        for number in ("", "-2")
+        for theme in ("", "-dark")
+    }
+    assert {"bert-large", "distilbert-base"} <= set(svg_texts(reports / "models-speedup.svg"))
+    assert "gpt2-tiny" in svg_texts(reports / "models-speedup-2.svg")
+    index = (reports / "index.md").read_text(encoding="utf-8")
+    assert index.index('srcset="models-speedup-dark.svg"') < index.index("(speedup.svg)")
+    assert (reports / "index.html").read_text(encoding="utf-8").count("<picture>") == 4
+
+
+def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
+    assert write_report_figures([[of_model(ELEVEN[0])]], tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_too_much_for_a_report_is_said() -> None:
+    def machine(family: int) -> list[ReportedComparison]:
+        records = [
+            with_environment(
+                comparison({"pytorch": [[2.0]], "ortmodule": [[1.6]]}, workload=workload(model=model)),
+                cpu=ENVIRONMENT["cpu"] | {"family": family},
+            )
+            for model in ("a", "b")
+        ]
+        return [ReportedComparison(stem="x", rows=csv_files.table_of_records(one)) for one in records]
+
+    families = [machine(family) for family in range(MOST_SETS + 1)]
+    assert not_drawn(families[:-1]) == []
+    assert not_drawn(families) == [
+        f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["figure", "--help"], ["table", "--help"]])
+def test_help_needs_no_matplotlib(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith("bench.report.figures"):
+            monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 0
+    assert not [name for name in sys.modules if name.startswith("bench.report.figures")]
+    assert "python -m bench.report" in capsys.readouterr().out

@@ -1,0 +1,164 @@
+"""One row for each model and backend: summary.csv, Markdown and LaTeX, against hand-made data."""
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import pytest
+
+from bench.report import __main__ as command
+from bench.report import latex
+from bench.report.collection import ReportedComparison
+from bench.report.render import render_comparisons
+from bench.report.summary_table import COLUMNS, render_csv, render_latex, render_markdown, rows_of
+from bench.results import csv_files
+from tests.support.factories import comparison, failed
+from tests.support.many_models import ELEVEN, Model, half_width, write
+from tests.support.many_models import comparison as of_model
+
+BART = next(model for model in ELEVEN if model.name == "bart-large")
+
+
+def table_of(text: str) -> dict[str, dict[str, str]]:
+    """The rows of a CSV with one model, by backend."""
+    return {row["backend"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+def test_summary_csv_has_every_figure_with_its_interval() -> None:
+    rows = table_of(render_csv(rows_of([of_model(BART)])))
+    assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
+    ort, best, base = rows["ortmodule"], rows["pytorch_best"], rows["pytorch"]
+    assert list(ort) == list(COLUMNS)
+    factor = math.exp(half_width(BART))
+    found = [float(ort[name]) for name in ("speedup", "speedup_low", "speedup_high")]
+    assert found == pytest.approx([1.18, 1.18 / factor, 1.18 * factor])
+    assert float(ort["over_best"]) == pytest.approx(1.18 / 1.11)
+    assert ort["verdict"] == best["verdict"] == "faster"
+    assert (base["speedup"], base["verdict"]) == ("", "")  # the reference has none
+    assert [rows[name]["is_best_pytorch"] for name in rows] == ["0", "1", "0", "0"]
+    assert float(ort["peak_mib"]) == 1040
+    assert int(ort["optimizer_state_bytes"]) > 0
+    said = {
+        "model": "bart-large",
+        "label": "bart-large",
+        "size": "published",
+        "layers": "",
+        "task": "translation",
+    }
+    said |= {
+        "modality": "encoder-decoders",
+        "status": "ok",
+        "controlled": "1",
+        "file": "bart-large-cpux2.csv",
+    }
+    assert {name: ort[name] for name in said} == said
+    assert "2 ranks × 1 thread" in ort["machine"]
+    assert ort["workload"] == "translation, batch 8 × 2, length 64, fp32"
+
+
+def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
+    row = table_of(render_csv(rows_of([of_model(BART)])))["ortmodule_zero1"]
+    assert (row["status"], row["message"]) == ("oom", "made up: it is oom")
+    figures = ("samples_per_s", "speedup", "speedup_low", "over_best", "peak_mib", "energy_per_sample_j")
+    assert {row[name] for name in figures} == {""}
+
+
+def test_an_infinite_end_is_blank() -> None:
+    records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e300]]})
+    rows = table_of(
+        render_csv(rows_of([ReportedComparison(stem="x", rows=csv_files.table_of_records(records))]))
+    )
+    assert rows["ortmodule"]["speedup_high"] == ""
+    assert rows["ortmodule"]["speedup"] != ""
+
+
+def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> None:
+    write(tmp_path / "results", ELEVEN[:1])
+    write(tmp_path / "results" / "reproduce", ELEVEN[1:2])
+    written, refused = render_comparisons(tmp_path / "results", tmp_path / "reports")
+    assert not refused
+    assert tmp_path / "reports" / "summary.csv" in written
+    text = (tmp_path / "reports" / "summary.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["model"] for row in rows] == ["bert-large"] * 4 + ["roberta-large"] * 4
+    assert rows[4]["file"].endswith("results/reproduce/roberta-large-cpux2.csv")
+
+
+def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:
+    lines = render_markdown(rows_of([of_model(BART)])).splitlines()
+    assert lines[0].startswith("**cpu: AMD EPYC")
+    factor = math.exp(half_width(BART))
+    ratio = f"1.180× [{1.18 / factor:.3f}, {1.18 * factor:.3f}]"
+    assert lines[6].startswith(f"| bart-large | ortmodule | 60.68 | {ratio} | faster | 1.063× ")
+    assert lines[7] == "| bart-large | ortmodule_zero1 | – | oom | – | – | – | – |"
+    assert lines[9] == "- bart-large, ortmodule_zero1: made up: it is oom"
+
+
+def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
+    records = [
+        *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),
+        failed("x{y}", "oom", "no memory"),
+    ]
+    text = render_latex(rows_of([ReportedComparison(stem="x", rows=csv_files.table_of_records(records))]))
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[2] == r"\begin{tabular}{llrrlrrr}"
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert rule in lines
+    assert lines[7].startswith(
+        r"bert-tiny & a\_b\&c\%d\#e\$f & 100.0 & 1.250$\times$ [1.250, 1.250] & faster & "
+    )
+    assert lines[8] == r"bert-tiny & x\{y\} & -- & oom & -- & -- & -- & -- \\"
+    assert all(line.endswith(r"\\") for line in (*lines[4:5], *lines[6:9]))
+    assert r"95 \% interval over launches. Machine: cpu: Example CPU" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\\input{x}", r"\textbackslash{}input\{x\}"),
+        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
+        ("1 < 2 | 3 > 2", r"1 \textless{} 2 \textbar{} 3 \textgreater{} 2"),
+        ("two\nlines", "two lines"),
+        ("± – … −", r"$\pm$ -- \ldots{} $-$"),
+    ],
+)
+def test_every_special_sign_of_latex_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert latex.escaped(text) == shown
+
+
+def test_a_cell_that_begins_with_a_bracket_is_no_option_of_the_line_before() -> None:
+    text = latex.render_table(["a"], [["[1]"], ["x"]], text=["a"], caption="")
+    assert r"    {}[1] \\" in text.splitlines()
+
+
+def test_the_command_prints_or_writes_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "results", ELEVEN[:2])
+    given = ["table", str(tmp_path / "results")]
+    assert command.main([*given, "--models", "bert-large", "--backends", "ortmodule"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("| bert-large | ") == 2  # the reference stays
+    assert "ortmodule_zero1" not in printed
+    assert "roberta" not in printed
+    out = tmp_path / "table.tex"
+    assert command.main([*given, "--latex", "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8").startswith(r"\begin{table}")
+    assert capsys.readouterr().out == f"wrote {out}\n"
+    assert command.main([*given, "--csv"]) == 0
+    assert capsys.readouterr().out.count("\n") == 9
+    assert command.main([*given, "--models", "x"]) == 2
+    assert capsys.readouterr().err.startswith("no comparison is of the model x; choose of bert-large,")
+
+
+def test_what_is_no_result_is_in_the_csv_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loose = Model(
+        name="m", task="masked-lm", speed={"pytorch": 1.0, "ortmodule": 1.2}, changes={"allocator": "system"}
+    )
+    write(tmp_path, (loose, ELEVEN[0]))
+    assert command.main(["table", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert "| m |" not in printed.out
+    assert printed.err == "m-cpux2 is left out: it leaves threads or allocator alone on purpose\n"
+    assert command.main(["table", str(tmp_path), "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["model"]: row["controlled"] for row in rows} == {"m": "0", "bert-large": "1"}
