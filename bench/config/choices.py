@@ -55,9 +55,6 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
 rounding to 24, 11, 11 and 8 significant bits."""
 
-SIZES = ("published", "mini")
-"""Of a model: as published, or shrunk by bench.config.mini."""
-
 SOURCES = ("synthetic", "hf")
 """Of the data: made from a seed, or a dataset in Hugging Face's format."""
 

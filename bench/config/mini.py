@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bench.config import layers
+
 LAYERS = 2
 """The most of every stack or stage; a single one would hide what happens between two."""
 
@@ -19,7 +21,6 @@ WIDTH = 128
 VOCABULARY = 1024
 """The most words; a published vocabulary would be nine tenths of so small a model."""
 
-_LAYERS = re.compile(r"^(num_)?(hidden_|encoder_|decoder_)?layers$|^n_layers?$|^depths$")
 _STREAMS = ("hidden_size", "d_model", "n_embd", "dim")
 _WIDTHS = re.compile(
     r"(^|_)(hidden_sizes?|intermediate_size|embedding_size|d_model|d_ff|n_embd|n_inner|dim)$"
@@ -40,8 +41,8 @@ def shrink(config: Mapping[str, Any]) -> dict[str, Any]:
     words = min(config.get("vocab_size", VOCABULARY), VOCABULARY)
     small = dict(config)
     for key, value in config.items():
-        if _LAYERS.search(key):
-            small[key] = _each(value, lambda layers: min(layers, LAYERS))
+        if layers.KEY.search(key):
+            small[key] = _each(value, lambda depth: min(depth, LAYERS))
         elif key == "vocab_size":
             small[key] = words
         elif _TOKENS.search(key):

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import SIZES, TASKS
+from bench.config.choices import TASKS
+from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
 
 
@@ -39,17 +40,17 @@ class Model:
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
-    size: str = "published"  # mini: shrunk by the rule of bench.config.mini, for small machines
+    size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
 
     def __post_init__(self) -> None:
         one_of("model.task", self.task, TASKS)
-        one_of("model.size", self.size, SIZES)
+        check_size(self.name, self.config, self.size)
         at_least("model.parameters", self.parameters, 1)
-        if self.pretrained is not None and self.size == "mini":
+        if self.pretrained is not None and self.size != PUBLISHED:
             raise UserError(
-                "model.size=mini shrinks a model that is built from its configuration, and "
+                f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )

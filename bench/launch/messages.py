@@ -165,6 +165,7 @@ class FlopsCounted(msgspec.Struct, frozen=True, kw_only=True, tag="flops_counted
         counted: micro-batches with their FLOPs.
         counted_on: `shapes`, or `data`.
         layers_flops: of the first of them, in the repeated layers; None if that cannot be told.
+        published_flops: of a model with fewer layers: those of the published one, and of its layers.
         products: the matrix products that have most of the FLOPs.
         absent: why they could not be counted.
     """
@@ -172,6 +173,7 @@ class FlopsCounted(msgspec.Struct, frozen=True, kw_only=True, tag="flops_counted
     counted: list[tuple[int, int]] = []
     counted_on: str = ""
     layers_flops: int | None = None
+    published_flops: tuple[int, int] | None = None
     products: list[WorkloadProduct] = []
     absent: list[str] = []
 

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.config import mini
+from bench.config import sizes
 from bench.config.choices import DEEPSPEED
 from bench.config.schema import Config
 from bench.errors import UserError
@@ -81,8 +81,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     made = config.data.batches if config.data.name == "synthetic" else 0
     batches = max(made, 2 * config.grad_accum)  # as bench.worker.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
-    shape = config.model.config
-    words = (mini.shrink(shape) if config.model.size == "mini" else shape).get("vocab_size")
+    words = sizes.resize(config.model.config, config.model.size).get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
     needed *= config.device.ranks_per_node

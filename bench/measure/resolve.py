@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bench.config import identity
+from bench.config import identity, layers, sizes
 from bench.config.choices import IN_16_BITS_ALONE
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
@@ -248,6 +248,8 @@ def _workload(config: Config, name: str) -> Workload:
         grad_accum=config.grad_accum,
         seq_len=config.seq_len,
         size=config.model.size,
+        layers=layers.count(sizes.resize(config.model.config, config.model.size)),
+        published_layers=layers.count(config.model.config),
         data=data.name if data.path is None else f"{data.name}:{data.path}",
         lengths=data.lengths if data.name == "synthetic" else "",
         checkpointing=config.checkpointing,

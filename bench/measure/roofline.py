@@ -62,6 +62,7 @@ class RooflineFinder:
             counted=tuple(counted.counted),
             counted_on=counted.counted_on,
             layers_flops=counted.layers_flops,
+            published_flops=counted.published_flops,
             products=tuple(counted.products),
         )
         self._add_absent(counted.absent)

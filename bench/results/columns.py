@@ -13,7 +13,9 @@ DTYPES = {
     "stack": TEXT,
     "device": TEXT,
     "model": TEXT,
-    "size": TEXT,  # published, or mini
+    "size": TEXT,  # published, mini or layers:N
+    "layers": WHOLE,  # of the deepest stack; blank where the configuration does not say
+    "published_layers": WHOLE,  # likewise, of the model as published
     "parameters": WHOLE,
     "trainable_parameters": WHOLE,  # fewer with LoRA
     "task": TEXT,
@@ -56,6 +58,7 @@ DTYPES = {
     "model_flops_per_step": WHOLE,  # forward and backward, all ranks; without recomputation and optimizer
     "model_flops_per_s": REAL,  # model_flops_per_step * steps / seconds
     "layers_flops_share": REAL,  # of model_flops_per_step, in the repeated layers; the rest is ends and head
+    "published_layers_flops_share": REAL,  # the same of the model as published, with the same batch
     "torch_matmul_flops_per_s": REAL,  # of matrix products at the workload's own shapes; sum of all ranks
     "ort_matmul_flops_per_s": REAL,  # the same by ONNX Runtime; blank where it does not run
     "limit_flops_per_s": REAL,  # the highest rate of matrix products that any engine reached; likewise

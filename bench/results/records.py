@@ -17,11 +17,11 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
-7: engine_options. 8: optimizer_implementation."""
+7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -105,13 +105,15 @@ class Workload:
     micro_batch: int
     grad_accum: int
     seq_len: int | None
-    size: str  # published, or mini
+    size: str  # published, mini or layers:N
     data: str  # synthetic, or hf:<path>
     lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
     checkpointing: bool
     batch_rule: str  # equal, or max: each backend at its own largest micro-batch
     memory_limit_gib: float | None = None
     nodes: int = 1
+    layers: int | None = None  # of the deepest stack; None where the configuration does not say
+    published_layers: int | None = None  # likewise, of the model as published
     parameters: int | None = None  # known once a worker has built the model
     trainable_parameters: int | None = None  # fewer with LoRA
     padding_share: float | None = None  # padded positions / all positions of the batches used
@@ -194,6 +196,8 @@ class Roofline:
             could not be counted.
         counted_on: `shapes` alone, or `data`: the model had to be run.
         layers_flops: those of the first of `counted` that are in the model's repeated layers.
+        published_flops: of a model with fewer layers: all FLOPs of the published one with the same batch, and those
+            in its layers; None if they are unknown, or `counted` says it.
         products: its matrix products that have most of the FLOPs, by shape.
         libraries: the rates of everything that multiplies in this comparison; empty if none could be timed.
         absent: why something is missing.
@@ -202,6 +206,7 @@ class Roofline:
     counted: tuple[tuple[int, int], ...] = ()
     counted_on: str = ""
     layers_flops: int | None = None
+    published_flops: tuple[int, int] | None = None
     products: tuple[WorkloadProduct, ...] = ()
     libraries: tuple[TimedLibrary, ...] = ()
     absent: tuple[str, ...] = ()

@@ -23,7 +23,13 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
         done = arithmetic.rate(per_step * steps, seconds)
         cells |= {"model_flops_per_step": per_step, "model_flops_per_s": done}
         if roofline.layers_flops is not None:
-            cells["layers_flops_share"] = arithmetic.ratio(roofline.layers_flops, roofline.counted[0][1])
+            share = arithmetic.ratio(roofline.layers_flops, roofline.counted[0][1])
+            cells["layers_flops_share"] = share
+            if work.size == "published":
+                cells["published_layers_flops_share"] = share
+        if roofline.published_flops is not None:
+            of_all, of_layers = roofline.published_flops
+            cells["published_layers_flops_share"] = arithmetic.ratio(of_layers, of_all)
         if limit is not None and done > limit:
             return cells
         if limit is not None:

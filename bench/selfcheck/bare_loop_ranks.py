@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.config import mini
+from bench.config import sizes
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.machine.variables import worker_variables
@@ -149,8 +149,7 @@ def _job_of(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 def _model_settings(config: Config) -> dict[str, Any]:
     """The keys and values of the transformers configuration."""
-    model = config.model
-    return mini.shrink(model.config) if model.size == "mini" else model.config
+    return sizes.resize(config.model.config, config.model.size)
 
 
 def _batches_of(config: Config, rank: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ counts once. The limit that it is a share of is timed by `bench.worker.products`
 """
 
 import copy
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from torch.utils.hooks import RemovableHandle
 
+from bench.config import layers, sizes
+from bench.config.model import Model
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape, WorkloadProduct
 from bench.worker.workload import model as models
@@ -76,14 +79,33 @@ def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
         counted_on = "shapes"
     except Exception:  # there are many ways to need data; a fault of the model's own comes again
         _check_size(spec)
-        model = _built(spec)
+        model = _built(spec.model)
         counts, counted_on = [count(model, inputs) for inputs in batches], "data"
     return {
         "counted": [(times * spec.micro_batch, one.flops) for times, one in enumerate(counts, start=1)],
         "counted_on": counted_on,
         "layers_flops": counts[0].layers_flops,
+        "published_flops": count_published(spec, batch),
         "products": choose_products(counts[0].products),
     }
+
+
+def count_published(spec: WorkerSpec, batch: Batch) -> tuple[int, int] | None:
+    """FLOPs of the published model with the same batch, and those in its layers; by its shapes alone.
+
+    None where the model has all its layers, is a miniature, or needs more than shapes.
+    """
+    if layers.parse(spec.model.size) is None:
+        return None
+    model = dataclasses.replace(spec.model, size=sizes.PUBLISHED)
+    mode = FakeTensorMode()
+    try:
+        with mode:
+            published = _built(model)
+            counted = count(published, {name: mode.from_tensor(value) for name, value in batch.items()})
+    except Exception:  # as above; nothing is said of it rather than something wrong
+        return None
+    return None if counted.layers_flops is None else (counted.flops, counted.layers_flops)
 
 
 def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
@@ -100,9 +122,9 @@ def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
 
 def count(model: torch.nn.Module, batch: Batch) -> Count:
     """What one forward and backward pass of `model` takes."""
-    layers = find_layers(model)
-    tracker = _LayerTracker(layers)
-    by_shape = _CountByShape(tracker if layers else None)
+    repeated = find_layers(model)
+    tracker = _LayerTracker(repeated)
+    by_shape = _CountByShape(tracker if repeated else None)
     # Inside, since FlopCounterMode takes composite operators apart before it counts them.
     with tracker, by_shape, FlopCounterMode(display=False) as counter:
         model(**batch).loss.backward()
@@ -204,8 +226,8 @@ def _shape(one: torch.Tensor, other: torch.Tensor) -> Shape:
     return Shape(batch=int(batch), rows=int(rows), inner=int(inner), columns=int(other.shape[-1]))
 
 
-def _built(spec: WorkerSpec) -> torch.nn.Module:
-    model = models.build(spec.model, attention="eager", dropout=False)
+def _built(settings: Model) -> torch.nn.Module:
+    model = models.build(settings, attention="eager", dropout=False)
     if hasattr(model, "set_experts_implementation"):  # transformers 5 groups experts into an unknown operator
         model.set_experts_implementation("eager")
     return model
@@ -215,10 +237,10 @@ def _fake(spec: WorkerSpec, mode: FakeTensorMode) -> torch.nn.Module:
     """The model as shapes; some need values while they are built, and are copied."""
     try:
         with mode:
-            return _built(spec)
+            return _built(spec.model)
     except RuntimeError:
         _check_size(spec)
-    real = _built(spec)
+    real = _built(spec.model)
     with FakeCopyMode(mode):
         return copy.deepcopy(real)
 

@@ -11,7 +11,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
-from bench.config import mini
+from bench.config import layers, sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
 from bench.worker.workload import adapters, tasks
@@ -61,10 +61,8 @@ def configuration(model: Model) -> Any:
         )
     else:
         settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
-        if model.size == "mini":
-            settings = transformers.AutoConfig.for_model(
-                model.architecture, **_shrunk(settings, model.config)
-            )
+        if model.size != sizes.PUBLISHED:
+            settings = transformers.AutoConfig.for_model(model.architecture, **_resized(settings, model))
     settings.use_cache = False
     return settings
 
@@ -134,11 +132,23 @@ def _naming_missing_attention(attention: str, architecture: str) -> Iterator[Non
         ) from error
 
 
-def _shrunk(settings: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What to make a mini configuration of: `given`, and whatever else the rule changes of the defaults."""
+def _resized(settings: Any, model: Model) -> dict[str, Any]:
+    """What to make a smaller configuration of: `model.config`, and what else the rule changes of the defaults.
+
+    Raises:
+        LaunchFailed: a stack has a default number of layers, so that the coordinator cannot have counted it.
+    """
+    given = model.config
     taken = inspect.signature(type(settings).__init__).parameters
     known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
-    small = mini.shrink(known)
+    unnamed = [key for key in layers.keys(known) if key not in given]
+    if layers.parse(model.size) is not None and unnamed:
+        raise LaunchFailed(
+            "crashed",
+            f"model.size={model.size} needs every number of layers in model.config, which does not name "
+            f"{', '.join(unnamed)}; add it to the model's file.",
+        )
+    small = sizes.resize(known, model.size)
     return {key: value for key, value in small.items() if key in given or value != known[key]}
 
 
