@@ -41,7 +41,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep node compare report matrix doctor containers selftest coverage overhead \
+.PHONY: help setup bench sweep reproduce node compare report matrix doctor containers selftest coverage overhead \
 	test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -69,6 +69,11 @@ compare: setup ## compare results/ with its last commit, or BASE=â€¦ with NEW=â€
 
 report: setup ## rebuild reports/ from results/
 	$(VENV)/bin/python -m bench.report results --out reports
+
+reproduce: setup ## measure the published comparison's models, as many of their layers as fit, and draw the figure
+## GPUS=8 measures them at published dimensions; ARGS="minutes=60"; the same command goes on where it was stopped
+	$(VENV)/bin/python -m bench.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
+		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 matrix: setup ## find out which backend trains which model on this machine, in about an hour
 ## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run

@@ -3,8 +3,8 @@
 The width, heads, vocabulary, positions and patches stay, and with them the shapes of all matrix products.
 The rule knows kinds of keys, not models, and imports no torch: the coordinator applies it, too.
 
-What N counts: the layers of the deepest stack. An encoder and a decoder that are equally deep keep N each; one
-that is shallower keeps the same share. Stages of a hierarchy (Swin) have N layers together.
+What N counts: the layers of the deepest stack. An encoder and a decoder that are equally deep keep N each;
+one that is shallower keeps the same share. Stages of a hierarchy (Swin) have N layers together.
 """
 
 import re
@@ -69,8 +69,8 @@ def check(name: str, config: Mapping[str, Any], number: int) -> None:
     published, least = count(config), fewest(config)
     if published is None or least is None:
         raise UserError(
-            f"model.size={PREFIX}{number} has nothing to count, since model.config of {name} does not say how "
-            "many layers there are",
+            f"model.size={PREFIX}{number} has nothing to count, since model.config of {name} does not say "
+            "how many layers there are",
             "choose published or mini",
         )
     if number == published:

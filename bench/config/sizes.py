@@ -1,4 +1,4 @@
-"""`model.size`: what is trained of a published configuration: all of it, a miniature, or some of its layers."""
+"""`model.size`: what is trained of a published configuration: all, a miniature, or some of its layers."""
 
 from collections.abc import Mapping
 from typing import Any

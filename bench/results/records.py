@@ -196,8 +196,8 @@ class Roofline:
             could not be counted.
         counted_on: `shapes` alone, or `data`: the model had to be run.
         layers_flops: those of the first of `counted` that are in the model's repeated layers.
-        published_flops: of a model with fewer layers: all FLOPs of the published one with the same batch, and those
-            in its layers; None if they are unknown, or `counted` says it.
+        published_flops: of a model with fewer layers: all FLOPs of the published one with the same batch, and
+            those in its layers; None if they are unknown, or `counted` says it.
         products: its matrix products that have most of the FLOPs, by shape.
         libraries: the rates of everything that multiplies in this comparison; empty if none could be timed.
         absent: why something is missing.

@@ -1,10 +1,11 @@
 """Measures the comparisons that a plan file lists, one after the other.
 
-`python -m bench.sweeps PLAN [minutes=9] [parts=a,b] [model=a,b] [overrides]`. PLAN is the name of a file in
-conf/sweeps/, such as `matrix`, or the path of another. All comparisons are composed and checked before the
-first is measured. `minutes` limits the call: a comparison that is stopped keeps its complete rounds, and the
-same command goes on with it if resume=true stands in the plan or on the command line. `parts` and `model`
-choose what is measured; overrides hold for all comparisons.
+`python -m bench.sweeps PLAN [minutes=9] [parts=a,b] [model=a,b] [plan_only=true] [overrides]`.
+PLAN is the name of a file in conf/sweeps/, such as `matrix`, or the path of another. All comparisons are
+composed and checked before the first is measured. `minutes` limits the call: a comparison that is stopped
+keeps its complete rounds, and the same command goes on with it if resume=true stands in the plan or on the
+command line. `parts` and `model` choose what is measured; overrides hold for all comparisons.
+`plan_only=true` says what would be measured.
 
 Exit status:
   0    everything is measured, and every launch was ok or its failure is a result
@@ -26,7 +27,7 @@ from bench.launch.lifeline import Terminated
 
 LEFT_TO_MEASURE = 3
 
-OWN_KEYS = ("minutes", "parts", "model")
+OWN_KEYS = ("minutes", "parts", "model", "plan_only")
 """Settings of the sweep itself; everything else is an override of its comparisons."""
 
 
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     # Not for --help, which should take no time.
     from bench.sweeps.comparisons import plan_comparisons
+    from bench.sweeps.fitted_plan import fit_to_machine
     from bench.sweeps.plan_file import load_plan, select_parts
     from bench.sweeps.runner import Sweep
     from bench.sweeps.time_limit import parse_minutes
@@ -59,11 +61,19 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     seconds = parse_minutes(own.get("minutes"))
     plan = load_plan(plan_name)
     parts = select_parts(plan, _names(own.get("parts")))
-    comparisons = plan_comparisons(plan, parts, _names(own.get("model")), overrides)
+    console = Console(stderr=True, highlight=False)
+    models = _names(own.get("model"))
+    fitted = fit_to_machine(plan, parts, models, overrides, seconds=seconds, console=console)
+    comparisons = plan_comparisons(plan, fitted.parts, fitted.models, overrides)
     if "minutes" in own and not all(one.config.resume for one in comparisons):
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
-    console = Console(stderr=True, highlight=False)
-    outcome = Sweep(plan, comparisons, deadline=started + seconds, console=console).run()
+    sweep = Sweep(
+        plan, comparisons, unmeasured=fitted.unmeasured, deadline=started + fitted.seconds, console=console
+    )
+    if own.get("plan_only") == "true":
+        sweep.announce()
+        return 0
+    outcome = sweep.run()
     if outcome.left:
         return LEFT_TO_MEASURE
     return 1 if outcome.failures and not plan.failures_are_results else 0

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.config import layers, sizes
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.preflight import check_and_name_device
+from bench.results.labels import model_label
 from bench.setup import stacks
 from bench.sweeps.plan_file import Part, Plan
 
@@ -35,6 +37,19 @@ class PlannedComparison:
     def csv(self) -> Path:
         """The path of its results file."""
         return Path(self.config.results_dir) / f"{self.stem}.csv"
+
+    @property
+    def model(self) -> str:
+        """`bert-large, 6 of 24 layers`."""
+        model = self.config.model
+        kept = layers.count(sizes.resize(model.config, model.size))
+        return model_label(model.name, model.size, kept, layers.count(model.config))
+
+    @property
+    def batch(self) -> str:
+        """Of a rank: `2 x 128 tokens`, or `4`."""
+        length = self.config.seq_len
+        return f"{self.config.micro_batch}" + (f" x {length} tokens" if length else "")
 
     def __str__(self) -> str:
         return f"{self.part}: {self.stem}"
@@ -76,7 +91,7 @@ def _comparisons_of(
         config = compose(line)
         yield PlannedComparison(
             part=part.name,
-            expected_s=part.expected_s,
+            expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
             stem=file_stem(config, check_and_name_device(config), naming, stack),
             command=repeat_command(line, stack),

@@ -23,6 +23,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         in_file_names: whether the part's overrides stand in the names of its results files.
         expected_s: the seconds that one comparison takes, which decides whether it still fits into a
             limited call.
+        expected_by_model: the same of a model where it is known better.
     """
 
     name: str
@@ -30,11 +31,26 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     overrides: list[str] = []
     in_file_names: bool = True
     expected_s: float = 0.0
+    expected_by_model: dict[str, float] = {}
 
     @property
     def overrides_by_model(self) -> Mapping[str, Sequence[str]]:
         """Every model of the part, in order, with the overrides that are its own."""
         return self.models if isinstance(self.models, dict) else {model: [] for model in self.models}
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How large models are made to fit into a machine without a GPU; on GPUs nothing of it holds.
+
+    Attributes:
+        minutes: that the whole takes at most, unless the command line says otherwise.
+        overrides: of all comparisons.
+        by_model: the overrides of a model, such as a smaller batch.
+    """
+
+    minutes: float
+    overrides: list[str] = []
+    by_model: dict[str, list[str]] = {}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,6 +66,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         skip_complete: with resume=true, a comparison is not begun again if its results file is complete,
             whatever machine and versions it was measured with, and even if launches failed. Otherwise every
             comparison is begun, and measures what is missing of it.
+        fit: without a GPU, models are measured with as many layers as memory and time allow, which short
+            trials find out. Blank: they are measured as the overrides say.
     """
 
     parts: list[Part]
@@ -58,6 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     backends: dict[str, list[str]] = {}
     failures_are_results: bool = False
     skip_complete: bool = False
+    fit: Fit | None = None
 
 
 def load_plan(name: str) -> Plan:

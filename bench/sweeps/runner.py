@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class Sweep:
     Args:
         plan: says what is skipped and which summary is kept.
         comparisons: of the plan, in the order in which they are measured.
+        unmeasured: models of the plan that this machine cannot train, and why.
         deadline: the second of `clock` at which the call must have ended; infinite for no limit.
         console: where progress is shown.
         clock: seconds; tests give their own.
@@ -46,12 +47,14 @@ class Sweep:
         plan: Plan,
         comparisons: Sequence[PlannedComparison],
         *,
+        unmeasured: Mapping[str, str] | None = None,
         deadline: float,
         console: Console,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.plan = plan
         self.comparisons = comparisons
+        self.unmeasured = unmeasured or {}
         self.deadline = deadline
         self.console = console
         self.clock = clock
@@ -62,9 +65,8 @@ class Sweep:
 
         The first comparison is begun in any case: one that never fits gets on by what each call adds.
         """
-        missing = [one for one in self.comparisons if not self._is_skipped(one)]
-        self._announce(missing)
-        measured_now = 0
+        missing = self.announce()
+        began, measured_now = self.clock(), 0
         for number, comparison in enumerate(missing, start=1):
             remaining = self.deadline - time_limit.SECONDS_TO_END - self.clock()
             if remaining <= 0 or (number > 1 and remaining < comparison.expected_s):
@@ -81,6 +83,7 @@ class Sweep:
                 self._update_summary()
         if not (self.summary.after_each and measured_now):
             self._update_summary()
+        self._compare_times(missing[:measured_now], self.clock() - began)
         return self._outcome(left=missing[measured_now:])
 
     def _is_skipped(self, comparison: PlannedComparison) -> bool:
@@ -99,12 +102,26 @@ class Sweep:
         for refusal in self.summary.update(Path(config.results_dir), Path(config.reports_dir)):
             self._say(refusal)
 
-    def _announce(self, missing: Sequence[PlannedComparison]) -> None:
-        """List what is to be measured, before anything is."""
-        if not missing:
-            return
-        self._say(f"to measure, {len(missing)} of {len(self.comparisons)} comparisons{_duration(missing)}:")
-        self._list(missing)
+    def announce(self) -> Sequence[PlannedComparison]:
+        """List what is to be measured, before anything is; that list."""
+        missing = [one for one in self.comparisons if not self._is_skipped(one)]
+        if missing:
+            self._say(
+                f"to measure, {len(missing)} of {len(self.comparisons)} comparisons{_duration(missing)}:"
+            )
+            self._list(missing)
+        for model, reason in self.unmeasured.items():
+            self._say(f"not measured: {model}: {reason}")
+        return missing
+
+    def _compare_times(self, measured: Sequence[PlannedComparison], seconds: float) -> None:
+        """Say how long it took, where it was said how long it would take."""
+        if measured and all(one.expected_s for one in measured):
+            expected = math.fsum(one.expected_s for one in measured)
+            self._say(
+                f"announced for {len(measured)} comparisons: {expected / 60:.0f} minutes; they took "
+                f"{seconds / 60:.0f}"
+            )
 
     def _outcome(self, left: Sequence[PlannedComparison]) -> SweepOutcome:
         """Say how the call ended."""
@@ -119,8 +136,9 @@ class Sweep:
         return SweepOutcome(left=left, failures=failures)
 
     def _list(self, comparisons: Sequence[PlannedComparison]) -> None:
-        for comparison in comparisons:
-            self._say(f"  {comparison}")
+        for one in comparisons:
+            minutes = f", about {one.expected_s / 60:.0f} minutes" if one.expected_s else ""
+            self._say(f"  {one}: {one.model}, batch {one.batch}{minutes}")
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)

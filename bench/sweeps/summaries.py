@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.report.files import REPRODUCED
 from bench.report.render import render_comparisons
 from bench.report.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.support_page import render_support
@@ -38,7 +39,8 @@ def update_support(results_dir: Path, reports_dir: Path) -> Sequence[str]:
 
 def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the tables, figures and page of all results."""
-    _, refused = render_comparisons(results_dir, reports_dir)
+    whole = results_dir.parent if results_dir.name == REPRODUCED else results_dir
+    _, refused = render_comparisons(whole, reports_dir)
     return refused
 
 

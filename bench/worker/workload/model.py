@@ -133,7 +133,7 @@ def _naming_missing_attention(attention: str, architecture: str) -> Iterator[Non
 
 
 def _resized(settings: Any, model: Model) -> dict[str, Any]:
-    """What to make a smaller configuration of: `model.config`, and what else the rule changes of the defaults.
+    """What to make a smaller configuration of: `model.config`, and what the rule changes of the defaults.
 
     Raises:
         LaunchFailed: a stack has a default number of layers, so that the coordinator cannot have counted it.

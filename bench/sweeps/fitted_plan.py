@@ -1,0 +1,273 @@
+"""Makes the models of a plan fit into this machine: a trial of each, and what is chosen from it, on file."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from bench.config.compose import compose
+from bench.config.schema import Config
+from bench.config.sizes import PUBLISHED
+from bench.machine.hardware import available_cores, memory_bytes
+from bench.machine.processor import describe_processor
+from bench.machine.processor_identity import name_processor
+from bench.results.atomic import write_atomically
+from bench.setup import stacks
+from bench.sweeps.fit import Choice, Effort, Published, Trial, choose
+from bench.sweeps.plan_file import Fit, Part, Plan
+from bench.sweeps.trials import TrialFailed, published_model, run_trial
+
+FILE = "choices.json"
+"""In the results folder of the plan: what was chosen stays, so that the next call goes on with the same."""
+
+
+class ChosenModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One model of a plan on one machine.
+
+    Attributes:
+        overrides: under which the trial ran; others need another trial.
+        trial: what it has shown.
+        choice: what is measured.
+    """
+
+    overrides: list[str]
+    trial: Trial
+    choice: Choice
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
+    """All models of a plan on one machine."""
+
+    machine: str
+    models: dict[str, ChosenModel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedPlan:
+    """What of a plan this machine measures.
+
+    Attributes:
+        parts: with what was chosen as overrides.
+        models: to take in place of the parts' own; None for those.
+        unmeasured: models that it cannot train, and why.
+        seconds: that the call may take.
+    """
+
+    parts: Sequence[Part]
+    models: Sequence[str] | None
+    unmeasured: Mapping[str, str]
+    seconds: float
+
+
+def fit_to_machine(
+    plan: Plan,
+    parts: Sequence[Part],
+    models: Sequence[str] | None,
+    overrides: Sequence[str],
+    *,
+    seconds: float,
+    console: Console,
+) -> FittedPlan:
+    """The plan as it is on a GPU, or if it says nothing of fitting; else with what this machine can train.
+
+    Args:
+        plan: the whole plan.
+        parts: that are wanted.
+        models: in place of the parts' own; None for those.
+        overrides: of the command line.
+        seconds: that the call may take; infinite if the command line does not say.
+        console: where progress is shown.
+    """
+    if plan.fit is None or compose([*plan.common, *overrides]).device.type != "cpu":
+        return FittedPlan(parts=parts, models=models, unmeasured={}, seconds=seconds)
+    seconds = 60 * plan.fit.minutes if math.isinf(seconds) else seconds
+    candidates = [
+        _candidate(plan, plan.fit, part, model, overrides)
+        for part in parts
+        for model in (models or part.overrides_by_model)
+    ]
+    fitting = Fitting(candidates, seconds=seconds, say=lambda line: console.print(line, markup=False))
+    fitting.choose_all()
+    fitted = [_fitted(plan.fit, part, fitting) for part in parts]
+    return FittedPlan(parts=fitted, models=None, unmeasured=fitting.unmeasured, seconds=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A model that is to be measured, of a size that is still to be chosen.
+
+    Attributes:
+        part: of the plan.
+        model: its name.
+        line: the overrides of its comparison, but for the size.
+        common: those of the whole plan.
+        config: what they are composed into.
+    """
+
+    part: str
+    model: str
+    line: list[str]
+    common: list[str]
+    config: Config
+
+
+class Fitting:
+    """Tries each model that was not tried yet, and divides the time among them.
+
+    What was measured already keeps its choice, whatever time there is now.
+
+    Args:
+        candidates: all models of the call.
+        seconds: that the call may take, the trials included.
+        say: prints a line.
+        trial: runs a trial; tests give their own.
+        clock: seconds; tests give their own.
+
+    Attributes:
+        choices: of the models, as on file.
+        unmeasured: models that this machine cannot train, and why.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        seconds: float,
+        say: Callable[[str], None],
+        trial: Callable[[Sequence[str], Published, Path], Trial] = run_trial,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._candidates = candidates
+        self._end = clock() + seconds
+        self._say = say
+        self._trial = trial
+        self._clock = clock
+        self._results = Path(candidates[0].config.results_dir)
+        self.choices = _read(self._results / FILE)
+        self.unmeasured: dict[str, str] = {}
+
+    def choose_all(self) -> None:
+        """Try what was not tried; then give the time to the models, to the slowest first."""
+        trials = self._run_trials()
+        unmeasured_yet = [one for one in self._candidates if one.model in trials]
+        left = self._end - self._clock() - sum(self._expected(one) for one in self._measured())
+        order = sorted(
+            unmeasured_yet, key=lambda one: -self._choose(one, trials[one.model], seconds=0).expected_s
+        )
+        for number, candidate in enumerate(order):
+            choice = self._choose(candidate, trials[candidate.model], seconds=left / (len(order) - number))
+            if choice.reason:
+                self.unmeasured[candidate.model] = choice.reason
+                continue
+            left -= choice.expected_s
+            self._keep(candidate, trials[candidate.model], choice)
+
+    def candidates_of(self, part: str) -> list[Candidate]:
+        """The models of a part that are measured."""
+        return [one for one in self._candidates if one.part == part and one.model not in self.unmeasured]
+
+    def _run_trials(self) -> dict[str, Trial]:
+        """Of every model whose choice is open."""
+        trials: dict[str, Trial] = {}
+        measured = {one.model for one in self._measured()}
+        for number, candidate in enumerate(self._candidates, start=1):
+            if candidate.model in measured:
+                continue
+            known = self._known(candidate)
+            if known is not None:
+                trials[candidate.model] = known.trial
+                continue
+            self._say(f"trial of {candidate.model}, {number} of {len(self._candidates)}")
+            published = published_model(candidate.config)
+            line = [*candidate.common, *candidate.line]
+            try:
+                trial = self._trial(line, published, self._results.parent)
+            except TrialFailed as error:
+                self.unmeasured[candidate.model] = str(error)
+                continue
+            trials[candidate.model] = trial
+            self._keep(candidate, trial, self._choose(candidate, trial, seconds=0))  # a kill loses no trial
+        return trials
+
+    def _measured(self) -> list[Candidate]:
+        """The models of which results were begun under the choice on file."""
+        return [
+            one
+            for one in self._candidates
+            if self._known(one) and any(self._results.glob(f"{one.model}-cpux*.csv"))
+        ]
+
+    def _known(self, candidate: Candidate) -> ChosenModel | None:
+        known = self.choices.models.get(candidate.model)
+        return known if known is not None and known.overrides == candidate.line else None
+
+    def _expected(self, candidate: Candidate) -> float:
+        return self.choices.models[candidate.model].choice.expected_s
+
+    def _choose(self, candidate: Candidate, trial: Trial, *, seconds: float) -> Choice:
+        effort = _effort(candidate.config)
+        published = published_model(candidate.config)
+        return choose(trial, published, effort, memory_bytes=memory_bytes(), seconds=seconds)
+
+    def _keep(self, candidate: Candidate, trial: Trial, choice: Choice) -> None:
+        chosen = ChosenModel(overrides=candidate.line, trial=trial, choice=choice)
+        models = {**self.choices.models, candidate.model: chosen}
+        self.choices = msgspec.structs.replace(self.choices, models=models)
+        text = msgspec.json.format(msgspec.json.encode(self.choices), indent=1).decode()
+        write_atomically(self._results / FILE, f"{text}\n")
+
+
+def _candidate(plan: Plan, fit: Fit, part: Part, model: str, overrides: Sequence[str]) -> Candidate:
+    own = plan.backends.get(stacks.own())
+    replaced = any(one.startswith("backend=") for one in overrides)
+    backends = [] if own is None or replaced else [f"backend=[{','.join(own)}]"]
+    particular = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
+    line = [f"model={model}", *backends, *fit.overrides, *part.overrides, *particular, *overrides]
+    return Candidate(
+        part=part.name, model=model, line=line, common=plan.common, config=compose([*plan.common, *line])
+    )
+
+
+def _fitted(fit: Fit, part: Part, fitting: Fitting) -> Part:
+    """The part with what was chosen of its models, and how long each is expected to take."""
+    by_model: dict[str, list[str]] = {}
+    expected: dict[str, float] = {}
+    for candidate in fitting.candidates_of(part.name):
+        model, choice = candidate.model, fitting.choices.models[candidate.model].choice
+        size = [] if choice.size == PUBLISHED else [f"model.size={choice.size}"]
+        resident = [] if choice.resident == "all" else ["measure.resident=one"]
+        own = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
+        by_model[model], expected[model] = [*own, *size, *resident], choice.expected_s
+    return msgspec.structs.replace(
+        part, models=by_model, overrides=[*fit.overrides, *part.overrides], expected_by_model=expected
+    )
+
+
+def _effort(config: Config) -> Effort:
+    settings = config.measure
+    return Effort(
+        backends=len(config.backends),
+        ranks=config.device.world_size,
+        cores=available_cores(),
+        launches=settings.launches,
+        rounds=settings.rounds,
+        block_seconds=settings.block_seconds,
+        warmup_steps=settings.warmup_steps,
+        parity_steps=settings.parity_steps,
+        explain=settings.explain,
+    )
+
+
+def _read(path: Path) -> Choices:
+    """What was chosen on this machine; nothing of another one's."""
+    processor = name_processor({"cpu": describe_processor()})
+    machine = f"{processor}, {available_cores()} cores, {memory_bytes() / 2**30:.0f} GiB"
+    try:
+        choices = msgspec.json.decode(path.read_bytes(), type=Choices)
+    except (OSError, msgspec.DecodeError):
+        return Choices(machine=machine, models={})
+    return choices if choices.machine == machine else Choices(machine=machine, models={})

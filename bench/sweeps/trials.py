@@ -1,0 +1,83 @@
+"""One short run of eager PyTorch with few layers, which shows how much of a model this machine can train."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.config import layers
+from bench.config.compose import compose
+from bench.config.naming import file_stem, repeat_command
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.measure.comparison import measure_comparison
+from bench.measure.preflight import check_and_name_device
+from bench.results import csv_files
+from bench.setup import stacks
+from bench.sweeps.fit import Published, Trial, trial_size
+
+FOLDER = "runs/trials"
+"""Of the trials' results, in the results folder; trials are no results."""
+
+PEAKS = ("setup_host_peak_mib", "first_step_host_peak_mib", "host_peak_mib")
+"""Memory has to suffice for every phase."""
+
+SHORT = (
+    "backend=[pytorch]",
+    "measure.launches=1",
+    "measure.rounds=2",
+    "measure.block_seconds=0.1",
+    "measure.warmup_steps=1",
+    "measure.parity_steps=2",
+    "measure.explain=false",
+    "measure.resident=all",
+    "resume=false",
+)
+"""The overrides of every trial."""
+
+
+class TrialFailed(UserError):
+    """A model that this machine cannot even try."""
+
+
+def published_model(config: Config) -> Published:
+    """The model of a comparison as published."""
+    model = config.model
+    return Published(
+        layers=layers.count(model.config),
+        fewest_layers=layers.fewest(model.config),
+        parameters=model.parameters,
+    )
+
+
+def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> Trial:
+    """Train for a few steps.
+
+    Args:
+        line: the overrides of the comparison that the trial is for.
+        published: its model.
+        results_dir: of the plan.
+
+    Raises:
+        TrialFailed: it did not train; with the reason.
+    """
+    whole = [*line, *SHORT, f"model.size={trial_size(published)}"]
+    config = compose(whole)
+    config = dataclasses.replace(config, results_dir=str(results_dir / FOLDER))
+    stack = stacks.own()
+    stem = file_stem(config, check_and_name_device(config), whole, stack)
+    outcome = measure_comparison(config, stem, repeat_command(whole, stack))
+    table = csv_files.read(outcome.csv)
+    timed = table[table["round"].notna()]  # invalid blocks, too: others on the cores only make it longer
+    if timed.empty:
+        failed = table.iloc[-1]
+        raise TrialFailed(f"the trial ended as {failed['status']}: {failed['message']}")
+    row = timed.iloc[-1]
+    return Trial(
+        layers=None if timed["layers"].isna().all() else int(row["layers"]),
+        parameters=int(row["parameters"]),
+        seconds=float((timed["seconds"] / timed["steps"]).median()),
+        peak_bytes=float(timed[list(PEAKS)].max(axis=None)) * 2**20,
+        runtime_bytes=float(row["host_runtime_mib"]) * 2**20,
+        flops=None if timed["model_flops_per_step"].isna().all() else float(row["model_flops_per_step"]),
+        layers_share=None if timed["layers_flops_share"].isna().all() else float(row["layers_flops_share"]),
+    )

@@ -1,0 +1,79 @@
+"""`model.size=layers:N` leaves out layers and nothing else."""
+
+import pytest
+
+from bench.config import layers
+from bench.config.compose import compose
+from bench.config.sizes import resize
+from bench.errors import UserError
+from bench.results.labels import model_label
+
+
+def test_an_encoder_keeps_its_width_and_loses_layers() -> None:
+    published = compose(["model=bert-large", "device=cpu"]).model.config
+    kept = resize(published, "layers:6")
+    assert kept == {**published, "num_hidden_layers": 6}
+
+
+def test_an_encoder_and_a_decoder_that_are_equally_deep_keep_as_many() -> None:
+    kept = resize({"encoder_layers": 12, "decoder_layers": 12, "d_model": 1024}, "layers:5")
+    assert kept == {"encoder_layers": 5, "decoder_layers": 5, "d_model": 1024}
+
+
+def test_the_shallower_stack_keeps_the_same_share() -> None:
+    assert resize({"encoder_layers": 12, "decoder_layers": 6}, "layers:4") == {
+        "encoder_layers": 4,
+        "decoder_layers": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "depths"),
+    [(4, [1, 1, 1, 1]), (6, [1, 1, 3, 1]), (8, [2, 2, 2, 2]), (12, [2, 2, 6, 2]), (23, [2, 2, 17, 2])],
+)
+def test_stages_of_a_hierarchy_share_the_layers(number: int, depths: list[int]) -> None:
+    kept = resize({"depths": [2, 2, 18, 2]}, f"layers:{number}")["depths"]
+    assert sum(kept) == number
+    if number != 6:  # where a pair does not fit everywhere the deepest stage comes first
+        assert kept == depths
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ("layers:0", "names no number of layers"),
+        ("layers:six", "names no number of layers"),
+        ("layers:24", "would leave out nothing"),
+        ("layers:25", "asks for more than the 24 layers"),
+        ("half", "is not known"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(size: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        compose(["model=bert-large", "device=cpu", f"model.size={size}"])
+
+
+def test_every_stage_needs_a_layer() -> None:
+    with pytest.raises(UserError, match="less than one layer for each of the 4 stages"):
+        compose(["model=swinv2-base", "device=cpu", "model.size=layers:3"])
+
+
+def test_the_keys_of_layers_are_known_in_every_model_of_the_published_comparison() -> None:
+    depths = {
+        name: layers.count(compose([f"model={name}", "device=cpu"]).model.config)
+        for name in ("bert-large", "distilbert-base", "gpt2", "t5-large", "swinv2-base", "whisper-small")
+    }
+    assert depths == {
+        "bert-large": 24,
+        "distilbert-base": 6,
+        "gpt2": 12,
+        "t5-large": 24,
+        "swinv2-base": 24,
+        "whisper-small": 12,
+    }
+
+
+def test_a_label_never_hides_what_was_left_out() -> None:
+    assert model_label("bert-large", "published", 24, 24) == "bert-large"
+    assert model_label("bert-large", "layers:6", 6, 24) == "bert-large, 6 of 24 layers"
+    assert model_label("bert-large", "mini", 2, 24) == "bert-large, mini"
