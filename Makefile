@@ -126,6 +126,10 @@ lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgr
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)
+	.venv-lock/bin/uv pip compile --quiet --group compare --constraint requirements/ort-cpu.txt \
+		--universal --python-version 3.10 --annotation-style line $(ARGS) \
+		--custom-compile-command 'make lock  (see the comment on compare in pyproject.toml)' \
+		--output-file requirements/compare.txt
 	sed -i -E '/^(nvidia-[^m]|cuda-|triton==)/d' requirements/ort-gpu.txt requirements/modern.txt # torch pins these
 
 # $(1): the extra; $(2): the oldest Python. One file serves every supported one.
