@@ -44,7 +44,7 @@ class Tensorboard:
 
 @dataclass(kw_only=True)
 class Track:
-    """The trackers, each None if it is not wanted. Library and extra of pyproject.toml bear its name."""
+    """The trackers, each None if it is not wanted."""
 
     folder: str  # where those that have no server keep what they are given
     timeout_s: float  # for all of them together
@@ -61,7 +61,14 @@ class Track:
         return [name for name in TRACKERS if getattr(self, name) is not None]
 
 
-TRACKERS = ("mlflow", "wandb", "tensorboard")
+LIBRARIES = {
+    "mlflow": ("mlflow-skinny", "sqlalchemy", "alembic"),
+    "wandb": ("wandb",),
+    "tensorboard": ("tensorboard",),
+}
+"""By tracker, the packages that it needs; the extra in pyproject.toml that installs them bears its name."""
+
+TRACKERS = tuple(LIBRARIES)
 
 
 def _not_empty(key: str, value: str) -> None:

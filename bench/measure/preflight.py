@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.config import mini
 from bench.config.choices import DEEPSPEED
 from bench.config.schema import Config
+from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
@@ -186,11 +187,14 @@ def check_trackers(config: Config) -> None:
     Raises:
         UserError: with the command that installs what is missing.
     """
+    installed = {name.lower() for name in stacks.installed_here().packages}
     for name in config.track.names:
-        if name not in stacks.installed_here().packages:
+        for package in LIBRARIES[name]:
+            if package in installed:
+                continue
             pins = f"requirements/{_extra(config, stacks.own())}.txt"
             raise UserError(
-                f"track={name} needs {name}, which is not installed",
+                f"track={name} needs {package}, which is not installed",
                 f"run `{sys.executable} -m pip install '.[{name}]' -c {pins}`, which leaves all that is "
                 "measured as it is, or leave it out",
             )

@@ -33,7 +33,7 @@ def main() -> None:
     answer = TrackAnswer()
     folder = Path(request.track.folder)
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as temporary:
-        content = content_of(read_comparison(request.csv), Path(temporary))
+        content = content_of(read_comparison(Path(request.csv)), Path(temporary))
         for name in request.track.names:
             try:
                 folder.mkdir(parents=True, exist_ok=True)

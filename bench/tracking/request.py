@@ -1,7 +1,6 @@
 """What is asked of the process that logs a comparison, and what it answers; both are JSON."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from bench.config.track import Track
 
@@ -10,7 +9,7 @@ from bench.config.track import Track
 class TrackRequest:
     """One finished comparison, and the trackers that it is logged to."""
 
-    csv: Path
+    csv: str
     track: Track
 
 

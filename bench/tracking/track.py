@@ -42,7 +42,7 @@ def track(csv: Path, settings: Track, command: Sequence[str] | None = None) -> T
         return TrackOutcome()
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as folder:
         answer_path, log = Path(folder) / "answer.json", Path(folder) / "log"
-        request = msgspec.json.encode(TrackRequest(csv=csv, track=settings))
+        request = msgspec.json.encode(TrackRequest(csv=str(csv), track=settings))
         trouble = _run([*(command or COMMAND), str(answer_path)], request, log, settings.timeout_s)
         answer = TrackAnswer()
         if answer_path.exists():

@@ -79,7 +79,9 @@ def test_a_missing_library_is_refused_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = dataclasses.replace(a_config(tmp_path), track=chosen(tmp_path))
-    here = stacks.Installed("python", Path("env"), "3.11.7", {"mlflow": "3.1", "torch": "2.6.0"})
+    here = stacks.Installed(
+        "python", Path("env"), "3.11.7", dict.fromkeys(["mlflow-skinny", "SQLAlchemy", "alembic"], "1.0")
+    )
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
     with pytest.raises(UserError) as refused:
         preflight.check_trackers(config)
