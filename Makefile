@@ -41,7 +41,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep node compare report matrix doctor containers selftest coverage overhead \
+.PHONY: help setup action bench sweep node compare report matrix doctor containers selftest coverage overhead \
 	test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -112,6 +112,12 @@ containers: ## check containers/ without Docker: lint them, and resolve their re
 	.venv-lock/bin/hadolint containers/*.Dockerfile
 	$(call resolve,ort-gpu,3.10)
 	$(call resolve,modern,3.12)
+
+action: ## check the GitHub Action and its example workflow against GitHub's schemas
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet check-jsonschema==0.39.0
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/compare/action.yml
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-workflows docs/examples/compare.yml
 
 # $(1): the requirements; $(2): the image's Python. Its packages are asked about, not installed.
 define resolve

