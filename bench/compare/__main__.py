@@ -84,7 +84,9 @@ def _compare_pair(
             return UNCHANGED
         changes = compare(base, new, tolerances)
     except UserError as error:
-        print(error, file=sys.stderr)
+        print(
+            f"{title}: {error}" if options.markdown else error, file=sys.stderr
+        )  # one of many, in a comment
         return NOT_COMPARED
     differences = named_differences(base, new)
     if options.markdown:

@@ -109,6 +109,7 @@ def _settings(comparison: ReportedComparison) -> dict[str, str]:
     settings = {name: distinct_text(comparison.rows, name) for name in SETTINGS}
     environment = latest_environment(comparison.rows)
     settings |= {
+        "started_at": min(comparison.rows["started_at"], default=""),
         "machine": comparison.hardware,
         "controlled": str(int(not comparison.uncontrolled)),  # 0: its speed-ups are no results
         "warnings": str(len(comparison.warnings)),

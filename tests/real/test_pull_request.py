@@ -1,5 +1,6 @@
 """The GitHub Action's script as it runs on GitHub: a process in a git checkout, with GitHub's environment."""
 
+import dataclasses
 import json
 import os
 import re
@@ -90,6 +91,13 @@ def test_a_file_that_is_gone_ends_with_2_and_is_named(checkout: Path) -> None:
     assert ran.returncode == 2
     assert "**Not everything could be compared.**" in ran.stdout
     assert re.search(r"^- b is in .*; measure it again$", ran.stdout, re.MULTILINE)
+
+
+def test_files_of_different_workloads_end_with_2_under_their_name(checkout: Path) -> None:
+    write_results("b", [dataclasses.replace(one, device="cuda") for one in two_backends(seed=5)])
+    ran = run_script("--base", "HEAD")
+    assert ran.returncode == 2
+    assert "- b: these files cannot be compared, since device (cpu, cuda) differ" in ran.stdout
 
 
 def test_another_folder_and_other_tolerances_are_taken(checkout: Path) -> None:

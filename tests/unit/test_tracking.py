@@ -137,6 +137,7 @@ def test_settings_machine_figures_and_files_are_those_of_the_results_file(tmp_pa
     assert made.settings["global_batch"] == str(rows["global_batch"].iloc[0])
     assert made.settings["git_commit"] == "0123456789abcdef0123456789abcdef01234567"
     assert made.settings["machine"]
+    assert made.settings["started_at"] == made.started_at == "2026-11-20T12:00:00Z"
     pytorch, ortmodule = made.backends
     assert pytorch.words == {"status": "ok"}
     assert "speedup" not in pytorch.figures  # the reference has none
