@@ -84,9 +84,8 @@ def _compare_pair(
             return UNCHANGED
         changes = compare(base, new, tolerances)
     except UserError as error:
-        print(
-            f"{title}: {error}" if options.markdown else error, file=sys.stderr
-        )  # one of many, in a comment
+        # in the comment of a pull request it is one of many
+        print(f"{title}: {error}" if options.markdown else error, file=sys.stderr)
         return NOT_COMPARED
     differences = named_differences(base, new)
     if options.markdown:

@@ -46,8 +46,8 @@ def _write(comparison: TrackedComparison, backend: TrackedBackend, folder: Path)
         writer.add_event(Event(wall_time=started, step=step, summary=summary))
 
     session = SessionStartInfo(group_name=f"{comparison.name} {backend.name}", start_time_secs=started)
-    for name, value in hyperparameters.items():
-        session.hparams[name].string_value = value
+    for name, text in hyperparameters.items():
+        session.hparams[name].string_value = text
     add(_hparams(hparams.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=session)))
     for name, value in backend.figures.items():
         add(_scalar(name, value))
