@@ -41,8 +41,8 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench sweep reproduce node compare report matrix doctor containers selftest coverage overhead \
-	test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
+.PHONY: help setup action bench sweep reproduce node compare report matrix doctor containers selftest coverage \
+	overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -118,6 +118,12 @@ containers: ## check containers/ without Docker: lint them, and resolve their re
 	$(call resolve,ort-gpu,3.10)
 	$(call resolve,modern,3.12)
 
+action: ## check the GitHub Action and its example workflow against GitHub's schemas
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet check-jsonschema==0.39.0
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/compare/action.yml
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-workflows docs/examples/compare.yml
+
 # $(1): the requirements; $(2): the image's Python. Its packages are asked about, not installed.
 define resolve
 .venv-lock/bin/uv pip compile --quiet requirements/$(1).txt --python-version $(2) \
@@ -131,6 +137,10 @@ lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgr
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)
+	.venv-lock/bin/uv pip compile --quiet --group compare --constraint requirements/ort-cpu.txt \
+		--universal --python-version 3.10 --annotation-style line $(ARGS) \
+		--custom-compile-command 'make lock  (see the comment on compare in pyproject.toml)' \
+		--output-file requirements/compare.txt
 	sed -i -E '/^(nvidia-[^m]|cuda-|triton==)/d' requirements/ort-gpu.txt requirements/modern.txt # torch pins these
 
 # $(1): the extra; $(2): the oldest Python. One file serves every supported one.

@@ -94,7 +94,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
         command: that makes this comparison again.
 
     Returns:
-        A line for each launch that was not ok.
+        A line for each launch that was not ok, and for each tracker that did not get the results.
     """
     from rich.console import Console  # these are not imported for --help, which answers at once
 
@@ -103,6 +103,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
     from bench.report.render import render_comparisons
     from bench.results.disk import reporting_write_errors
+    from bench.tracking.track import track
 
     outcome = measure_comparison(config, stem, command)
     with reporting_write_errors(outcome.csv):
@@ -114,7 +115,10 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     pages = [path for path in written if path.stem in (stem, "index")]
     for path in (outcome.csv, *pages):
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-    return outcome.failures
+    tracked = track(outcome.csv, config.track)
+    for sentence in tracked.logged:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    return [*outcome.failures, *tracked.failed]
 
 
 @dataclass

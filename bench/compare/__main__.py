@@ -1,7 +1,8 @@
 """python -m bench.compare BASE NEW: did training become slower, or larger, between two sets of results?
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: every
-results/*.csv of the working tree against its committed version.
+results/*.csv of the working tree against its committed version. With --changed a file that is the same on
+both sides is only counted, and it is fine if nothing is left to compare.
 
 Exit status: 0 fine, 1 a regression (beyond its tolerance in conf/tolerances.yaml with an interval that
 excludes no change, or a backend that no longer runs), 2 nothing, or not every file, could be compared.
@@ -22,8 +23,12 @@ from bench.compare.sources import RESULTS, Reader, find_source, folder_source, l
 from bench.compare.tables import WIDTH, render_markdown, render_terminal
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
+from bench.report.markdown import escaped
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
+
+UNCHANGED = None
+"""In place of an exit status: a file that is the same on both sides, with --changed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,42 +36,59 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         tolerances = read_tolerances(options.tolerances)
-        base = find_source(options.base) if options.base else last_commit_source()
-        new = find_source(options.new) if options.new else folder_source(Path(RESULTS), "the working tree")
+        folder = options.results
+        base = find_source(options.base, folder) if options.base else last_commit_source(folder)
+        new = (
+            find_source(options.new, folder)
+            if options.new
+            else folder_source(Path(folder), "the working tree")
+        )
         pairing = pair_files(base, new)
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
-    outcomes = []
+    outcomes: list[int | None] = []
     for stem, read in pairing.new.items():
         try:
             read()
-            print(f"{stem} is new: {base.name} has no version of it to compare with")
+            sentence = f"{stem} is new: {base.name} has no version of it to compare with"
+            print(f"- {escaped(sentence)}" if options.markdown else sentence)
         except UserError as error:
             print(error, file=sys.stderr)
             outcomes.append(NOT_COMPARED)
     for stem in pairing.missing:
         print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
-    outcomes += [_compare_pair(*pair, tolerances, options.markdown) for pair in pairing.pairs]
+    if options.markdown and pairing.new:
+        print()  # ends the list
+    outcomes += [_compare_pair(*pair, tolerances, options) for pair in pairing.pairs]
+    if options.changed:
+        print(f"Results files that are the same as in {base.name}: {outcomes.count(UNCHANGED)}.")
     if REGRESSION in outcomes:
         return REGRESSION
-    if pairing.missing or NOT_COMPARED in outcomes or not outcomes:
+    if pairing.missing or NOT_COMPARED in outcomes or not (outcomes or options.changed):
         return NOT_COMPARED
     return FINE
 
 
 def _compare_pair(
-    title: str, read_base: Reader, read_new: Reader, tolerances: Mapping[str, float], as_markdown: bool
-) -> int:
-    """Print one pair's table and return its exit status."""
+    title: str,
+    read_base: Reader,
+    read_new: Reader,
+    tolerances: Mapping[str, float],
+    options: argparse.Namespace,
+) -> int | None:
+    """Print one pair's table and return its exit status, or `UNCHANGED` if there is nothing to print."""
     try:
         base, new = read_base(), read_new()
+        if options.changed and base.equals(new):
+            return UNCHANGED
         changes = compare(base, new, tolerances)
     except UserError as error:
-        print(error, file=sys.stderr)
+        # in the comment of a pull request it is one of many
+        print(f"{title}: {error}" if options.markdown else error, file=sys.stderr)
         return NOT_COMPARED
     differences = named_differences(base, new)
-    if as_markdown:
+    if options.markdown:
         print(render_markdown(title, changes, differences))
     else:
         _Terminal(width=WIDTH).print(render_terminal(title, changes, differences))
@@ -102,6 +124,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("base", nargs="?", metavar="BASE")
     parser.add_argument("new", nargs="?", metavar="NEW")
     parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")
+    parser.add_argument(
+        "--results",
+        default=RESULTS,
+        metavar="FOLDER",
+        help="of the working tree and of revisions, relative to the present folder (default: results)",
+    )
+    parser.add_argument("--changed", action="store_true", help="only count files that are the same in both")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     return parser
 

@@ -61,8 +61,8 @@ def pair_files(base: Source, new: Source) -> Pairing:
     )
 
 
-def find_source(given: str) -> Source:
-    """The results files under a name: of a file, a folder or a git revision.
+def find_source(given: str, folder: str = RESULTS) -> Source:
+    """The results files under a name: of a file, a folder or a git revision, which has them in `folder`.
 
     Raises:
         UserError: it is none of them.
@@ -73,7 +73,7 @@ def find_source(given: str) -> Source:
     if path.exists() or path.suffix == ".csv":
         return Source(name=path.name, files={path.stem: partial(csv_files.read, path)}, single=True)
     if _is_revision(given):
-        return revision_source(given)
+        return revision_source(given, folder)
     raise UserError(f"{given} is no file, no folder and no git revision; check the path, or `git log`")
 
 
@@ -84,9 +84,9 @@ def folder_source(path: Path, name: str) -> Source:
     )
 
 
-def revision_source(name: str) -> Source:
-    """Every results file of a git revision, as the present folder has them under results/."""
-    listed = _git("ls-tree", "-z", "--name-only", name, f"{RESULTS}/").decode().split("\0")
+def revision_source(name: str, folder: str = RESULTS) -> Source:
+    """Every results file of a git revision in a folder, which is relative to the present one."""
+    listed = _git("ls-tree", "-z", "--name-only", name, f"{Path(folder).as_posix()}/").decode().split("\0")
     paths = [Path(line) for line in listed if line.endswith(".csv")]
     return Source(name=name, files={path.stem: partial(_read_committed, name, path) for path in paths})
 
@@ -103,10 +103,10 @@ def _is_revision(name: str) -> bool:
     return True
 
 
-def last_commit_source() -> Source:
+def last_commit_source(folder: str = RESULTS) -> Source:
     """The results of HEAD; none before the first commit."""
     _git("rev-parse", "--git-dir")
-    return revision_source("HEAD") if _is_revision("HEAD") else Source(name="HEAD", files={})
+    return revision_source("HEAD", folder) if _is_revision("HEAD") else Source(name="HEAD", files={})
 
 
 def _git(*arguments: str) -> bytes:

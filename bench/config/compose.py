@@ -1,7 +1,7 @@
 """Make a checked `Config` out of a command line's overrides, by Hydra."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import hydra
@@ -13,9 +13,13 @@ from bench.config import slurm
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
+from bench.config.track import TRACKERS
 from bench.errors import UserError
 from bench.machine import hardware, mkl
 from bench.setup import stacks
+
+LISTS = ("backend", "track")
+"""The groups of which a comparison may have several."""
 
 
 def register() -> None:
@@ -104,7 +108,9 @@ def check_overrides(overrides: Sequence[str]) -> None:
         HydraException: an override cannot be parsed.
     """
     groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
-    for override in OverridesParser.create().parse_overrides(list(overrides)):
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    _check_trackers({override.key_or_group: override.value() for override in parsed})
+    for override in parsed:
         group, line = override.key_or_group, override.input_line
         if not group:
             raise UserError(f"{line} has no key", "write key=value")
@@ -121,7 +127,24 @@ def check_overrides(overrides: Sequence[str]) -> None:
             _check_choice(group, choice, overrides)
 
 
+def _check_trackers(values: Mapping[str, Any]) -> None:
+    """Refuse a setting of a tracker that is not chosen, which OmegaConf answers with an assertion."""
+    if "experiment" in values:  # which may choose it
+        return
+    chosen = values.get("track", [])
+    names = chosen if isinstance(chosen, list) else [chosen]
+    for key in values:
+        group, _, setting = key.partition(".")
+        name = setting.partition(".")[0]
+        if group == "track" and name in TRACKERS and name not in map(str, names):
+            raise UserError(
+                f"track.{name} is not chosen", f"choose it with track={name}, or with track=[…] beside others"
+            )
+
+
 def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
+    if choice is None and group == "track":
+        raise UserError("track=null chooses nothing", "leave it out, or write track=[]")
     if choice is None:
         raise UserError(f"{group}=null chooses nothing", "leave it out to get the default")
     if isinstance(choice, int | float):
@@ -129,12 +152,14 @@ def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
     if not isinstance(choice, list):
         return
     names = [str(name) for name in choice]
-    if group != "backend":
+    if group not in LISTS:
         raise UserError(
             f"{group}=[{','.join(names)}] is a list, but a comparison has one {group}",
             f"compare several with --multirun {group}={','.join(names)}",
         )
     twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None and group != "backend":
+        raise UserError(f"{group}=[{','.join(names)}] names {twice} twice", "name it once")
     if twice is not None:
         raise UserError(
             f"backend=[{','.join(names)}] names {twice} twice, which Hydra would run once",

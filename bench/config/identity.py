@@ -14,7 +14,8 @@ from bench.machine.environment import digest
 def measured_settings(config: Config) -> dict[str, Any]:
     """Return the settings that decide what is measured: all but where files lie and how long to wait."""
     plain = dataclasses.asdict(config)
-    del plain["results_dir"], plain["reports_dir"], plain["resume"], plain["label"]
+    for place in ("results_dir", "reports_dir", "resume", "label", "track"):
+        del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain"):
         del plain["measure"][cap]
     for setting in RENDEZVOUS:

@@ -54,7 +54,7 @@ def file_stem(
 
 
 def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
-    """Return the command that repeats a comparison, without Hydra's own settings and the files' places."""
+    """Return the command that repeats a comparison: no settings of Hydra, trackers and the files' places."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:
         make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"
@@ -62,12 +62,18 @@ def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
         override
         for override in overrides
         if not re.match(r"[+~]*(hydra\b|results_dir=|reports_dir=|resume=)", override)
+        and not is_about_trackers(override)
     ]
     if not kept:
         return make
     if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):
         return f'{make} ARGS="{" ".join(kept)}"'
     return f"{python} -m bench {shlex.join(kept)}"
+
+
+def is_about_trackers(override: str) -> bool:
+    """Whether an override chooses or sets trackers, which change nothing that is measured."""
+    return re.match(r"[+~]*track[.=]", override) is not None
 
 
 def _suffix(config: Config, overrides: list[str], stack: str) -> str:
@@ -107,7 +113,7 @@ def _is_measured(key: str, value: Any, config: Config) -> bool:
     if key == "model":  # a file of another name may hold the same model.name, with other dimensions
         return bool(value != config.model.name)
     group = key.split(".")[0].split("/")[0].split("@")[0]
-    return key not in UNMEASURED and group not in ("measure", "hydra")
+    return key not in UNMEASURED and group not in ("measure", "track", "hydra")
 
 
 def _setting(key: str, value: Any, config: Config) -> str:

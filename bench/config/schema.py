@@ -28,6 +28,7 @@ from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
 from bench.config.measure import Measure
 from bench.config.model import Model
+from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
 from bench.setup.recipes import STACKS
@@ -53,6 +54,7 @@ class Config:
     seed: int
     results_dir: str
     reports_dir: str
+    track: Track
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
     label: str | None = None  # a part of the file's name, to keep what another machine measured beside it
 

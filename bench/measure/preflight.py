@@ -1,5 +1,6 @@
 """Whether a configuration fits this machine, before any work starts."""
 
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from bench.config import sizes
 from bench.config.choices import DEEPSPEED
 from bench.config.schema import Config
+from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
@@ -32,6 +34,7 @@ def check_and_name_device(config: Config) -> str:
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
+    check_trackers(config)
     check_blas(config)
     check_folders(config)
     check_dataset(config)
@@ -177,6 +180,25 @@ def check_packages(config: Config) -> None:
                     )
 
 
+def check_trackers(config: Config) -> None:
+    """Refuse trackers whose libraries are not installed, without importing any.
+
+    Raises:
+        UserError: with the command that installs what is missing.
+    """
+    installed = {name.lower() for name in stacks.installed_here().packages}
+    for name in config.track.names:
+        for package in LIBRARIES[name]:
+            if package in installed:
+                continue
+            pins = f"requirements/{_extra(config, stacks.own())}.txt"
+            raise UserError(
+                f"track={name} needs {package}, which is not installed",
+                f"run `{sys.executable} -m pip install '.[{name}]' -c {pins}`, which leaves all that is "
+                "measured as it is, or leave it out",
+            )
+
+
 def check_blas(config: Config) -> None:
     """Refuse device.blas=full where it changes nothing, or where its library has not been built.
 
@@ -227,8 +249,13 @@ def _make(stack: str) -> str:
 
 
 def _install(config: Config, stack: str) -> str:
+    return f"`pip install '.[{_extra(config, stack)}]'`"
+
+
+def _extra(config: Config, stack: str) -> str:
+    """The stack's packages in pyproject.toml, and its file in requirements/."""
     on_gpus = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
-    return f"`pip install '.[{on_gpus if stack == 'ort' else stack}]'`"
+    return on_gpus if stack == "ort" else stack
 
 
 def _count(number: int, thing: str) -> str:

@@ -9,7 +9,7 @@ command line. `parts` and `model` choose what is measured; overrides hold for al
 
 Exit status:
   0    everything is measured, and every launch was ok or its failure is a result
-  1    everything is measured, and some launches were not ok; or the disk takes no more
+  1    everything is measured, and some launches were not ok or a tracker failed; or the disk takes no more
   2    the command line, the plan or the configuration is wrong
   3    something is left to measure: the same command goes on
   130  interrupted by Ctrl-C; 143: by SIGTERM
@@ -76,7 +76,8 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     outcome = sweep.run()
     if outcome.left:
         return LEFT_TO_MEASURE
-    return 1 if outcome.failures and not plan.failures_are_results else 0
+    failed = outcome.failures and not plan.failures_are_results
+    return 1 if failed or outcome.untracked else 0
 
 
 def split_settings(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -15,6 +15,7 @@ from bench.sweeps.plan_file import Plan
 from bench.sweeps.progress import config_to_measure, failed_backends, is_complete
 from bench.sweeps.summaries import SUMMARIES
 from bench.sweeps.time_limit import OutOfTime, interrupted_after
+from bench.tracking.track import track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +25,12 @@ class SweepOutcome:
     Attributes:
         left: the comparisons that are still to be measured.
         failures: of each other comparison that has any, the backends without a result.
+        untracked: a sentence for each tracker that did not get a comparison of this call.
     """
 
     left: Sequence[PlannedComparison]
     failures: dict[str, str]
+    untracked: Sequence[str] = ()
 
 
 class Sweep:
@@ -67,6 +70,7 @@ class Sweep:
         """
         missing = self.announce()
         began, measured_now = self.clock(), 0
+        untracked: list[str] = []
         for number, comparison in enumerate(missing, start=1):
             remaining = self.deadline - time_limit.SECONDS_TO_END - self.clock()
             if remaining <= 0 or (number > 1 and remaining < comparison.expected_s):
@@ -79,12 +83,13 @@ class Sweep:
                 self._say(f"stopped in time: {comparison.csv} keeps its complete rounds")
                 break
             measured_now = number
+            untracked += self._track(comparison)  # not within the limit: the next call would not do it
             if self.summary.after_each:
                 self._update_summary()
         if not (self.summary.after_each and measured_now):
             self._update_summary()
         self._compare_times(missing[:measured_now], self.clock() - began)
-        return self._outcome(left=missing[measured_now:])
+        return self._outcome(missing[measured_now:], untracked)
 
     def _is_skipped(self, comparison: PlannedComparison) -> bool:
         return self.plan.skip_complete and is_complete(comparison)
@@ -93,6 +98,12 @@ class Sweep:
         """Measure one comparison, or what is missing of it; a launch that fails leaves a row."""
         config = config_to_measure(comparison) if self.plan.skip_complete else comparison.config
         measure_comparison(config, comparison.stem, comparison.command)
+
+    def _track(self, comparison: PlannedComparison) -> Sequence[str]:
+        outcome = track(comparison.csv, comparison.config.track)
+        for sentence in (*outcome.logged, *outcome.failed):
+            self._say(sentence)
+        return outcome.failed
 
     def _update_summary(self) -> None:
         """Rebuild the summary, if there is anything to sum up."""
@@ -123,7 +134,7 @@ class Sweep:
                 f"{seconds / 60:.0f}"
             )
 
-    def _outcome(self, left: Sequence[PlannedComparison]) -> SweepOutcome:
+    def _outcome(self, left: Sequence[PlannedComparison], untracked: Sequence[str]) -> SweepOutcome:
         """Say how the call ended."""
         done = [one for one in self.comparisons if one not in left]
         failures = {one.stem: words for one in done if (words := failed_backends(one))}
@@ -133,7 +144,7 @@ class Sweep:
         if left:
             self._say(f"left{_duration(left)}; the same command goes on:")
             self._list(left)
-        return SweepOutcome(left=left, failures=failures)
+        return SweepOutcome(left=left, failures=failures, untracked=untracked)
 
     def _list(self, comparisons: Sequence[PlannedComparison]) -> None:
         for one in comparisons:

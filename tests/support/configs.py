@@ -9,6 +9,7 @@ from bench.config.device import Device
 from bench.config.measure import Measure
 from bench.config.model import Model
 from bench.config.schema import Config
+from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.launch.spec import WorkerSpec
 
@@ -77,6 +78,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         seed=0,
         results_dir=str(folder / "results"),
         reports_dir=str(folder / "reports"),
+        track=Track(folder=str(folder / "results" / "tracking"), timeout_s=60),
     )
 
 

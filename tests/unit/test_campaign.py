@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench.config import identity
 from bench.config.schema import Config
+from bench.config.track import Track
 from bench.errors import UserError
 from bench.machine import environment
 from bench.results import csv_files
@@ -23,6 +24,7 @@ from bench.sweeps.plan_file import load_plan, select_parts
 from bench.sweeps.progress import is_complete
 from bench.sweeps.runner import Sweep
 from bench.sweeps.time_limit import SECONDS_TO_END
+from bench.tracking.track import TrackOutcome
 from tests.support.factories import comparison, failed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,6 +123,25 @@ def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campai
     assert (a_campaign.folder / "reports" / "index.md").exists()
     assert a_campaign() == 0
     assert a_campaign.begun == []
+
+
+def test_every_comparison_is_tracked_and_a_tracker_that_fails_costs_the_exit_status(
+    a_campaign: Campaign, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tracked: list[tuple[str, str]] = []
+
+    def track(csv: Path, settings: Track) -> TrackOutcome:
+        assert csv.exists()
+        tracked.append((csv.stem, settings.folder))
+        return TrackOutcome(failed=["mlflow did not get the results."] if len(tracked) == 1 else [])
+
+    monkeypatch.setattr(runner, "track", track)
+    assert a_campaign("parts=short") == 1
+    assert [stem for stem, _ in tracked] == [stem for stem, _ in a_campaign.asked]
+    assert len(tracked) == 2
+    assert "mlflow did not get the results." in capfd.readouterr().err
+    assert a_campaign("parts=short") == 0  # complete: nothing is measured or tracked again
+    assert len(tracked) == 2
 
 
 def test_some_parts_can_be_named_and_overrides_hold_for_all(a_campaign: Campaign) -> None:

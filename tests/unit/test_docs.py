@@ -6,6 +6,7 @@ import shutil
 import typing
 from functools import cache
 from pathlib import Path
+from types import NoneType, UnionType
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -28,7 +29,7 @@ from tests.support.pages import (
 pytestmark = pytest.mark.once
 
 PLACES = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
-GENERATED = ("results/runs", ".venv")
+GENERATED = ("results/runs", "results/tracking", ".venv")
 """What is not in a checkout until something has been run."""
 
 PLACEHOLDER = re.compile(r"[<…]|NAME")
@@ -55,6 +56,8 @@ def schema_has(dotted: str) -> bool:
     """Whether a dotted key is one of the configuration's, or lies in a mapping of it."""
     kind: object = Config
     for key in dotted.split("."):
+        if isinstance(kind, UnionType):  # with None
+            (kind,) = (one for one in typing.get_args(kind) if one is not NoneType)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             return typing.get_origin(kind) is dict
         hints = typing.get_type_hints(kind)

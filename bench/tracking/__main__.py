@@ -1,0 +1,62 @@
+"""Logs results files that are there already to experiment trackers; measures nothing.
+
+`python -m bench.tracking results/FILE.csv … track=mlflow [track.mlflow.uri=…]`: files, and settings
+of `track` as `python -m bench` takes them.
+
+Exit status: 0 all logged, 1 some were not, 2 the command line is wrong or a library is missing.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.config.compose import compose
+from bench.config.naming import is_about_trackers
+from bench.errors import UserError
+from bench.measure.preflight import check_trackers
+from bench.results import csv_files
+from bench.tracking.track import track
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    given = _parser().parse_args(arguments).words
+    settings = [word for word in given if is_about_trackers(word)]
+    files = [Path(word) for word in given if word not in settings]
+    try:
+        config = compose(settings)
+        if not files or not config.track.names:
+            raise UserError(
+                "Nothing to log" if config.track.names else "No tracker is chosen",
+                "write python -m bench.tracking results/….csv track=mlflow",
+            )
+        check_trackers(config)
+        for file in files:
+            csv_files.read(file)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    failed = False
+    for file in files:
+        outcome = track(file, config.track)
+        for sentence in outcome.logged:
+            print(sentence)
+        for sentence in outcome.failed:
+            print(sentence, file=sys.stderr)
+        failed = failed or bool(outcome.failed)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.tracking",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs="*", metavar="FILE|track…=…")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

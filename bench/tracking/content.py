@@ -1,0 +1,155 @@
+"""What a tracker is given of a comparison: settings, figures of each backend, and files."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bench.analysis.summary import BackendSummary
+from bench.errors import PASSED
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.report.summary_table import COLUMNS, rows_of
+from bench.results.environment_cell import latest_environment
+from bench.results.table_values import distinct_text
+
+SETTINGS = (
+    *("comparison", "command", "started_at", "git_commit", "stack", "reference"),
+    *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths", "padding_share"),
+    *("precision", "checkpointing", "batch_rule", "memory_limit_gib"),
+    *("device", "nodes", "world_size", "threads_per_rank", "cores_per_rank", "allocator", "blas"),
+    *("micro_batch", "grad_accum", "global_batch", "seq_len", "seed", "margin"),
+    *("config_hash", "environment_hash"),
+)
+"""Columns of the results file that say what was measured. Several values of one are separated by slashes."""
+
+OF_A_BACKEND = ("engine", "engine_options", "optimizer", "sharding", "attention", "stack")
+WORDS = ("status", "verdict", "message")
+
+FIGURES = (
+    *("samples_per_s", "speedup", "speedup_low", "speedup_high"),
+    *("over_best", "over_best_low", "over_best_high"),
+    *("peak_mib", "optimizer_state_bytes", "energy_per_sample_j"),
+)
+"""Columns of summary.csv that are figures of a backend: what it leaves blank is not logged."""
+
+MORE_FIGURES = ("setup_s", "first_step_s", "break_even_steps", "loss_difference")
+"""Figures that only the page of a comparison shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedBackend:
+    """One backend.
+
+    Attributes:
+        settings: what it is made of.
+        words: its status, and what explains it.
+        figures: by name, with the units of summary.csv; one that is not known or not valid is not there.
+        samples_per_s_by_round: of its valid rounds, in order, over all launches.
+    """
+
+    name: str
+    settings: Mapping[str, str]
+    words: Mapping[str, str]
+    figures: Mapping[str, float]
+    samples_per_s_by_round: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedComparison:
+    """One comparison, as plain values.
+
+    Attributes:
+        name: of its results file, without the ending.
+        passed: whether every backend was ok, or parity alone was wanted of it.
+        files: the results file and its page.
+    """
+
+    name: str
+    model: str
+    started_at: str
+    passed: bool
+    settings: Mapping[str, str]
+    backends: Sequence[TrackedBackend]
+    page: str
+    files: Sequence[Path]
+
+    @property
+    def started_s(self) -> float:
+        """When it was measured, in seconds since 1970; 0 if the file does not say."""
+        text = self.started_at.replace("Z", "+00:00")  # Python 3.10 knows no Z
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def content_of(comparison: ReportedComparison, folder: Path) -> TrackedComparison:
+    """What is logged of a comparison.
+
+    Args:
+        comparison: read from its file.
+        folder: an existing one, into which the page is written.
+    """
+    assert comparison.path is not None, "a comparison that is tracked has a file"
+    page = folder / f"{comparison.stem}.md"
+    page.write_text(render_comparison(comparison), encoding="utf-8")
+    return TrackedComparison(
+        name=comparison.stem,
+        model=comparison.model,
+        started_at=min(comparison.rows["started_at"], default=""),
+        passed=all(summary.status in PASSED for summary in comparison.summaries),
+        settings=_settings(comparison),
+        backends=[_backend(comparison, summary) for summary in comparison.summaries],
+        page=page.read_text(encoding="utf-8"),
+        files=(comparison.path, page),
+    )
+
+
+def _settings(comparison: ReportedComparison) -> dict[str, str]:
+    settings = {name: distinct_text(comparison.rows, name) for name in SETTINGS}
+    environment = latest_environment(comparison.rows)
+    settings |= {
+        "started_at": min(comparison.rows["started_at"], default=""),
+        "machine": comparison.hardware,
+        "controlled": str(int(not comparison.uncontrolled)),  # 0: its speed-ups are no results
+        "warnings": str(len(comparison.warnings)),
+        **_flat("python", environment.get("python")),
+        **_flat("driver", environment.get("driver")),
+        **_flat("cpu", environment.get("cpu")),
+        **_flat("packages", environment.get("packages")),
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
+def _flat(name: str, value: Any) -> dict[str, str]:
+    """An entry of the environment under dotted names."""
+    if isinstance(value, dict):
+        return {
+            key: text for part, inner in value.items() for key, text in _flat(f"{name}.{part}", inner).items()
+        }
+    if isinstance(value, list):
+        return {name: " ".join(map(str, value))}
+    return {} if value is None else {name: str(value)}
+
+
+def _backend(comparison: ReportedComparison, summary: BackendSummary) -> TrackedBackend:
+    (row,) = [row for row in rows_of([comparison]) if row.summary is summary]
+    figures = {name: COLUMNS[name](row) for name in FIGURES}
+    figures |= {name: getattr(summary, name) for name in MORE_FIGURES}
+    words = {name: getattr(summary, name) for name in WORDS}
+    blocks = comparison.rows[
+        (comparison.rows["backend"] == summary.backend) & (comparison.rows["status"] == "ok")
+    ]
+    rounds = blocks.sort_values(["launch", "round"])["samples_per_s"].dropna()
+    return TrackedBackend(
+        name=summary.backend,
+        settings={name: value for name in OF_A_BACKEND if (value := getattr(summary, name))},
+        words={name: str(value) for name, value in words.items() if value},
+        figures={name: number for name, value in figures.items() if (number := _number(value)) is not None},
+        samples_per_s_by_round=[float(value) for value in rounds],
+    )
+
+
+def _number(value: object) -> float | None:
+    """A finite number; None for what is missing."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

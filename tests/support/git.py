@@ -1,0 +1,21 @@
+"""Results files in a git checkout of a test's own."""
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.results import csv_files
+from bench.results.records import Record
+
+IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+
+
+def git(*arguments: str) -> str:
+    """Run git in the present folder; what it printed."""
+    command = ["git", *IDENTITY, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write_results(stem: str, records: Iterable[Record], folder: str = "results") -> None:
+    """Write a results file of the present folder's checkout."""
+    csv_files.write_records(Path(folder) / f"{stem}.csv", records)

@@ -1,0 +1,171 @@
+"""How trackers are chosen, that they change nothing that is measured, and what they are given."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.config.compose import compose
+from bench.config.identity import config_hash
+from bench.config.naming import file_stem, repeat_command
+from bench.config.track import Mlflow, Tensorboard, Track, Wandb
+from bench.errors import UserError
+from bench.measure import preflight
+from bench.report.collection import read_comparison
+from bench.results import csv_files
+from bench.setup import stacks
+from bench.tracking.__main__ import main
+from bench.tracking.content import TrackedComparison, content_of
+from tests.support.configs import a_config
+from tests.support.factories import comparison, failed, two_backends
+
+# Choosing
+
+
+def test_without_track_nothing_is_tracked() -> None:
+    assert compose().track.names == []
+    assert compose(["track=[]"]).track.names == []
+
+
+def test_a_tracker_or_several_are_chosen_and_work_offline_unless_asked_otherwise() -> None:
+    one = compose(["track=mlflow", "results_dir=out"]).track
+    assert one.names == ["mlflow"]
+    assert one.folder == "out/tracking"
+    assert one.mlflow is not None
+    assert one.mlflow.uri is None
+    several = compose(["track=[wandb,tensorboard]", "track.wandb.project=mine"]).track
+    assert several.names == ["wandb", "tensorboard"]
+    assert several.wandb == Wandb(mode="offline", project="mine", entity=None)
+    assert several.tensorboard == Tensorboard(subfolder="tensorboard")
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("track=neptune", "track=neptune does not exist; choose from: mlflow, tensorboard, wandb."),
+        ("track=[mlflow,mlflow]", "track=[mlflow,mlflow] names mlflow twice; name it once."),
+        ("track=null", "track=null chooses nothing; leave it out, or write track=[]."),
+        ("~track", "~track would leave no track; choose one with track=…."),
+        ("track.timeout_s=0", "track.timeout_s must be above 0, not 0.0."),
+        (
+            "track.mlflow.uri=http://127.0.0.1:5000",
+            "track.mlflow is not chosen; choose it with track=mlflow, or with track=[…] beside others.",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(override: str, sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        compose([override])
+    assert str(refused.value) == sentence
+
+
+def test_a_mode_of_wandb_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"track\.wandb\.mode=loud is not known; choose one of: offline, online"
+    ):
+        compose(["track=wandb", "track.wandb.mode=loud"])
+
+
+def test_tracking_changes_neither_the_hash_nor_the_file_nor_the_command() -> None:
+    overrides = ["track=[mlflow,wandb]", "track.mlflow.experiment=mine", "seed=3"]
+    tracked, plain = compose(overrides), compose(["seed=3"])
+    assert config_hash(tracked) == config_hash(plain)
+    assert file_stem(tracked, "cpu", overrides) == file_stem(plain, "cpu", ["seed=3"])
+    assert repeat_command(overrides) == repeat_command(["seed=3"])
+
+
+def test_a_missing_library_is_refused_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dataclasses.replace(a_config(tmp_path), track=chosen(tmp_path))
+    packages = dict.fromkeys(["mlflow-skinny", "SQLAlchemy", "alembic"], "1.0")
+    here = stacks.Installed("python", Path("env"), "3.11.7", packages)
+    monkeypatch.setattr(stacks, "installed_here", lambda: here)
+    with pytest.raises(UserError) as refused:
+        preflight.check_trackers(config)
+    assert str(refused.value) == (
+        f"track=tensorboard needs tensorboard, which is not installed; run `{sys.executable} -m pip install "
+        "'.[tensorboard]' -c requirements/ort-cpu.txt`, which leaves all that is measured as it is, or "
+        "leave it out."
+    )
+    packages["tensorboard"] = "2.19.0"
+    preflight.check_trackers(config)
+
+
+def chosen(folder: Path) -> Track:
+    return Track(
+        folder=str(folder),
+        timeout_s=60,
+        mlflow=Mlflow(uri=None, experiment="e"),
+        tensorboard=Tensorboard(subfolder="t"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["track=mlflow"], "Nothing to log; write python -m bench.tracking results/….csv track=mlflow."),
+        (["a.csv"], "No tracker is chosen; write python -m bench.tracking results/….csv track=mlflow."),
+    ],
+)
+def test_the_command_wants_files_and_trackers(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"{sentence}\n"
+
+
+# What is logged
+
+
+def content(folder: Path, *arguments: object) -> TrackedComparison:
+    path = folder / "m-cpux2.csv"
+    csv_files.write_records(path, *arguments)  # type: ignore[arg-type]
+    pages = folder / "pages"
+    pages.mkdir()
+    return content_of(read_comparison(path), pages)
+
+
+def test_settings_machine_figures_and_files_are_those_of_the_results_file(tmp_path: Path) -> None:
+    seconds = {"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.0, 1.0], [1.0, 2.0]]}
+    made = content(tmp_path, comparison(seconds))
+    rows = csv_files.read(tmp_path / "m-cpux2.csv")
+    assert made.name == "m-cpux2"
+    assert made.passed
+    assert made.settings["model"] == rows["model"].iloc[0]
+    assert made.settings["global_batch"] == str(rows["global_batch"].iloc[0])
+    assert made.settings["git_commit"] == "0123456789abcdef0123456789abcdef01234567"
+    assert made.settings["machine"]
+    assert made.settings["started_at"] == made.started_at == "2026-11-20T12:00:00Z"
+    pytorch, ortmodule = made.backends
+    assert pytorch.words == {"status": "ok"}
+    assert "speedup" not in pytorch.figures  # the reference has none
+    assert ortmodule.figures["speedup_low"] < ortmodule.figures["speedup"] < ortmodule.figures["speedup_high"]
+    assert ortmodule.figures["peak_mib"] == rows["host_peak_mib"].max()
+    assert ortmodule.words["verdict"] in ("faster", "inconclusive")
+    assert list(ortmodule.samples_per_s_by_round) == list(
+        rows[rows["backend"] == "ortmodule"].sort_values(["launch", "round"])["samples_per_s"]
+    )
+    results, page = made.files
+    assert results == tmp_path / "m-cpux2.csv"
+    assert page.read_text() == made.page
+    assert "| ortmodule |" in made.page
+
+
+def test_a_backend_that_failed_has_a_status_and_no_figure(tmp_path: Path) -> None:
+    records = [*comparison({"pytorch": [[2.0]]}), failed("ortmodule", "oom", "no memory left")]
+    made = content(tmp_path, records)
+    assert not made.passed
+    _, ortmodule = made.backends
+    assert ortmodule.words == {"status": "oom", "message": "no memory left"}
+    assert ortmodule.figures == {}
+    assert list(ortmodule.samples_per_s_by_round) == []
+
+
+def test_comparisons_that_leave_settings_alone_say_that_their_speedups_are_no_results(tmp_path: Path) -> None:
+    made = content(tmp_path, two_backends())
+    assert made.settings["controlled"] == "1"
+    (tmp_path / "other").mkdir()
+    left_alone = [dataclasses.replace(one, allocator="system") for one in two_backends()]
+    assert content(tmp_path / "other", left_alone).settings["controlled"] == "0"
