@@ -20,7 +20,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
     lines = [
-        f"# {escaped(distinct_text(rows, 'comparison'))}",
+        f"# {escaped(comparison.title)}",
         "",
         *table(
             list(columns),
@@ -29,7 +29,8 @@ def render_comparison(comparison: ReportedComparison) -> str:
         ),
         *([*notes, ""] if notes else []),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
-        "- figures, and every other comparison: [index.md](index.md)",
+        f"- results file: {escaped(comparison.stem)}.csv",
+        f"- figures, and every other comparison: [index.md]({'../' * bool(comparison.folder)}index.md)",
         "",
     ]
     return "\n".join(lines)

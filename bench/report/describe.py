@@ -104,6 +104,31 @@ def hardware(rows: pd.DataFrame) -> str:
     )
 
 
+def short_machine(rows: pd.DataFrame) -> str:
+    """`AMD EPYC (family 25, model 1), 2 cores, 2 ranks`: where it ran, in the words of a sentence."""
+    environment = latest_environment(rows)
+    gpus = gpu_names(environment)
+    ranks = plural(distinct_text(rows, "world_size"), "rank")
+    if distinct_text(rows, "device") != "cpu" and gpus:
+        names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
+        return ", ".join([*names, ranks])
+    name = str(environment_entry(environment, "cpu", "model") or "CPU")
+    known = {
+        word: environment_entry(environment, "cpu", entry)
+        for word, entry in (("family", "family"), ("model", "model_number"))
+    }
+    words = ", ".join(f"{word} {value}" for word, value in known.items() if value is not None)
+    cores = environment_entry(environment, "cpu", "cores")
+    threads = distinct_text(rows, "threads_per_rank")
+    return ", ".join(
+        [
+            f"{name} ({words})" if words else name,
+            *([plural(cores, "core")] if cores else []),
+            ranks if threads == "1" else f"{ranks} {TIMES} {plural(threads, 'thread')}",
+        ]
+    )
+
+
 def extent(rows: pd.DataFrame) -> str:
     """How many launches and rounds were measured."""
     cells = ColumnArrays(rows)

@@ -7,12 +7,13 @@ from pathlib import Path
 from bench.analysis.claims import judge_claims
 from bench.errors import UserError
 from bench.report import index_contents, parallel, summary_table
-from bench.report.collection import Collection, ReportedComparison, collect
+from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.comparison_page import render_comparison
 from bench.report.files import read_reproduced
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
+from bench.report.model_rows import settings_of
 from bench.report.selftest_page import render_selftest
 from bench.report.support_matrix import read_matrix
 from bench.report.support_page import render_support
@@ -32,15 +33,18 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     Raises:
         UserError: there is no results file.
     """
-    collection = collect(list_files(results_dir))
-    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
     reproduced = read_reproduced(results_dir)
-    if not collection.comparisons and not reproduced.comparisons:
-        return [], [*collection.refused, *reproduced.refused]
-    written = _write_report(collection, reproduced, out_dir, other_pages) if collection.comparisons else []
-    summary = summary_table.rows_of([*collection.comparisons, *reproduced.comparisons])
+    others = collect([] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir))
+    refused = [*reproduced.refused, *others.refused]
+    titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
+    if not titled:
+        return [], refused
+    number = len(reproduced.comparisons)
+    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
+    written = _write_report([titled[:number], titled[number:]], refused, out_dir, other_pages)
+    summary = summary_table.rows_of([*titled[number:], *titled[:number]])
     write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
-    return [*written, out_dir / summary_table.FILE], [*collection.refused, *reproduced.refused]
+    return [*written, out_dir / summary_table.FILE], refused
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -65,24 +69,35 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
 
 
 def _write_report(
-    collection: Collection, reproduced: Collection, out_dir: Path, other_pages: Sequence[OtherPage]
+    families: Sequence[Sequence[ReportedComparison]],
+    refused: Sequence[str],
+    out_dir: Path,
+    other_pages: Sequence[OtherPage],
 ) -> list[Path]:
-    from bench.report.figures import (
-        model_figures,
-        plan,
-    )  # matplotlib: 1 s that tables and --help need not pay
+    """Write the pages and figures about these comparisons.
 
-    families = [reproduced.comparisons, collection.comparisons]
+    Args:
+        families: what `make reproduce` measured, and all others; the first that is not empty answers first.
+        refused: a sentence for each file that could not be read.
+        out_dir: where to.
+        other_pages: those that this report has.
+    """
+    from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
+
+    reproduced, others = families
+    everything = Collection(comparisons=[*reproduced, *others], refused=refused)
+    drawn = Collection(comparisons=others or reproduced)
     of_models = model_figures.write_report_figures(families, out_dir)
-    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(collection)])
-    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in collection.comparisons])
+    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(drawn)])
+    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in everything.comparisons])
     shown = Contents(
-        collection=collection,
+        collection=everything,
+        settings=settings_of(families),
         of_models=of_models,
         figures=figures,
-        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(collection)],
-        findings=judge_claims(collection.comparisons),
-        warned={path.stem: warnings for path, warnings in tables},
+        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(drawn)],
+        findings=judge_claims(everything.comparisons),
+        warned={one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)},
         other_pages=other_pages,
     )
     index, page = out_dir / "index.md", out_dir / "index.html"
@@ -93,6 +108,6 @@ def _write_report(
 
 def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:
     """The path, and the harness's warnings about it."""
-    path = out_dir / f"{comparison.stem}.md"
+    path = out_dir / comparison.page
     write_atomically(path, render_comparison(comparison))
     return path, [str(warning) for warning in comparison.warnings]
