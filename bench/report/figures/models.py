@@ -146,7 +146,14 @@ class _Layout:
                 canvas.text(MARGIN, down, modality, weight="bold", color=canvas.theme.faint)
             elif self._grouped:
                 y = canvas.lines(
-                    MARGIN, y + 0.02, [modality], points=canvas.small, weight="bold", color=canvas.theme.faint
+                    MARGIN,
+                    y + 0.02,
+                    [modality],
+                    points=canvas.small,
+                    weight="bold",
+                    color=canvas.theme.faint,
+                    path_effects=canvas.halo(2),
+                    zorder=4,
                 )
             for line in lines:
                 y = self._draw_model(line, y)
