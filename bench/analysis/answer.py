@@ -255,10 +255,14 @@ def _best(one: Measured) -> BestPyTorch | None:
     outcome = find_outcome(one.model, results, best.backend)
     choices = ("engine", "optimizer", "sharding", "attention", "stack")
     differing = ((choice, str(getattr(best, choice)), str(getattr(base, choice))) for choice in choices)
-    return outcome and BestPyTorch(
-        backend=best.backend,
-        choices=tuple((choice, mine) for choice, mine, theirs in differing if mine != theirs),
-        outcome=outcome,
+    return (
+        None
+        if outcome is None
+        else BestPyTorch(
+            backend=best.backend,
+            choices=tuple((choice, mine) for choice, mine, theirs in differing if mine != theirs),
+            outcome=outcome,
+        )
     )
 
 

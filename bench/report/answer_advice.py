@@ -89,4 +89,4 @@ def _use_best(mine: Sequence[BestPyTorch], *, after_others: bool) -> list[str]:
     where = name_models([best.outcome.model for best in chosen])
     what = "the others" if after_others else "with PyTorch"
     ratios = ratio_range([best.outcome for best in chosen])
-    return [f"Train {what} and take {' and '.join(choices)}: {ratios} plain PyTorch on {where}."]
+    return [f"Train {what} and take {' and '.join(choices)}: {ratios} the speed of plain PyTorch on {where}."]

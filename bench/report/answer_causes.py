@@ -36,7 +36,9 @@ def because(subject: str, why: Why) -> str:
     if "optimizer" in kinds and why.optimizer == "adamw_fused":
         said.append("That optimizer is PyTorch's own fused AdamW, which needs no ONNX Runtime.")
     if "matrix products" in kinds and why.mkl_held_back:
-        said.append("PyTorch multiplies with MKL, which takes a slower path on a CPU that Intel did not make.")
+        said.append(
+            "PyTorch multiplies with MKL, which takes a slower path on a CPU that Intel did not make."
+        )
     if why.unexplained:
         said.append(f"The profile does not explain the difference on {name_models(why.unexplained)}.")
     return " ".join(said)
@@ -60,7 +62,7 @@ def _shares(effects: Sequence[Effect], many: int) -> str:
     shares = sorted(abs(effect.share) for effect in effects)
     low, high = _percent(shares[0]), _percent(shares[-1])
     words = f"{high} %" if low == high else f"{low} to {high} %"
-    return words if len(effects) == many else f"{words} in {len(effects)}"
+    return words if len(effects) == many else f"{words} in {len(effects)} of them"
 
 
 def _percent(share: float) -> str:

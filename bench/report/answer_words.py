@@ -30,6 +30,37 @@ SUBJECTS = {"ortmodule": "ONNX Runtime", "ortmodule_zero1": "ONNX Runtime with Z
 
 _WORDS = {FASTER: "faster", SAME: "the same", SLOWER: "slower", INCONCLUSIVE: "inconclusive"}
 
+
+@dataclass(frozen=True, kw_only=True)
+class Clause:
+    """Over one PyTorch: than which, on how many models, and what became of all of them."""
+
+    than: str
+    count: str
+    details: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """What is said of one backend.
+
+    Attributes:
+        begin: what stands before the clauses; the whole sentence if there are none.
+        clauses: a page shows their counts in bold.
+        end: what stands behind them.
+    """
+
+    begin: str
+    clauses: Sequence[Clause] = ()
+    end: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole sentence."""
+        said = [f"than {one.than} on {one.count} ({one.details})" for one in self.clauses]
+        return f"{self.begin}{series(said)}{self.end}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnswerWords:
     """The answer of one setting.
@@ -42,7 +73,7 @@ class AnswerWords:
     """
 
     setting: str
-    sentences: Sequence[str]
+    sentences: Sequence[Sentence]
     why: str
     to_do: str
 
@@ -66,23 +97,25 @@ def subject_of(backend: str) -> str:
 # How fast
 
 
-def sentence_about(one: BackendAnswer, found: Answer) -> str:
+def sentence_about(one: BackendAnswer, found: Answer) -> Sentence:
     """On how many models a backend is faster, over each PyTorch that it was measured beside."""
     conditions = _conditions(one, found)
     subject = subject_of(one.backend)
     every = [outcome for _, outcomes in conditions for outcome in outcomes]
+    than, outcomes = conditions[0]
     if all(outcome.failed for outcome in every):
-        return f"{subject} has no result: {_one_by_one(conditions[0][1])}."
+        return Sentence(begin=f"{subject} has no result: {one_by_one(outcomes)}.")
     if not any(outcome.verdict in _WORDS for outcome in every):
-        than, outcomes = conditions[0]
         unknown = f"Nobody knows yet whether {subject} is faster than {than}"
-        return f"{unknown}, since one launch alone has no verdict: {_details(outcomes)}."
-    named = one is found.backends[0]
-    clauses = [
-        f"than {than} on {tally(outcomes, named=named, noun=not number)}"
-        for number, (than, outcomes) in enumerate(conditions)
-    ]
-    return f"{subject} is faster {_series(clauses)}{_memory(one)}."
+        return Sentence(begin=f"{unknown}, since one launch alone has no verdict: {one_by_one(outcomes)}.")
+    return Sentence(
+        begin=f"{subject} is faster ",
+        clauses=[
+            Clause(than=than, count=count_faster(outcomes, noun=not number), details=details(outcomes))
+            for number, (than, outcomes) in enumerate(conditions)
+        ],
+        end=f"{_memory(one)}.",
+    )
 
 
 def _conditions(one: BackendAnswer, found: Answer) -> list[tuple[str, tuple[Outcome, ...]]]:
@@ -97,55 +130,53 @@ def _conditions(one: BackendAnswer, found: Answer) -> list[tuple[str, tuple[Outc
     return [(than, outcomes) for than, outcomes in conditions if outcomes]
 
 
-def tally(outcomes: Sequence[Outcome], *, named: bool = True, noun: bool = True) -> str:
-    """`1 of 2 models (…)`: on how many it is faster, and what became of each, or of how many.
-
-    Args:
-        outcomes: one for each model.
-        named: whether a few models are named one by one.
-        noun: whether it is said that these are models.
-    """
+def count_faster(outcomes: Sequence[Outcome], *, noun: bool) -> str:
+    """`1 of 2 models`, or `1 of 2` where `noun` is false."""
     faster = sum(outcome.verdict == FASTER for outcome in outcomes)
-    many = plural(len(outcomes), "model") if noun else len(outcomes)
-    return f"{faster} of {many} ({_details(outcomes, named=named)})"
+    return f"{faster} of {plural(len(outcomes), 'model') if noun else len(outcomes)}"
 
 
-def _details(outcomes: Sequence[Outcome], *, named: bool = True) -> str:
-    if named and len(outcomes) <= MOST_NAMED:
-        return _one_by_one(outcomes)
+def details(outcomes: Sequence[Outcome]) -> str:
+    """Of a single model its figure; of several how many are faster, slower, undecided, at which ratios."""
+    if len(outcomes) == 1:
+        return one_by_one(outcomes)
     parts = []
     for verdict, words in _WORDS.items():
         mine = [outcome for outcome in outcomes if outcome.verdict == verdict]
         if mine:
-            parts.append(ratio_range(mine) if verdict == FASTER else f"{words} on {len(mine)}: {ratio_range(mine)}")
+            what = "at" if verdict == FASTER else f"{len(mine)} {words}:"
+            parts.append(f"{what} {ratio_range(mine)}")
     alone = [outcome for outcome in outcomes if outcome.verdict == ONE_LAUNCH]
     if alone:
-        parts.append(f"one launch, so no verdict, on {len(alone)}: {ratio_range(alone)}")
+        parts.append(f"{len(alone)} from one launch, so without a verdict: {ratio_range(alone)}")
     failed = Counter(outcome.verdict for outcome in outcomes if outcome.failed)
-    parts += [f"{status} on {count}" for status, count in failed.items()]
+    parts += [f"{count} {status}" for status, count in failed.items()]
     return "; ".join(parts)
 
 
-def _one_by_one(outcomes: Sequence[Outcome]) -> str:
-    """Each model with its ratio, the fastest first, then those that have none."""
-    ordered = sorted(outcomes, key=lambda one: (one.speedup is None, -one.speedup.ratio if one.speedup else 0))
+def one_by_one(outcomes: Sequence[Outcome]) -> str:
+    """Each model with its ratio, the fastest first, then those that have none; many only by their number."""
+    if len(outcomes) > MOST_NAMED:
+        return details(outcomes)
+    ordered = sorted(
+        outcomes, key=lambda one: (one.speedup is None, -one.speedup.ratio if one.speedup else 0)
+    )
     parts = []
     for outcome in ordered:
-        words = "" if outcome.verdict == FASTER else _WORDS.get(outcome.verdict, outcome.verdict)
-        figure = "" if outcome.speedup is None else f" {number(outcome.speedup.ratio)}{TIMES}"
-        parts.append(f"{outcome.model}{figure}{',' if figure and words else ''}{' ' if words else ''}{words}")
+        words = _WORDS.get(outcome.verdict, outcome.verdict)
+        figure = "" if outcome.speedup is None else f"{number(outcome.speedup.ratio)}{TIMES}, "
+        parts.append(f"{outcome.model} {figure}{words}")
     return "; ".join(parts)
 
 
 def _memory(one: BackendAnswer) -> str:
-    known = sorted(outcome.memory for outcome in one.over_reference if outcome.memory is not None)
-    if not known:
-        return ""
-    return f"; its peak memory is {number_range(known)} times that of PyTorch"
+    known = [outcome.memory for outcome in one.over_reference if outcome.memory is not None]
+    return f"; its peak memory is {number_range(known)} times that of PyTorch" if known else ""
 
 
-def _series(clauses: Sequence[str]) -> str:
-    *first, last = clauses
+def series(clauses: Sequence[str]) -> str:
+    """`one, two, and three`."""
+    *first, last = clauses or [""]
     return f"{', '.join(first)}, and {last}" if first else last
 
 

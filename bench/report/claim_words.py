@@ -55,8 +55,8 @@ def _answer(answer: Answer) -> str:
             )
         case Checkpointing():
             return (
-                f"{name} against {name_of(evidence.without)}: {comparison.reference} with checkpointing runs at "
-                f"{ratio_and_interval(evidence.ratio)}, on {describe.hardware(rows)}"
+                f"{name} against {name_of(evidence.without)}: {comparison.reference} with checkpointing runs "
+                f"at {ratio_and_interval(evidence.ratio)}, on {describe.hardware(rows)}"
             )
         case LargestBatches():
             close = "" if evidence.distinguishable else ", no further apart than the search tells"

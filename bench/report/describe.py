@@ -129,6 +129,14 @@ def short_machine(rows: pd.DataFrame) -> str:
     )
 
 
+def short_setting(rows: pd.DataFrame) -> str:
+    """The same, and which path MKL took: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
+    if distinct_text(rows, "device") != "cpu":
+        return short_machine(rows)
+    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
+    return f"{short_machine(rows)}, {path}"
+
+
 def extent(rows: pd.DataFrame) -> str:
     """How many launches and rounds were measured."""
     cells = ColumnArrays(rows)

@@ -48,6 +48,7 @@ class Contents:
         collection: the comparisons, none under the title of another.
         settings: the same, one row for each model.
         of_models: the figures over many models, light ones; each has a dark one beside it (`dark_of`).
+        sets: where the models of each set of such figures were measured.
         figures: the files of all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
@@ -58,6 +59,7 @@ class Contents:
     collection: Collection
     settings: Sequence[Setting]
     of_models: Sequence[Path]
+    sets: Sequence[str]
     figures: Sequence[Path]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
@@ -118,6 +120,8 @@ class Contents:
         """A figure in words, from the name of its file: what it shows, and of which comparison."""
         name = next(known for known in _CAPTIONS if path.stem.startswith(known))
         rest = path.stem.removeprefix(name).removeprefix("-")
+        if path in self.of_models:
+            return f"{_CAPTIONS[name]}: {self.sets[int(rest or 1) - 1]}"
         titles = {one.stem: one.title for one in self.collection.comparisons if not one.folder}
         return f"{_CAPTIONS[name]}, {titles.get(rest, rest)}" if rest else _CAPTIONS[name]
 

@@ -8,7 +8,7 @@ from bench.analysis import reference
 from bench.analysis.attribution import Part
 from bench.analysis.claims import Finding
 from bench.report import definitions
-from bench.report.answer_words import QUESTION, AnswerWords
+from bench.report.answer_words import QUESTION, AnswerWords, Sentence, series
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.division_words import Division
@@ -60,10 +60,16 @@ def render_markdown(contents: Contents) -> str:
 
 
 def _answer(answer: AnswerWords) -> list[str]:
-    first, *others = answer.sentences or ("",)
-    said = [f"**{escaped(answer.setting)}**: {escaped(first)}", "", *(f"{escaped(one)}\n" for one in others)]
-    why = [f"**Why?** {escaped(answer.why)}", ""] if answer.why else []
-    return [*said, *why, f"**What to do?** {escaped(answer.to_do)}", ""]
+    lines = [f"**{escaped(answer.setting)}**", ""]
+    lines += [line for one in answer.sentences for line in (_sentence(one), "")]
+    if answer.why:
+        lines += [f"**Why?** {escaped(answer.why)}", ""]
+    return [*lines, f"**What to do?** {escaped(answer.to_do)}", ""]
+
+
+def _sentence(one: Sentence) -> str:
+    said = [f"than {escaped(c.than)} on **{c.count}** ({escaped(c.details)})" for c in one.clauses]
+    return f"{escaped(one.begin)}{' ' * bool(said)}{series(said)}{escaped(one.end)}"
 
 
 def _models(models: ModelTable) -> list[str]:
@@ -76,7 +82,7 @@ def _models(models: ModelTable) -> list[str]:
             [
                 [
                     f"[{escaped(row.name)}]({quote(row.comparison.page)})",
-                    *(escaped(cell.text) for cell in row.cells),
+                    *(escaped(cell.line) for cell in row.cells),
                 ]
                 for row in models.rows
             ],
@@ -127,7 +133,7 @@ def _panel(hardware: str, comparisons: Sequence[ReportedComparison]) -> list[str
     lines = lines_of(comparisons)
     columns = shown_columns(lines)
     notes = [
-        f"- {escaped(line.comparison.title)}, {escaped(line.summary.backend)}: {escaped(line.summary.message)}"
+        f"- {escaped(f'{line.comparison.title}, {line.summary.backend}: {line.summary.message}')}"
         for line in lines
         if line.summary.message
     ]

@@ -6,16 +6,33 @@ from dataclasses import dataclass
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
 from bench.report.answer_numbers import number
 from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, TIMES, one_line, plural, ratio_and_interval
+from bench.report.formatting import MISSING, TIMES, interval, one_line, plural, ratio
 from bench.report.model_rows import ModelRow, Setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCell:
-    """What stands in a cell, and the verdict that it shows, if any."""
+    """What stands in a cell.
+
+    Attributes:
+        text: a ratio, a status, or a dash.
+        interval: of the ratio; empty where there is none.
+        words: the verdict, or why there is none.
+    """
 
     text: str
-    verdict: str = ""
+    interval: str = ""
+    words: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it on one line."""
+        return " ".join(filter(None, [self.text, self.interval, self.words]))
+
+    @property
+    def verdict(self) -> str:
+        """The verdict alone, for its colour."""
+        return self.words if self.words in VERDICTS else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +58,8 @@ class ModelTable:
     rows: Sequence[ModelTableRow]
 
 
+MEMORY = "peak memory"
+
 STATUS = "status"
 """The header of the last column."""
 
@@ -50,10 +69,10 @@ def model_table(setting: Setting) -> ModelTable:
     first = setting.backends[0]
     has_full = any(row.full_path for row in setting.rows)
     headers = [
-        *(f"{name} [95 %]" for name in setting.backends),
+        *setting.backends,
         *(f"{name} over best PyTorch" for name in setting.backends),
         *([f"{first}, MKL's full path"] if has_full else []),
-        f"peak memory of {', '.join(setting.backends)}",
+        MEMORY,
         STATUS,
     ]
     return ModelTable(
@@ -65,11 +84,11 @@ def model_table(setting: Setting) -> ModelTable:
 
 def _row(row: ModelRow, backends: Sequence[str], *, has_full: bool) -> ModelTableRow:
     one = row.as_installed
-    over_reference = [one and find_outcome(row.name, one, name) for name in backends]
-    over_best = [one and find_outcome_over_best(row.name, one, name) for name in backends]
-    full = row.full_path and find_outcome(row.name, row.full_path, backends[0])
+    over_reference = [find_outcome(row.name, one, name) if one else None for name in backends]
+    over_best = [find_outcome_over_best(row.name, one, name) if one else None for name in backends]
+    full = find_outcome(row.name, row.full_path, backends[0]) if row.full_path else None
     memory = [outcome.memory if outcome else None for outcome in over_reference]
-    words = ", ".join(MISSING if value is None else f"{number(value)}{TIMES}" for value in memory)
+    words = " / ".join(MISSING if value is None else f"{number(value)}{TIMES}" for value in memory)
     return ModelTableRow(
         name=row.name,
         comparison=row.shown[0],
@@ -86,9 +105,8 @@ def _cell(outcome: Outcome | None) -> ModelCell:
         return ModelCell(text=MISSING)
     if outcome.speedup is None:
         return ModelCell(text=outcome.verdict)
-    judged = outcome.verdict if outcome.verdict in VERDICTS else ""
-    words = f"{ratio_and_interval(outcome.speedup)} {outcome.verdict}"
-    return ModelCell(text=words, verdict=judged)
+    found = outcome.speedup
+    return ModelCell(text=ratio(found.ratio), interval=interval(found), words=outcome.verdict)
 
 
 def _status(shown: Sequence[ReportedComparison], backends: Sequence[str]) -> str:

@@ -34,7 +34,9 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
         UserError: there is no results file.
     """
     reproduced = read_reproduced(results_dir)
-    others = collect([] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir))
+    others = collect(
+        [] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir)
+    )
     refused = [*reproduced.refused, *others.refused]
     titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
     if not titled:
@@ -94,10 +96,13 @@ def _write_report(
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
+        sets=model_figures.name_sets(families),
         figures=figures,
         not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(drawn)],
         findings=judge_claims(everything.comparisons),
-        warned={one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)},
+        warned={
+            one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)
+        },
         other_pages=other_pages,
     )
     index, page = out_dir / "index.md", out_dir / "index.html"

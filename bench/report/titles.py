@@ -39,7 +39,7 @@ _SAID_OTHERWISE = re.compile(
 
 
 def spell_model(label: str) -> str:
-    """`BERT-Mini` or `GPT-2 mini` for a label such as `bert-mini` or `gpt2, mini`; an unknown name as it is."""
+    """`BERT-Mini` or `GPT-2 mini` for `bert-mini` or `gpt2, mini`; an unknown name as it is."""
     name, _, rest = label.partition(", ")
     for begin, spelling in _SPELLINGS:
         if re.match(rf"{begin}(?![a-z])", name):
