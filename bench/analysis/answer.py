@@ -125,6 +125,7 @@ class Answer:
         on_cpu: whether it ran on a CPU.
         backends: those that were asked about.
         best: the best PyTorch of each model that has several PyTorch backends.
+        best_with_full_path: the same, with MKL's full path.
         only_one_pytorch: models beside which no other PyTorch than the reference was measured.
     """
 
@@ -133,6 +134,7 @@ class Answer:
     on_cpu: bool
     backends: tuple[BackendAnswer, ...]
     best: tuple[BestPyTorch, ...] = ()
+    best_with_full_path: tuple[BestPyTorch, ...] = ()
     only_one_pytorch: tuple[str, ...] = ()
 
 
@@ -176,6 +178,7 @@ def answer(
             for name in backends
         ),
         best=tuple(best for one in measured if (best := _best(one))),
+        best_with_full_path=tuple(best for one in with_full_path if (best := _best(one))),
         only_one_pytorch=tuple(one.model for one in measured if not has_several_pytorch(one.results)),
     )
 

@@ -47,12 +47,17 @@ def advise(found: Answer, subject: str) -> str:
     steps = []
     if pays:
         steps.append(f"Train {name_models(pays)} with {subject}.")
-    steps += _use_best([best for best in found.best if best.outcome.model in others], after_others=bool(pays))
     if held_back:
         steps.append(
             "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness): with it "
             f"{subject} is not faster on {name_models(held_back)}."
         )
+    with_path = [best for best in found.best_with_full_path if best.outcome.model in held_back]
+    without = [
+        best for best in found.best if best.outcome.model in others and best.outcome.model not in held_back
+    ]
+    steps += _use_best(with_path, than="plain PyTorch with that path", after_others=bool(pays))
+    steps += _use_best(without, than="plain PyTorch", after_others=bool(pays or held_back))
     if found.only_one_pytorch:
         models = name_models(found.only_one_pytorch)
         steps.append(f"Measure pytorch_best beside {models}: only {found.reference} was.")
@@ -78,8 +83,14 @@ def _lost_with_full_path(one: BackendAnswer) -> list[str]:
     return [model for model in lost if model in faster]
 
 
-def _use_best(mine: Sequence[BestPyTorch], *, after_others: bool) -> list[str]:
-    """Which PyTorch to train with, if one was faster than the reference."""
+def _use_best(mine: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
+    """Which PyTorch to train with, if one was faster than the reference.
+
+    Args:
+        mine: of the models that this is about.
+        than: what the reference is called.
+        after_others: whether something was said of other models already.
+    """
     faster = [best for best in mine if best.outcome.verdict == FASTER]
     if not faster:
         return []
@@ -87,6 +98,7 @@ def _use_best(mine: Sequence[BestPyTorch], *, after_others: bool) -> list[str]:
     chosen = [best for best in faster if best.backend == name]
     choices = [_CHOICES.get(choice, f"{choice[0]} {choice[1]}") for choice in chosen[0].choices] or [name]
     where = name_models([best.outcome.model for best in chosen])
-    what = "the others" if after_others else "with PyTorch"
-    ratios = ratio_range([best.outcome for best in chosen])
-    return [f"Train {what} and take {' and '.join(choices)}: {ratios} the speed of plain PyTorch on {where}."]
+    taken, speed = " and ".join(choices), ratio_range([best.outcome for best in chosen])
+    if after_others:
+        return [f"Train {where} with PyTorch and take {taken}: {speed} the speed of {than}."]
+    return [f"Train with PyTorch and take {taken}: {speed} the speed of {than} on {where}."]

@@ -32,13 +32,14 @@ def because(subject: str, why: Why) -> str:
         said.append(f"Of PyTorch's step {of}, {subject} {' and '.join(parts)}.")
     elif why.models:
         said.append("The profiled steps show no kind of work that differs for sure.")
-    kinds = {kind for kind, _ in saves}
-    if "optimizer" in kinds and why.optimizer == "adamw_fused":
-        said.append("That optimizer is PyTorch's own fused AdamW, which needs no ONNX Runtime.")
-    if "matrix products" in kinds and why.mkl_held_back:
-        said.append(
+    causes = {}
+    if why.mkl_held_back:
+        causes["matrix products"] = (
             "PyTorch multiplies with MKL, which takes a slower path on a CPU that Intel did not make."
         )
+    if why.optimizer == "adamw_fused":
+        causes["optimizer"] = "The optimizer is PyTorch's own fused AdamW, which needs no ONNX Runtime."
+    said += [causes[kind] for kind, _ in saves if kind in causes]
     if why.unexplained:
         said.append(f"The profile does not explain the difference on {name_models(why.unexplained)}.")
     return " ".join(said)

@@ -183,21 +183,30 @@ def series(clauses: Sequence[str]) -> str:
 # One comparison
 
 
-def sentences_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome]]) -> str:
-    """The answer of one comparison: which backends are faster than its reference, which are not.
+def sentence_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome]]) -> str:
+    """The answer of one comparison: `faster than pytorch: ortmodule 1.25× […]; slower: …`.
 
     Args:
         reference: its name.
         outcomes: each other backend's name, and what became of it.
     """
+    than = f"than {reference}"
+    kinds = (
+        (FASTER, f"faster {than}"),
+        (SAME, f"as fast as {reference}"),
+        (SLOWER, f"slower {than}"),
+        (INCONCLUSIVE, f"inconclusive against {reference}"),
+        (ONE_LAUNCH, f"without a verdict against {reference}, since there was one launch"),
+    )
     parts = []
-    for verdict, words in (*_WORDS.items(), (ONE_LAUNCH, "one launch, so no verdict")):
+    for verdict, words in kinds:
         mine = [
-            f"{name} {number(outcome.speedup.ratio)}{TIMES} {interval(outcome.speedup)}"
+            f"{name} {number(outcome.speedup.ratio)}{TIMES} {interval(outcome.speedup)}".strip()
             for name, outcome in outcomes
             if outcome.verdict == verdict and outcome.speedup
         ]
         parts += [f"{words}: {', '.join(mine)}"] * bool(mine)
-    failed = [f"{name} {outcome.verdict}" for name, outcome in outcomes if outcome.failed]
-    parts += [f"no result: {', '.join(failed)}"] * bool(failed)
-    return f"over {reference} {'; '.join(parts)}." if parts else f"nothing was compared with {reference}."
+    failed = [f"{name} ({outcome.verdict})" for name, outcome in outcomes if outcome.failed]
+    parts += [f"without a result: {', '.join(failed)}"] * bool(failed)
+    sentence = "; ".join(parts) or f"nothing was compared with {reference}"
+    return f"{sentence[0].upper()}{sentence[1:]}."

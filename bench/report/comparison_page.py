@@ -3,6 +3,7 @@
 import pandas as pd
 
 from bench.analysis.summary import BackendSummary
+from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
@@ -14,7 +15,9 @@ def render_comparison(comparison: ReportedComparison) -> str:
     """The page in Markdown."""
     rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries)
-    notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
+    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    notes = [f"- {escaped(over)}"] if over else []
+    notes += [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
     notes += [f"- warning: {escaped(str(warning))}" for warning in comparison.warnings]
     notes += [f"- {escaped(sentence)}" for sentence in comparison.explanation]
     if comparison.uncontrolled:

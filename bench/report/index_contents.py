@@ -71,6 +71,11 @@ class Contents:
         """The answer of each setting, in sentences."""
         return [put_in_words(setting.answer) for setting in self.settings]
 
+    @property
+    def answers_in_short(self) -> list[str]:
+        """The first sentence of each answer, with its setting."""
+        return [f"{one.setting}: {one.sentences[0].text}" for one in self.answers if one.sentences]
+
     @cached_property
     def model_tables(self) -> list[ModelTable]:
         """The table of each setting."""

@@ -46,6 +46,11 @@ class Setting:
     rows: Sequence[ModelRow]
 
     @cached_property
+    def measured_at(self) -> str:
+        """When the newest of its comparisons began, in ISO 8601."""
+        return max(str(one.rows["started_at"].max()) for row in self.rows for one in row.shown)
+
+    @cached_property
     def backends(self) -> list[str]:
         """The backends that it is about: the usual ones that were tried, or else the first of the others."""
         others = [other.backend for row in self.rows for one in row.shown for other in one.others]
@@ -68,7 +73,7 @@ def _measured(name: str, one: ReportedComparison) -> Measured:
 
 
 def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
-    """The settings of these comparisons, the one with most models first.
+    """The settings of these comparisons: those with most models first, of as many the one measured last.
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
     none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
@@ -84,7 +89,8 @@ def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Settin
         Setting(heading=heading, rows=_rows(group, family_of))
         for heading, group in group_by_machine(eligible, _heading).items()
     ]
-    return sorted(settings, key=lambda setting: -len(setting.rows))
+    newest_first = sorted(settings, key=lambda setting: setting.measured_at, reverse=True)
+    return sorted(newest_first, key=lambda setting: -len(setting.rows))
 
 
 def _is_eligible(one: ReportedComparison) -> bool:

@@ -1,6 +1,7 @@
 """A whole report, made from a folder of results: tables, figures and pages."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +22,39 @@ from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """What became of a report.
+
+    Attributes:
+        written: the paths; those of index.html, index.md and summary.csv first.
+        refused: a sentence for each file that could not be read.
+        answers: a sentence for each setting, the first of the page first.
+    """
+
+    written: Sequence[Path]
+    refused: Sequence[str]
+    answers: Sequence[str] = ()
+
+
 def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write everything about the comparisons in a folder; see `render_report`.
+
+    Returns:
+        The paths written, and a sentence for each file that could not be read.
+
+    Raises:
+        UserError: there is no results file.
+    """
+    rendered = render_report(results_dir, out_dir)
+    return list(rendered.written), rendered.refused
+
+
+def render_report(results_dir: Path, out_dir: Path) -> Rendered:
     """Write everything about the comparisons in a folder.
 
     `index.md` and `index.html` over all comparisons with their figures, `<stem>.md` for each, and
     `summary.csv`. The same files give the same bytes.
-
-    Returns:
-        The paths written, and a sentence for each file that could not be read.
 
     Raises:
         UserError: there is no results file.
@@ -40,13 +66,18 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     refused = [*reproduced.refused, *others.refused]
     titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
     if not titled:
-        return [], refused
+        return Rendered(written=[], refused=refused)
     number = len(reproduced.comparisons)
     other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
-    written = _write_report([titled[:number], titled[number:]], refused, out_dir, other_pages)
+    written, shown = _write_report([titled[:number], titled[number:]], refused, out_dir, other_pages)
     summary = summary_table.rows_of([*titled[number:], *titled[:number]])
     write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
-    return [*written, out_dir / summary_table.FILE], refused
+    page, index, *others_written = written
+    return Rendered(
+        written=[page, index, out_dir / summary_table.FILE, *others_written],
+        refused=refused,
+        answers=shown.answers_in_short,
+    )
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -75,8 +106,8 @@ def _write_report(
     refused: Sequence[str],
     out_dir: Path,
     other_pages: Sequence[OtherPage],
-) -> list[Path]:
-    """Write the pages and figures about these comparisons.
+) -> tuple[list[Path], Contents]:
+    """Write the pages and figures about these comparisons; the paths, and what the page shows.
 
     Args:
         families: what `make reproduce` measured, and all others; the first that is not empty answers first.
@@ -108,7 +139,7 @@ def _write_report(
     index, page = out_dir / "index.md", out_dir / "index.html"
     write_atomically(index, render_markdown(shown))
     write_atomically(page, render_html(shown))
-    return [*(path for path, _ in tables), index, page, *of_models, *figures]
+    return [page, index, *(path for path, _ in tables), *of_models, *figures], shown
 
 
 def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:

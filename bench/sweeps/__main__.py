@@ -15,12 +15,14 @@ Exit status:
 """
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 
 from rich.console import Console
 
+from bench.closing import print_closing
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
@@ -64,6 +66,14 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
     console = Console(stderr=True, highlight=False)
     outcome = Sweep(plan, comparisons, deadline=started + seconds, console=console).run()
+    again = shlex.join(["python", "-m", "bench.sweeps", plan_name, *settings])
+    print_closing(
+        outcome.sentence,
+        table="\n".join(outcome.lines),
+        files=outcome.files,
+        next_command=again if outcome.left else "make report",
+        purpose="goes on" if outcome.left else "rebuild tables, figures and page",
+    )
     if outcome.left:
         return LEFT_TO_MEASURE
     return 1 if outcome.failures and not plan.failures_are_results else 0

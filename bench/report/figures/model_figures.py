@@ -129,7 +129,8 @@ def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
 def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
     """What stands together: one comparison of each model, where there are several models.
 
-    Those with MKL's full path come last: what users have comes first.
+    Those with MKL's full path come last, since users have the other; of as many models those measured last
+    come first. This is the order of `bench.report.model_rows.settings_of`.
     """
     groups = [
         choose_one_of_each_model(group)
@@ -137,4 +138,13 @@ def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[Reporte
         for group in panels_of([one for one in family if not one.uncontrolled]).values()
     ]
     several = [group for group in groups if len({one.label for one in group}) > 1]
-    return sorted(several, key=lambda group: any((one.rows["blas"] == "full").any() for one in group))
+    newest_first = sorted(several, key=_measured_at, reverse=True)
+    return sorted(newest_first, key=lambda group: (_is_full(group), -len(group)))
+
+
+def _measured_at(group: Sequence[ReportedComparison]) -> str:
+    return max(str(one.rows["started_at"].max()) for one in group)
+
+
+def _is_full(group: Sequence[ReportedComparison]) -> bool:
+    return any((one.rows["blas"] == "full").any() for one in group)
