@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
     found = Found()
     outcomes += [_compare_pair(*pair, tolerances, options.markdown, found) for pair in pairing.pairs]
-    if not options.markdown:
+    if not options.markdown and (found.tables or pairing.new):  # else errors have said everything
         uncompared = outcomes.count(NOT_COMPARED) + len(pairing.missing)
         _close(found, uncompared=uncompared, new=len(pairing.new))
     if REGRESSION in outcomes:

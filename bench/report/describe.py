@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,6 +106,17 @@ def hardware(rows: pd.DataFrame) -> str:
     )
 
 
+def short_processor(environment: Mapping[str, Any]) -> str:
+    """`AMD EPYC (family 25, model 1)`; the name alone where the rest is not recorded."""
+    name = str(environment_entry(environment, "cpu", "model") or "CPU")
+    known = {
+        word: environment_entry(environment, "cpu", entry)
+        for word, entry in (("family", "family"), ("model", "model_number"))
+    }
+    words = ", ".join(f"{word} {value}" for word, value in known.items() if value is not None)
+    return f"{name} ({words})" if words else name
+
+
 def short_machine(rows: pd.DataFrame) -> str:
     """`AMD EPYC (family 25, model 1), 2 cores, 2 ranks`: where it ran, in the words of a sentence."""
     environment = latest_environment(rows)
@@ -112,17 +125,11 @@ def short_machine(rows: pd.DataFrame) -> str:
     if distinct_text(rows, "device") != "cpu" and gpus:
         names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
         return ", ".join([*names, ranks])
-    name = str(environment_entry(environment, "cpu", "model") or "CPU")
-    known = {
-        word: environment_entry(environment, "cpu", entry)
-        for word, entry in (("family", "family"), ("model", "model_number"))
-    }
-    words = ", ".join(f"{word} {value}" for word, value in known.items() if value is not None)
     cores = environment_entry(environment, "cpu", "cores")
     threads = distinct_text(rows, "threads_per_rank")
     return ", ".join(
         [
-            f"{name} ({words})" if words else name,
+            short_processor(environment),
             *([plural(cores, "core")] if cores else []),
             ranks if threads == "1" else f"{ranks} {TIMES} {plural(threads, 'thread')}",
         ]

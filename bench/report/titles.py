@@ -55,7 +55,9 @@ def _spell_size(part: str) -> str:
     """`Large`, `XXLarge`, `8x7B`."""
     if part[:1].isdigit():
         return re.sub("b$", "B", part)
-    return re.sub("^Xx", "XX", part.capitalize())
+    if extra := re.fullmatch(r"(x+)(\w+)", part):
+        return extra[1].upper() + extra[2].capitalize()
+    return part.capitalize()
 
 
 def make_title(rows: pd.DataFrame, label: str) -> str:
@@ -87,12 +89,17 @@ def distinguish(titles: Sequence[str], tables: Sequence[pd.DataFrame], stems: Se
         tables: their rows.
         stems: their files' names without ending.
     """
-    machines = [name_processor(latest_environment(rows)) for rows in tables]
+    environments = [latest_environment(rows) for rows in tables]
+    whole, short = (
+        [name(one) for one in environments] for name in (name_processor, describe.short_processor)
+    )
     additions = ["" for _ in titles]
     for place, title in enumerate(titles):
         same = [other for other, theirs in enumerate(titles) if theirs == title]
-        if len(same) > 1 and len({machines[other] for other in same}) > 1:
-            additions[place] = machines[place]
+        machines = {whole[other] for other in same}
+        if len(machines) > 1:
+            telling = len({short[other] for other in same}) == len(machines)
+            additions[place] = one_line(short[place] if telling else whole[place])
     count = Counter(zip(titles, additions, strict=True))
     return [
         added if count[title, added] == 1 else ", ".join(filter(None, [added, f"file {one_line(stem)}"]))

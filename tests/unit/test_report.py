@@ -19,7 +19,7 @@ from tests.support.factories import block, comparison, failed, phase, record, wi
 from tests.support.reports import SECONDS, golden_records, page_of, printed, save
 
 GOLDEN = """\
-# bert-tiny-cpux2
+# BERT-Tiny, 2 ranks, 2 × accumulated, as installed
 
 | backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
 optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
@@ -41,6 +41,7 @@ commit 0123456789ab, 2026-11-20
 - 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, midmean of the \
 logarithms over the rounds of a launch, then geometric mean over launches; 95 % confidence interval: \
 Student's t over the launches. Peak memory is that of the timed blocks.
+- results file: bert-tiny-cpux2.csv
 - figures, and every other comparison: [index.md](index.md)
 """
 
