@@ -126,6 +126,15 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
+def test_another_reference_than_pytorch_is_named_below_the_table() -> None:
+    seconds = {"pytorch_fused": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
+    words = "speed-ups are over pytorch_fused, since pytorch is not among the backends"
+    records = comparison(seconds, reference="pytorch_fused")
+    assert f"- {markdown.escaped(words)}" in page_of(records).splitlines()
+    assert words in " ".join(printed(records).split())
+    assert "speed-ups are over" not in page_of(comparison(SECONDS))
+
+
 def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     def waiting(backend: str, seconds: float) -> Record:
         return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))

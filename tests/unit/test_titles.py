@@ -74,7 +74,10 @@ def test_backends_beside_the_usual_ones_and_another_reference_are_named() -> Non
 
 
 def test_on_gpus_they_are_named_in_place_of_ranks_and_mkl() -> None:
-    gpus: dict[str, Any] = {"environment": ENVIRONMENT | {"gpus": [{"name": "NVIDIA H200"}] * 2}, "device": "cuda"}
+    gpus: dict[str, Any] = {
+        "environment": ENVIRONMENT | {"gpus": [{"name": "NVIDIA H200"}] * 2},
+        "device": "cuda",
+    }
     mixed = workload(model="gpt2", grad_accum=1, precision="bf16")
     assert title(**gpus, workload=mixed) == "GPT-2, 2 × NVIDIA H200, bf16"
 
