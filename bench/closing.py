@@ -4,6 +4,7 @@ Nothing but Python's own library: `make doctor` runs where nothing is installed.
 """
 
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,12 @@ def print_closing(
     sentence = textwrap.fill(_plain(answer), WIDTH, break_on_hyphens=False, break_long_words=False)
     parts = [sentence, table.rstrip(), "\n".join(ends)]
     print("\n" + "\n\n".join(part for part in parts if part), flush=True)
+
+
+def this_python() -> str:
+    """The Python that runs this, as one would type it here: most have not put it on their PATH."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _plain(text: str | Path) -> str:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from bench.closing import WIDTH, print_closing
+from bench.closing import WIDTH, print_closing, this_python
 from bench.errors import UserError
 from bench.report import definitions, figure_command, table_command
 from bench.report.render import render_other_pages, render_report
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),
         files=[*rendered.written[:3], *others, *rendered.written[3:]],
         next_command=shlex.join(
-            ["python", "-m", "bench.report", "figure", str(options.results_dir), "--out", "speedup.pdf"]
+            [this_python(), "-m", "bench.report", "figure", str(options.results_dir), "--out", "speedup.pdf"]
         ),
         purpose="the models side by side",
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
+from bench.closing import this_python
 from bench.errors import PASSED
 from bench.report.answer_words import sentence_of_comparison
 
@@ -53,7 +54,7 @@ def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
     if undecided and comparison.command and THOROUGH not in comparison.command:
         return add_override(comparison.command, THOROUGH), "more launches, to decide what is inconclusive"
     if any(one.speedup for one in comparison.others):
-        figure = ["python", "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
+        figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""
 
@@ -67,5 +68,6 @@ def add_override(command: str, override: str) -> str:
         return f'{command[: own.start()]}ARGS="{" ".join([*kept, override])}"{command[own.end() :]}'
     if command.startswith("make "):
         return f'{command} ARGS="{override}"'
-    kept = [word for word in shlex.split(command) if word.partition("=")[0] != key]
-    return shlex.join([*kept, override])
+    python, *words = shlex.split(command)
+    kept = [word for word in words if word.partition("=")[0] != key]
+    return shlex.join([this_python() if python == "python" else python, *kept, override])

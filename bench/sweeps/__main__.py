@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from bench.closing import print_closing
+from bench.closing import print_closing, this_python
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
@@ -66,7 +66,7 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
     console = Console(stderr=True, highlight=False)
     outcome = Sweep(plan, comparisons, deadline=started + seconds, console=console).run()
-    again = shlex.join(["python", "-m", "bench.sweeps", plan_name, *settings])
+    again = shlex.join([this_python(), "-m", "bench.sweeps", plan_name, *settings])
     print_closing(
         outcome.sentence,
         table="\n".join(outcome.lines),

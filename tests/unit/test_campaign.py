@@ -10,6 +10,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
+from bench.closing import this_python
 from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import UserError
@@ -141,7 +142,7 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("1 of 4 comparisons are complete; 3 left, about 5 minutes. - left: ")
     assert said.count("- left: ") == 3
-    assert f"next: python -m bench.sweeps {a_campaign.file}" in said
+    assert f"next: {this_python()} -m bench.sweeps {a_campaign.file}" in said
     assert said.endswith("# goes on")
 
 

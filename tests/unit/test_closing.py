@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.closing import WIDTH, print_closing
+from bench.closing import WIDTH, print_closing, this_python
 from bench.compare.changes import Change
 from bench.compare.closing_words import answer_of as answer_of_compared
 from bench.report.next_command import add_override, answer_of, suggest
@@ -56,6 +56,14 @@ def test_names_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixtur
     assert "next:  make rm\n" in printed
 
 
+def test_python_is_named_as_it_is_typed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", str(tmp_path / ".venv" / "bin" / "python"))
+    assert this_python() == ".venv/bin/python"
+    monkeypatch.setattr("sys.executable", "/elsewhere/bin/python")
+    assert this_python() == "/elsewhere/bin/python"
+
+
 # After `make bench`
 
 
@@ -94,7 +102,7 @@ def test_one_launch_and_a_failed_reference_have_no_winner() -> None:
 @pytest.mark.parametrize(
     ("ortmodule", "command"),
     [
-        (1.6, "python -m bench.report figure results/x.csv --out speedup.pdf"),
+        (1.6, f"{this_python()} -m bench.report figure results/x.csv --out speedup.pdf"),
         (UNDECIDED, 'make bench ARGS="measure=thorough"'),
         ([1.6], 'make bench ARGS="measure=thorough"'),
         ("crashed", "make doctor"),
@@ -123,7 +131,7 @@ def test_what_is_thorough_already_is_not_suggested_again() -> None:
             'make bench ARGS="model=gpt2 measure=quick seed=1"',
             'make bench ARGS="model=gpt2 seed=1 measure=thorough"',
         ),
-        ("python -m bench 'label=a b'", "python -m bench 'label=a b' measure=thorough"),
+        ("python -m bench 'label=a b'", f"{this_python()} -m bench 'label=a b' measure=thorough"),
     ],
 )
 def test_an_override_is_added_to_the_command_that_repeats_a_comparison(command: str, with_it: str) -> None:
