@@ -6,7 +6,7 @@ import pytest
 
 from bench.report.model_rows import settings_of
 from tests.support.answers import OTHER_CPU, UNDECIDED, answer, answers, compared, first_sentence
-from tests.support.factories import workload
+from tests.support.factories import ENVIRONMENT, workload
 
 MEMORY = "its peak memory is 1.00 times that of PyTorch."
 
@@ -127,6 +127,15 @@ def test_two_machines_are_two_answers_and_are_never_counted_together() -> None:
     for words in said.values():
         assert " of 1 model (" in words
     assert sorted(re.findall(r"\d of \d", " ".join(said.values()))) == ["0 of 1", "1 of 1"]
+
+
+def test_machines_whose_names_are_the_same_are_two_answers_and_their_headings_say_what_differs() -> None:
+    older = ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"instruction_sets": ["avx"]}}
+    there = compared("t5-large", {"pytorch": 2.0, "ortmodule": 2.5}, stem="there", environment=older)
+    assert [words.setting.rpartition("instruction sets ")[2] for words in answers(FAST, there)] == [
+        "avx avx2 fma",
+        "avx",
+    ]
 
 
 def test_the_answer_measured_last_comes_first_unless_another_has_more_models() -> None:
