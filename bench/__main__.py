@@ -17,6 +17,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from bench.closing import print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
@@ -86,7 +87,7 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
 
 
 def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
-    """Measure the comparison, render its reports and print its table.
+    """Measure the comparison, render its reports and print the answer, the table and the files.
 
     Args:
         config: checked against this machine.
@@ -101,6 +102,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from bench.measure.comparison import measure_comparison
     from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
+    from bench.report.next_command import answer_of, suggest
     from bench.report.render import render_comparisons
     from bench.results.disk import reporting_write_errors
     from bench.tracking.track import track
@@ -108,16 +110,23 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     outcome = measure_comparison(config, stem, command)
     with reporting_write_errors(outcome.csv):
         written, refused = render_comparisons(Path(config.results_dir), Path(config.reports_dir))
-    Console(width=TERMINAL_WIDTH).print(render_terminal(read_comparison(outcome.csv)))
     for sentence in refused:
-        print(sentence)
-    console = Console(stderr=True)
-    pages = [path for path in written if path.stem in (stem, "index")]
-    for path in (outcome.csv, *pages):
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+        print(sentence, file=sys.stderr)
+    comparison = read_comparison(outcome.csv)
+    console = Console(width=TERMINAL_WIDTH)
+    with console.capture() as table:
+        console.print(render_terminal(comparison))
+    command_next, purpose = suggest(comparison, outcome.csv)
     tracked = track(outcome.csv, config.track)
     for sentence in tracked.logged:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        print(sentence, file=sys.stderr)
+    print_closing(
+        answer_of(comparison),
+        table=table.get(),
+        files=[outcome.csv, *(path for path in written if path.stem in (stem, "index"))],
+        next_command=command_next,
+        purpose=purpose,
+    )
     return [*outcome.failures, *tracked.failed]
 
 

@@ -55,6 +55,16 @@ def find_product_warnings(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
     yield from _warn_of_low_limit(rows)
 
 
+def is_held_back_by_mkl(rows: pd.DataFrame) -> bool:
+    """Whether PyTorch multiplies more slowly than ONNX Runtime for the path that MKL takes on this CPU."""
+    return any(
+        rates.torch is not None
+        and rates.onnxruntime is not None
+        and rates.onnxruntime > (1 + LEAST_DIFFERENCE) * rates.torch
+        for rates in rates_by_stack(rows)[:1]
+    ) and _mkl_may_hold_back(rows)
+
+
 def _warn_of_difference(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
     for rates in rates_by_stack(rows)[:1]:
         if rates.torch is None or rates.onnxruntime is None:

@@ -12,23 +12,42 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
 
-from bench.compare.changes import compare
+from bench.closing import print_closing
+from bench.compare.changes import Change, compare
+from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
 from bench.compare.sources import RESULTS, Reader, find_source, folder_source, last_commit_source, pair_files
 from bench.compare.tables import WIDTH, render_markdown, render_terminal
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
 from bench.report.markdown import escaped
+from bench.results.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 
 UNCHANGED = None
 """In place of an exit status: a file that is the same on both sides, with --changed."""
+
+
+@dataclass
+class Found:
+    """What the pairs of files have shown so far.
+
+    Attributes:
+        tables: for the terminal, one for each pair.
+        changes: of every pair that has a number on both sides, by its title.
+        commands: that measure the pairs with a regression again.
+    """
+
+    tables: list[str] = field(default_factory=list)
+    changes: dict[str, list[Change]] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,11 +77,15 @@ def main(arguments: list[str] | None = None) -> int:
             outcomes.append(NOT_COMPARED)
     for stem in pairing.missing:
         print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
+    found = Found()
     if options.markdown and pairing.new:
         print()  # ends the list
-    outcomes += [_compare_pair(*pair, tolerances, options) for pair in pairing.pairs]
+    outcomes += [_compare_pair(*pair, tolerances, options, found) for pair in pairing.pairs]
     if options.changed:
         print(f"Results files that are the same as in {base.name}: {outcomes.count(UNCHANGED)}.")
+    if not options.markdown and (found.tables or pairing.new):  # else errors have said everything
+        uncompared = outcomes.count(NOT_COMPARED) + len(pairing.missing)
+        _close(found, uncompared=uncompared, new=len(pairing.new))
     if REGRESSION in outcomes:
         return REGRESSION
     if pairing.missing or NOT_COMPARED in outcomes or not (outcomes or options.changed):
@@ -76,8 +99,13 @@ def _compare_pair(
     read_new: Reader,
     tolerances: Mapping[str, float],
     options: argparse.Namespace,
+    found: Found,
 ) -> int | None:
-    """Print one pair's table and return its exit status, or `UNCHANGED` if there is nothing to print."""
+    """Print one pair's table in Markdown, or keep it for the end.
+
+    Returns:
+        Its exit status, or `UNCHANGED` if there is nothing to print.
+    """
     try:
         base, new = read_base(), read_new()
         if options.changed and base.equals(new):
@@ -91,10 +119,16 @@ def _compare_pair(
     if options.markdown:
         print(render_markdown(title, changes, differences))
     else:
-        _Terminal(width=WIDTH).print(render_terminal(title, changes, differences))
+        terminal = Console(width=WIDTH)
+        with terminal.capture() as table:
+            terminal.print(render_terminal(title, changes, differences))
+        found.tables.append(table.get())
     if any(change.regressions for change in changes):
+        found.changes[title] = changes
+        found.commands += [distinct_text(new, "command")] if "command" in new else []
         return REGRESSION
     if any(change.ratio and change.ratio.low is not None for change in changes):
+        found.changes[title] = changes
         return FINE
     print(
         f"{title}: nothing could be compared, since no backend is ok with at least two "
@@ -104,13 +138,26 @@ def _compare_pair(
     return NOT_COMPARED
 
 
-class _Terminal(Console):
-    def on_broken_pipe(self) -> None:
-        _end_unread()
+def _close(found: Found, *, uncompared: int, new: int) -> None:
+    """Print the answer, the tables and what to type next."""
+    worse = next(iter(filter(None, found.commands)), "")
+    next_command, purpose = (
+        (worse, "does it become worse again?")
+        if worse
+        else ("make report", "rebuild tables, figures and page")
+        if found.changes and not uncompared
+        else ("make bench", "measure what is to be compared")
+    )
+    print_closing(
+        answer_of(found.changes, uncompared=uncompared, new=new),
+        table="\n".join(found.tables),
+        next_command=next_command,
+        purpose=purpose,
+    )
 
 
 def _end_unread() -> NoReturn:
-    """The reader has gone, as in `| head`; Python's and rich's exit status would mean a regression."""
+    """The reader has gone, as in `| head`; Python's own exit status would mean a regression."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(NOT_COMPARED)
 

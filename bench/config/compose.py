@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bench.config import slurm
 from bench.config.choices import CONF, LOSS_TOLERANCE
+from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
 from bench.config.track import TRACKERS
@@ -34,6 +35,7 @@ def register() -> None:
         ),
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
+        "default_reference": choose_reference,
         "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, hardware.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
         "gpu_ranks": lambda nodes: max(1, int(nodes)) * max(1, hardware.available_gpus()),

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from bench.closing import print_closing
 from bench.doctor.judge import judge
 from bench.doctor.probe import examine
 from bench.doctor.table import render
@@ -23,12 +24,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr.isatty():
         print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
     findings = judge(examine(stack))
-    print(f"\x1b[K{stack} stack at {ROOT}\n" if sys.stderr.isatty() else f"{stack} stack at {ROOT}\n")
+    if sys.stderr.isatty():
+        print("\x1b[K", end="", file=sys.stderr, flush=True)
     width = shutil.get_terminal_size().columns
-    print(render(findings, width=width, coloured=sys.stdout.isatty()))
     broken = sum(finding.state == "broken" for finding in findings)
     poor = sum(finding.state == "poor" for finding in findings)
-    print(f"\n{broken} broken, {poor} poor" if broken or poor else "\nall is well")
+    state = f"{broken} broken, {poor} poor" if broken or poor else "all is well"
+    other_stack = f" STACK={stack}" if stack != next(iter(stacks.NAMES)) else ""
+    print_closing(
+        f"{stack} stack at {ROOT}: {state}.",
+        table=render(findings, width=width, coloured=sys.stdout.isatty()),
+        next_command=f"make {'doctor' if broken else 'bench'}{other_stack}",
+        purpose="when what is broken is repaired as its arrow says" if broken else "",
+    )
     return int(broken > 0)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
+from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
@@ -155,6 +156,8 @@ class Comparison:
     def measure(self) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""
         self._announce_to_progress_bar()
+        if words := describe_reference(self.plan.parity.reference, self.plan.names):
+            self.bar.print_line(words)
         if self.plan.resume:
             self.bar.print_line(self.earlier.summary(self.output.csv))
             if not self._is_anything_missing():

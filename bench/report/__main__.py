@@ -9,12 +9,15 @@ Either has a --help of its own.
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
+from textwrap import fill
 
+from bench.closing import WIDTH, print_closing, this_python
 from bench.errors import UserError
-from bench.report import figure_command, table_command
-from bench.report.render import render_comparisons, render_other_pages
+from bench.report import definitions, figure_command, table_command
+from bench.report.render import render_other_pages, render_report
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,16 +33,24 @@ def main(arguments: list[str] | None = None) -> int:
         return table_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
-        written, refused = render_comparisons(options.results_dir, options.out)
+        rendered = render_report(options.results_dir, options.out)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     others, others_refused = render_other_pages(options.results_dir, options.out)
-    for path in (*written, *others):
-        print(path)
-    for sentence in (*refused, *others_refused):
+    for sentence in (*rendered.refused, *others_refused):
         print(sentence, file=sys.stderr)
-    return 2 if refused or others_refused else 0
+    answer, *further = rendered.answers or [definitions.NO_ANSWER]
+    print_closing(
+        answer,
+        table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),
+        files=[*rendered.written[:3], *others, *rendered.written[3:]],
+        next_command=shlex.join(
+            [this_python(), "-m", "bench.report", "figure", str(options.results_dir), "--out", "speedup.pdf"]
+        ),
+        purpose="the models side by side",
+    )
+    return 2 if rendered.refused or others_refused else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,7 +13,9 @@ from bench.analysis.claim_evidence import (
     StateShared,
 )
 from bench.analysis.claims import Finding
+from bench.analysis.comparison_results import ComparisonResults
 from bench.report import describe
+from bench.report.collection import ReportedComparison
 from bench.report.formatting import number, ratio_and_interval
 from bench.report.summary_cells import what_runs
 
@@ -23,53 +25,58 @@ def evidence_lines(finding: Finding) -> list[str]:
     return [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
 
 
+def name_of(comparison: ComparisonResults) -> str:
+    """Its title where it is one of a report, else its file."""
+    return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
+
+
 def _answer(answer: Answer) -> str:
     comparison, evidence = answer.comparison, answer.evidence
-    stem, rows = comparison.stem, comparison.rows
+    name, rows = name_of(comparison), comparison.rows
     match evidence:
         case OverReference(backend=one, speedup=speedup):
             return (
-                f"{stem}: {one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)} over "
+                f"{name}: {one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)} over "
                 f"{comparison.reference} on {describe.hardware(rows)}"
             )
         case OverBestPyTorch(backend=one, speedup=speedup):
             best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
-            return f"{stem}: {one.backend} {ratio_and_interval(speedup)} over {best}, the best PyTorch there"
+            return f"{name}: {one.backend} {ratio_and_interval(speedup)} over {best}, the best PyTorch there"
         case ChoiceSwapped():
             return (
-                f"{stem}: {evidence.after} {ratio_and_interval(evidence.speedup)} over {evidence.before} "
+                f"{name}: {evidence.after} {ratio_and_interval(evidence.speedup)} over {evidence.before} "
                 f"on {describe.hardware(rows)}"
             )
         case ColumnChanged():
             return (
-                f"{stem} against {evidence.other.stem}: {comparison.reference} with {evidence.column} "
+                f"{name} against {name_of(evidence.other)}: {comparison.reference} with {evidence.column} "
                 f"{evidence.value} runs at {ratio_and_interval(evidence.ratio)} of {evidence.other_value}, "
                 f"on {describe.hardware(rows)}"
             )
         case Checkpointing():
             return (
-                f"{stem} against {evidence.without.stem}: {comparison.reference} with checkpointing runs at "
-                f"{ratio_and_interval(evidence.ratio)}, on {describe.hardware(rows)}"
+                f"{name} against {name_of(evidence.without)}: {comparison.reference} with checkpointing runs "
+                f"at {ratio_and_interval(evidence.ratio)}, on {describe.hardware(rows)}"
             )
         case LargestBatches():
             close = "" if evidence.distinguishable else ", no further apart than the search tells"
             return (
-                f"{stem}: the largest micro-batch is {evidence.ortmodule} with ortmodule and "
+                f"{name}: the largest micro-batch is {evidence.ortmodule} with ortmodule and "
                 f"{evidence.pytorch} with pytorch{close}, on {describe.hardware(rows)}; "
                 f"{describe.largest_batch_rule(rows)}"
             )
         case PeakMemory():
             return (
-                f"{stem}: its peak memory goes from {number(evidence.before_mib)} to "
+                f"{name}: its peak memory goes from {number(evidence.before_mib)} to "
                 f"{number(evidence.after_mib)} MiB"
             )
         case StateBytes():
             return (
-                f"{stem}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes per trained "
+                f"{name}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes per trained "
                 "parameter"
             )
         case StateShared():
             return (
-                f"{stem}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "
+                f"{name}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "
                 f"on each of {evidence.ranks} ranks"
             )

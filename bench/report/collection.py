@@ -1,7 +1,7 @@
 """All comparisons of a report, each file read and summarised once; every table and figure starts here."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from bench.machine.processor_identity import describe_instruction_sets, name_pro
 from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
+from bench.report.titles import distinguish, make_title
 from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.labels import model_label
@@ -31,10 +32,24 @@ class ReportedComparison(ComparisonResults):
     Attributes:
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
         path: the results file, if it was read from one.
+        folder: of its page, inside that of the reports; empty for the reports' own.
+        distinction: what tells it from others that are shown with it under the same title.
     """
 
     profile: pd.DataFrame | None = None
     path: Path | None = None
+    folder: str = ""
+    distinction: str = ""
+
+    @cached_property
+    def title(self) -> str:
+        """What it is called: its model, and what is not as usual."""
+        return ", ".join(filter(None, [make_title(self.rows, self.label), self.distinction]))
+
+    @property
+    def page(self) -> str:
+        """Its page, as the pages over all comparisons link to it."""
+        return f"{self.folder}/{self.stem}.md" if self.folder else f"{self.stem}.md"
 
     @cached_property
     def breakdowns(self) -> list[Breakdown]:
@@ -133,12 +148,12 @@ class Collection:
     @cached_property
     def panels(self) -> dict[str, list[ReportedComparison]]:
         """The controlled comparisons by hardware; those at the largest batches apart, and last."""
-        return _by_machine([*self.at_equal, *self.at_largest], lambda one: one.panel)
+        return group_by_machine([*self.at_equal, *self.at_largest], lambda one: one.panel)
 
     @cached_property
     def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
         """The comparisons that leave settings alone on purpose, by workload and machine."""
-        return _by_machine([one for one in self.comparisons if one.of_fairness], _label)
+        return group_by_machine([one for one in self.comparisons if one.of_fairness], _label)
 
     @cached_property
     def fairness(self) -> dict[str, Fairness]:
@@ -156,7 +171,7 @@ def _label(one: ReportedComparison) -> str:
     return f"{one.model}, {one.workload}"
 
 
-def _by_machine(
+def group_by_machine(
     comparisons: Sequence[ReportedComparison], heading: Callable[[ReportedComparison], str]
 ) -> dict[str, list[ReportedComparison]]:
     """Comparisons by heading, those of different machines apart: what tells these is added where needed."""
@@ -176,8 +191,12 @@ def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
     return one_line(f"{heading}; machine {number}: {name_processor(environment)}, instruction sets {sets}")
 
 
-def read_comparison(path: Path) -> ReportedComparison:
+def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
     """Read one results file, and the breakdown that belongs to it.
+
+    Args:
+        path: of the CSV.
+        folder: of its page, inside that of the reports.
 
     Raises:
         UserError: one of them is damaged.
@@ -188,15 +207,29 @@ def read_comparison(path: Path) -> ReportedComparison:
         rows=csv_files.read(path),
         profile=breakdown.read(profile) if profile.exists() else None,
         path=path,
+        folder=folder,
     )
 
 
-def collect(paths: Iterable[Path]) -> Collection:
+def collect(paths: Iterable[Path], folder: str = "") -> Collection:
     """Read these files; one that is damaged is named and stops no other."""
     comparisons, refused = [], []
     for path in paths:
         try:
-            comparisons.append(read_comparison(path))
+            comparisons.append(read_comparison(path, folder))
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)
+
+
+def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
+    """The same comparisons, none of them under the title of another."""
+    distinctions = distinguish(
+        [one.title for one in comparisons],
+        [one.rows for one in comparisons],
+        [one.page.removesuffix(".md") for one in comparisons],
+    )
+    return [
+        replace(one, distinction=distinction) if distinction else one
+        for one, distinction in zip(comparisons, distinctions, strict=True)
+    ]

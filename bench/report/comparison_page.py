@@ -3,6 +3,7 @@
 import pandas as pd
 
 from bench.analysis.summary import BackendSummary
+from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
@@ -14,13 +15,15 @@ def render_comparison(comparison: ReportedComparison) -> str:
     """The page in Markdown."""
     rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries)
-    notes = [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
+    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    notes = [f"- {escaped(over)}"] if over else []
+    notes += [f"- {escaped(backend)}: {escaped(note)}" for backend, note in backend_notes(summaries)]
     notes += [f"- warning: {escaped(str(warning))}" for warning in comparison.warnings]
     notes += [f"- {escaped(sentence)}" for sentence in comparison.explanation]
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
     lines = [
-        f"# {escaped(distinct_text(rows, 'comparison'))}",
+        f"# {escaped(comparison.title)}",
         "",
         *table(
             list(columns),
@@ -29,7 +32,8 @@ def render_comparison(comparison: ReportedComparison) -> str:
         ),
         *([*notes, ""] if notes else []),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
-        "- figures, and every other comparison: [index.md](index.md)",
+        f"- results file: {escaped(comparison.stem)}.csv",
+        f"- figures, and every other comparison: [index.md]({'../' * bool(comparison.folder)}index.md)",
         "",
     ]
     return "\n".join(lines)

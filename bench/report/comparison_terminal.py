@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.analysis.summary import BackendSummary
+from bench.config.reference import describe_reference
 from bench.report import describe, summary_cells
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import (
@@ -60,7 +61,8 @@ def render_terminal(comparison: ReportedComparison) -> Table:
 def _caption(comparison: ReportedComparison) -> list[str]:
     """The lines below the table."""
     rows, summaries = comparison.rows, comparison.summaries
-    lines = [f"{backend}: {note}" for backend, note in backend_notes(summaries)]
+    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    lines = [*([over] if over else []), *(f"{backend}: {note}" for backend, note in backend_notes(summaries))]
     lines += comparison.explanation
     lines += [f"warning: {warning}" for warning in comparison.warnings]
     lines += [describe.workload(rows), describe.hardware(rows), describe.extent(rows), *limited_by(summaries)]

@@ -13,6 +13,21 @@ LEFT_ALONE = (
 )
 """Said of a comparison that does not hold threads and allocator equal, as a fair one does."""
 
+NO_ANSWER = (
+    "Nothing here compares a backend with PyTorch as it has to be: every comparison left something alone on "
+    "purpose, timed nothing, or had no backend beside its reference."
+)
+"""In place of an answer."""
+
+ABOUT_MODELS = (
+    "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
+    "over launches and the verdict. Best PyTorch: the fastest of several PyTorch backends of the same "
+    "comparison. Peak memory: of each backend over that of PyTorch, on the rank or GPU that has most. "
+    "A model that was compared several times is shown by the comparison with most of these backends and the "
+    "fewest other settings."
+)
+"""How to read the table with one row for each model."""
+
 DEFINITIONS = (
     (
         "samples/s",

@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,6 +104,44 @@ def hardware(rows: pd.DataFrame) -> str:
         f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
         f"{distinct_text(rows, 'allocator')} allocator{path}"
     )
+
+
+def short_processor(environment: Mapping[str, Any]) -> str:
+    """`AMD EPYC (family 25, model 1)`; the name alone where the rest is not recorded."""
+    name = str(environment_entry(environment, "cpu", "model") or "CPU")
+    known = {
+        word: environment_entry(environment, "cpu", entry)
+        for word, entry in (("family", "family"), ("model", "model_number"))
+    }
+    words = ", ".join(f"{word} {value}" for word, value in known.items() if value is not None)
+    return f"{name} ({words})" if words else name
+
+
+def short_machine(rows: pd.DataFrame) -> str:
+    """`AMD EPYC (family 25, model 1), 2 cores, 2 ranks`: where it ran, in the words of a sentence."""
+    environment = latest_environment(rows)
+    gpus = gpu_names(environment)
+    ranks = plural(distinct_text(rows, "world_size"), "rank")
+    if distinct_text(rows, "device") != "cpu" and gpus:
+        names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
+        return ", ".join([*names, ranks])
+    cores = environment_entry(environment, "cpu", "cores")
+    threads = distinct_text(rows, "threads_per_rank")
+    return ", ".join(
+        [
+            short_processor(environment),
+            *([plural(cores, "core")] if cores else []),
+            ranks if threads == "1" else f"{ranks} {TIMES} {plural(threads, 'thread')}",
+        ]
+    )
+
+
+def short_setting(rows: pd.DataFrame) -> str:
+    """The same, and which path MKL took: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
+    if distinct_text(rows, "device") != "cpu":
+        return short_machine(rows)
+    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
+    return f"{short_machine(rows)}, {path}"
 
 
 def extent(rows: pd.DataFrame) -> str:

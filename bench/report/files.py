@@ -26,4 +26,4 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
 
 def read_reproduced(results_dir: Path) -> Collection:
     """The comparisons of `make reproduce`; none if it has not run."""
-    return collect(sorted((results_dir / REPRODUCED).glob("*.csv")))
+    return collect(sorted((results_dir / REPRODUCED).glob("*.csv")), REPRODUCED)

@@ -64,12 +64,12 @@ def _own_batch(line: Line) -> int | None:
 
 COMPARISON = Column(
     name="comparison",
-    cell=lambda line: line.comparison.stem.removeprefix(f"{line.comparison.model}-"),
+    cell=lambda line: line.comparison.title,
 )
 """Only where the same workload was compared several times."""
 
 COLUMNS = (
-    Column(name="model", cell=lambda line: line.comparison.model),
+    Column(name="model", cell=lambda line: line.comparison.label),
     Column(name="workload", cell=lambda line: line.comparison.workload),
     COMPARISON,
     Column(name="backend", cell=lambda line: formatting.one_line(line.summary.backend)),
@@ -116,5 +116,5 @@ def shown_columns(lines: Sequence[Line]) -> list[Column]:
 
 def _is_ambiguous(lines: Sequence[Line]) -> bool:
     """Whether model and workload stand for more than one comparison."""
-    comparisons = {line.comparison.stem: line.comparison for line in lines}.values()
+    comparisons = {line.comparison.page: line.comparison for line in lines}.values()
     return len({(one.model, one.workload) for one in comparisons}) < len(comparisons)

@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bench.analysis.claims import Finding
-from bench.report.collection import Collection
+from bench.report.answer_words import AnswerWords, put_in_words
+from bench.report.collection import Collection, ReportedComparison
+from bench.report.division_words import Division, divisions_of
+from bench.report.formatting import plural
+from bench.report.index_models import ModelTable, model_table
+from bench.report.model_rows import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,22 +45,98 @@ class Contents:
     """Everything that is shown over all comparisons.
 
     Attributes:
-        collection: the comparisons.
+        collection: the comparisons, none under the title of another.
+        settings: the same, one row for each model.
         of_models: the figures over many models, light ones; each has a dark one beside it (`dark_of`).
+        sets: where the models of each set of such figures were measured.
         figures: the files of all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
-        warned: the harness's warnings about each comparison, by its file's stem.
+        warned: the harness's warnings about each comparison, by its page.
         other_pages: those that this report has.
     """
 
     collection: Collection
+    settings: Sequence[Setting]
     of_models: Sequence[Path]
+    sets: Sequence[str]
     figures: Sequence[Path]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
     warned: Mapping[str, Sequence[str]]
     other_pages: Sequence[OtherPage]
+
+    @cached_property
+    def answers(self) -> list[AnswerWords]:
+        """The answer of each setting, in sentences."""
+        return [put_in_words(setting.answer) for setting in self.settings]
+
+    @property
+    def answers_in_short(self) -> list[str]:
+        """The first sentence of each answer, with its setting."""
+        return [f"{one.setting}: {one.sentences[0].text}" for one in self.answers if one.sentences]
+
+    @cached_property
+    def model_tables(self) -> list[ModelTable]:
+        """The table of each setting."""
+        return [model_table(setting) for setting in self.settings]
+
+    @property
+    def first_figures(self) -> list[Path]:
+        """The figures at the top: speed-ups over many models, or of the comparison that there is."""
+        of_speed = [path for path in self.of_models if path.stem.startswith("models-speedup")]
+        return of_speed[:MOST_FIRST] or [path for path in self.figures if path.stem == "speedup"]
+
+    @property
+    def about_time(self) -> list[Path]:
+        """The figures of where a step's time goes."""
+        return self._other_figures("models-breakdown", "breakdown")
+
+    @property
+    def divisions(self) -> list[tuple[Division, list[Path]]]:
+        """What speed-ups were divided into, with the figures of it."""
+        return [(one, self._other_figures(one.anchor)) for one in divisions_of(self.collection)]
+
+    @property
+    def further_figures(self) -> list[Path]:
+        """All figures that have no section of their own."""
+        shown = [*self.about_time, *(path for _, paths in self.divisions for path in paths)]
+        return [path for path in self._other_figures("") if path not in shown]
+
+    def _other_figures(self, *beginnings: str) -> list[Path]:
+        """Those whose names begin like this, but for those at the top."""
+        first = self.first_figures
+        every = (*self.of_models, *self.figures)
+        return [path for path in every if path not in first and path.stem.startswith(beginnings)]
+
+    def warnings_about(self, comparisons: Sequence[ReportedComparison]) -> int:
+        """How many warnings there are about these comparisons."""
+        return sum(len(self.warned[one.page]) for one in comparisons)
+
+    @property
+    def heading_of_all(self) -> str:
+        """`All 14 comparisons, 112 warnings`."""
+        every = self.collection.comparisons
+        count = self.warnings_about(every)
+        warnings = f", {plural(count, 'warning')}" if count else ""
+        return f"All {plural(len(every), 'comparison')}{warnings}"
+
+    def caption(self, path: Path) -> str:
+        """A figure in words, from the name of its file: what it shows, and of which comparison."""
+        name = next(known for known in _CAPTIONS if path.stem.startswith(known))
+        rest = path.stem.removeprefix(name).removeprefix("-")
+        if path in self.of_models:
+            return f"{_CAPTIONS[name]}: {self.sets[int(rest or 1) - 1]}"
+        titles = {one.stem: one.title for one in self.collection.comparisons if not one.folder}
+        return f"{_CAPTIONS[name]}, {titles.get(rest, rest)}" if rest else _CAPTIONS[name]
+
+    def has_dark(self, path: Path) -> bool:
+        """Whether a dark figure stands beside it."""
+        return path in self.of_models
+
+
+MOST_FIRST = 2
+"""Figures at the top of the page."""
 
 
 def dark_of(path: Path) -> Path:
@@ -75,10 +157,3 @@ _CAPTIONS = {
     "break-even": "Steps until the set-up is paid for",
     "rounds": "Step time in every round",
 }
-
-
-def caption(stem: str) -> str:
-    """A figure in words, from the name of its file."""
-    name = next(known for known in _CAPTIONS if stem.startswith(known))
-    rest = stem.removeprefix(name).removeprefix("-")
-    return f"{_CAPTIONS[name]}, {rest}" if rest else _CAPTIONS[name]

@@ -1,4 +1,4 @@
-"""reports/index.html: everything in one file that works offline."""
+"""reports/index.html: the answer, a figure, a row for each model, and all else folded; one file, offline."""
 
 import base64
 import json
@@ -10,10 +10,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.analysis import reference
 from bench.report import definitions, describe, formatting
+from bench.report.answer_words import QUESTION
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import ReportedComparison
+from bench.report.division_words import Division
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
-from bench.report.index_contents import Contents, caption, dark_of
+from bench.report.index_contents import Contents, dark_of
+from bench.report.index_models import ModelTable
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
 from bench.results.table_values import distinct_text
@@ -33,9 +36,16 @@ def render_html(contents: Contents) -> str:
     )
     tables = [_table(heading, comparisons) for heading, comparisons in collection.panels.items()]
     lines = lines_of(collection.controlled)
+    anchors = {one.page: f"comparison-{number}" for number, one in enumerate(collection.comparisons, 1)}
     return environment.get_template(TEMPLATE).render(
-        of_models=[(_figure(path), _figure(dark_of(path))) for path in contents.of_models],
-        figures=[_figure(path) for path in contents.figures],
+        question=QUESTION,
+        answers=contents.answers,
+        no_answer=definitions.NO_ANSWER,
+        first_figures=_figures(contents, contents.first_figures),
+        model_tables=[_model_table(table, anchors) for table in contents.model_tables],
+        about_models=definitions.ABOUT_MODELS,
+        about_time=_figures(contents, contents.about_time),
+        figures=_figures(contents, contents.further_figures),
         not_drawn=contents.not_drawn,
         tables=tables,
         rows=sum(len(one["rows"]) for one in tables),
@@ -43,7 +53,14 @@ def render_html(contents: Contents) -> str:
         statuses=_choices(lines, lambda line: line.summary.status),
         devices=list(collection.panels),
         means=[(heading, geometric_means(shown)) for heading, shown in collection.panels.items()],
-        comparisons=[_comparison(one, contents.warned[one.stem]) for one in collection.comparisons],
+        divisions=[
+            (division.heading, division.anchor, _divided(division, contents), _figures(contents, figures))
+            for division, figures in contents.divisions
+        ],
+        comparisons=[
+            _comparison(one, contents.warned[one.page], anchors[one.page]) for one in collection.comparisons
+        ],
+        heading_of_all=contents.heading_of_all,
         left_alone=definitions.LEFT_ALONE,
         about_claims=definitions.ABOUT_CLAIMS,
         findings=[(finding, evidence_lines(finding)) for finding in contents.findings],
@@ -53,19 +70,49 @@ def render_html(contents: Contents) -> str:
         ],
         definitions=definitions.DEFINITIONS,
         refused=collection.refused,
+        other_pages=contents.other_pages,
+        plural=formatting.plural,
         ratio=formatting.ratio,
+        ratio_and_interval=formatting.ratio_and_interval,
         missing=formatting.MISSING,
     )
 
 
-def _figure(path: Path) -> dict[str, str]:
-    """A picture as a data URI: in an element of its own, nothing in it reaches the page."""
-    encoded = base64.b64encode(path.read_bytes()).decode()
+def _figures(contents: Contents, paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Pictures as data URIs: in an element of its own, nothing in a picture reaches the page."""
+    return [
+        {
+            "name": path.stem,
+            "title": contents.caption(path),
+            "uri": _data_uri(path),
+            "dark": _data_uri(dark_of(path)) if contents.has_dark(path) else "",
+        }
+        for path in paths
+    ]
+
+
+def _data_uri(path: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _model_table(table: ModelTable, anchors: dict[str, str]) -> dict[str, Any]:
     return {
-        "name": path.stem,
-        "title": caption(path.stem),
-        "uri": f"data:image/svg+xml;base64,{encoded}",
+        "heading": table.heading,
+        "headers": table.headers,
+        "rows": [
+            {"name": row.name, "anchor": anchors[row.comparison.page], "cells": row.cells}
+            for row in table.rows
+        ],
     }
+
+
+def _divided(division: Division, contents: Contents) -> list[tuple[str, Any, str]]:
+    """What was divided, into which parts, and how many warnings there are."""
+    return [
+        (one.words, one.parts, formatting.plural(count, "warning") if count else "")
+        for one in division.divided
+        for count in [contents.warnings_about(one.comparisons)]
+    ]
 
 
 def _table(heading: str, comparisons: Sequence[ReportedComparison]) -> dict[str, Any]:
@@ -81,7 +128,7 @@ def _table(heading: str, comparisons: Sequence[ReportedComparison]) -> dict[str,
 
 def _row(line: Line, columns: Sequence[Column], heading: str) -> dict[str, Any]:
     return {
-        "stem": line.comparison.stem,
+        "title": line.comparison.title,
         "backend": formatting.one_line(line.summary.backend),
         "device": heading,
         "verdict": line.summary.verdict or "",
@@ -107,17 +154,20 @@ def _choices(lines: Sequence[Line], value: Callable[[Line], str]) -> list[str]:
     return sorted({value(line) for line in lines} - {""})
 
 
-def _comparison(comparison: ReportedComparison, warnings: Sequence[str]) -> dict[str, Any]:
+def _comparison(comparison: ReportedComparison, warnings: Sequence[str], anchor: str) -> dict[str, Any]:
     rows = comparison.rows
     environment = latest_environment(rows)
     return {
+        "anchor": anchor,
+        "title": comparison.title,
         "stem": comparison.stem,
-        "model": comparison.model,
+        "page": comparison.page,
         "workload": describe.workload(rows),
         "hardware": comparison.hardware,
         "versions": describe.versions(rows),
         "extent": describe.extent(rows),
         "command": comparison.command,
+        "explanation": comparison.explanation,
         "warnings": warnings,
         "uncontrolled": comparison.uncontrolled,
         "config_hash": distinct_text(rows, "config_hash"),

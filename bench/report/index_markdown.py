@@ -1,50 +1,131 @@
-"""reports/index.md: every comparison in tables, with the figures, the claims and how numbers are defined."""
+"""reports/index.md: the answer, a figure and a row for each model; then everything else, folded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from bench.analysis import reference
-from bench.analysis.attribution import Attribution, Part
+from bench.analysis.attribution import Part
 from bench.analysis.claims import Finding
-from bench.analysis.fairness import Fairness
 from bench.report import definitions
+from bench.report.answer_words import QUESTION, AnswerWords, Sentence, series
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison
+from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
 from bench.report.index_columns import lines_of, shown_columns
-from bench.report.index_contents import Contents, caption, dark_of
+from bench.report.index_contents import Contents, dark_of
+from bench.report.index_models import STATUS, ModelTable
 from bench.report.markdown import escaped, table
 from bench.report.means import geometric_means
 
 
 def render_markdown(contents: Contents) -> str:
     """The page in Markdown."""
-    collection, warned = contents.collection, contents.warned
-    parts = ["# Results", "", "Rebuilt from `results/` alone by `make report`.", ""]
-    for figure in contents.of_models:
-        dark, light, words = quote(dark_of(figure).name), quote(figure.name), caption(figure.stem)
-        parts += [
-            f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-            f'<img src="{light}" alt="{words}; summary.csv holds its numbers"></picture>',
-            "",
-        ]
-    for figure in contents.figures:
-        parts += [f"![{escaped(caption(figure.stem))}]({quote(figure.name)})", ""]
-    parts += [f"- {escaped(sentence)}; the tables hold all" for sentence in contents.not_drawn]
-    parts += [""] * bool(contents.not_drawn)
-    for hardware, comparisons in collection.panels.items():
-        parts += _panel(hardware, comparisons)
-    parts += _attributions(collection, warned)
-    parts += _fairness(collection, warned)
-    parts += ["## Claims", "", definitions.ABOUT_CLAIMS, "", *_claims(contents.findings), *_published()]
-    parts += ["## Every comparison", ""]
-    parts += [_link(comparison, len(warned[comparison.stem])) for comparison in collection.comparisons]
+    collection = contents.collection
+    parts = [f"# {QUESTION}", ""]
+    for answer in contents.answers:
+        parts += _answer(answer)
+    if not contents.answers:
+        parts += [definitions.NO_ANSWER, ""]
+    parts += _figures(contents, contents.first_figures)
+    for models in contents.model_tables:
+        parts += _models(models)
+    if contents.model_tables:
+        parts += [definitions.ABOUT_MODELS, ""]
+    sections = (
+        ("Where a step's time goes", _figures(contents, contents.about_time)),
+        ("Memory, start and rounds in figures", _further_figures(contents)),
+        ("Every backend, machine by machine", _panels(collection)),
+        *(
+            (division.heading, _division(division, figures, contents))
+            for division, figures in contents.divisions
+        ),
+        ("What others claim, tested", [definitions.ABOUT_CLAIMS, "", *_claims(contents.findings)]),
+        ("What others published", _published()),
+        (contents.heading_of_all, _every_comparison(contents)),
+        ("How the numbers are defined", _definitions()),
+    )
+    for heading, lines in sections:
+        parts += _folded(heading, lines)
     if contents.other_pages:
-        parts += ["", "## Beside the comparisons", ""]
+        parts += ["Further pages:", ""]
         parts += [f"- [{page.about}]({page.name})" for page in contents.other_pages]
-    parts += ["", "## How the numbers are defined", ""]
-    parts += [f"- **{name}**: {escaped(meaning)}" for name, meaning in definitions.DEFINITIONS]
+        parts += [""]
+    parts += ["Rebuilt from `results/` alone by `make report`."]
     return "\n".join([*parts, ""])
+
+
+# The answer
+
+
+def _answer(answer: AnswerWords) -> list[str]:
+    lines = [f"**{escaped(answer.setting)}**", ""]
+    lines += [line for one in answer.sentences for line in (_sentence(one), "")]
+    if answer.why:
+        lines += [f"**Why?** {escaped(answer.why)}", ""]
+    return [*lines, f"**What to do?** {escaped(answer.to_do)}", ""]
+
+
+def _sentence(one: Sentence) -> str:
+    said = [f"than {escaped(c.than)} on **{c.count}** ({escaped(c.details)})" for c in one.clauses]
+    return f"{escaped(one.begin)}{' ' * bool(said)}{series(said)}{escaped(one.end)}"
+
+
+def _models(models: ModelTable) -> list[str]:
+    """A row for each model; its name leads to the comparison that the row is made of."""
+    return [
+        f"**{escaped(models.heading)}**",
+        "",
+        *table(
+            ["model", *map(escaped, models.headers)],
+            [
+                [
+                    f"[{escaped(row.name)}]({quote(row.comparison.page)})",
+                    *(escaped(cell.line) for cell in row.cells),
+                ]
+                for row in models.rows
+            ],
+            numeric=[escaped(header) for header in models.headers if header != STATUS],
+            escape=False,
+        ),
+    ]
+
+
+def _figure(contents: Contents, path: Path) -> list[str]:
+    """A figure; where there is a dark one, the reader's theme chooses."""
+    words, light = contents.caption(path), quote(path.name)
+    if not contents.has_dark(path):
+        return [f"![{escaped(words)}]({light})", ""]
+    return [
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{quote(dark_of(path).name)}">'
+        f'<img src="{light}" alt="{escaped(words)}; summary.csv holds its numbers"></picture>',
+        "",
+    ]
+
+
+# Everything else
+
+
+def _folded(heading: str, lines: Sequence[str]) -> list[str]:
+    """A section that opens at a click; nothing if it would be empty. Markdown needs the empty lines."""
+    if not lines:
+        return []
+    return [f"<details><summary><b>{heading}</b></summary>", "", *lines, "</details>", ""]
+
+
+def _figures(contents: Contents, paths: Sequence[Path]) -> list[str]:
+    return [line for path in paths for line in _figure(contents, path)]
+
+
+def _further_figures(contents: Contents) -> list[str]:
+    lines = _figures(contents, contents.further_figures)
+    lines += [f"- {escaped(sentence)}; the tables hold all" for sentence in contents.not_drawn]
+    return [*lines, *([""] if contents.not_drawn else [])]
+
+
+def _panels(collection: Collection) -> list[str]:
+    return [line for hardware, group in collection.panels.items() for line in _panel(hardware, group)]
 
 
 def _panel(hardware: str, comparisons: Sequence[ReportedComparison]) -> list[str]:
@@ -52,12 +133,12 @@ def _panel(hardware: str, comparisons: Sequence[ReportedComparison]) -> list[str
     lines = lines_of(comparisons)
     columns = shown_columns(lines)
     notes = [
-        f"- {escaped(line.comparison.stem)}, {escaped(line.summary.backend)}: {escaped(line.summary.message)}"
+        f"- {escaped(f'{line.comparison.title}, {line.summary.backend}: {line.summary.message}')}"
         for line in lines
         if line.summary.message
     ]
     return [
-        f"## {escaped(hardware)}",
+        f"### {escaped(hardware)}",
         "",
         *table(
             [column.name for column in columns],
@@ -76,44 +157,17 @@ def _panel(hardware: str, comparisons: Sequence[ReportedComparison]) -> list[str
     ]
 
 
-def _attributions(collection: Collection, warned: Mapping[str, Sequence[str]]) -> list[str]:
-    divided = [(one, one.attribution) for one in collection.controlled if one.attribution]
-    lines = ["## What made the difference", ""] if divided else []
-    for comparison, attribution in divided:
-        lines += [f"{escaped(comparison.stem)}: {escaped(_whole(attribution))}", ""]
-        lines += _caution([comparison.stem], warned)
-        lines += _parts(attribution.parts)
-    return lines
+def _division(division: Division, figures: Sequence[Path], contents: Contents) -> list[str]:
+    lines = []
+    for one in division.divided:
+        lines += [escaped(one.words), "", *_caution(one.comparisons, contents), *_parts(one.parts)]
+    return [*lines, *_figures(contents, figures)]
 
 
-def _whole(attribution: Attribution) -> str:
-    return (
-        f"{attribution.end} runs at {ratio_and_interval(attribution.total)} of {attribution.start}; "
-        "of this are"
-    )
-
-
-def _fairness(collection: Collection, warned: Mapping[str, Sequence[str]]) -> list[str]:
-    lines = ["## What an uncontrolled harness would print", ""] if collection.fairness else []
-    for label, fairness in collection.fairness.items():
-        lines += [f"{escaped(label)}: {escaped(_uncontrolled(fairness))}", ""]
-        lines += _caution([one.stem for one in collection.fairness_experiments[label]], warned)
-        lines += _parts(fairness.parts)
-    return lines
-
-
-def _uncontrolled(fairness: Fairness) -> str:
-    return (
-        f"with nothing held {fairness.backend} seems to run at {ratio_and_interval(fairness.naive)} of "
-        f"{fairness.reference}, with everything held at {ratio_and_interval(fairness.own)}; what was left "
-        "alone adds"
-    )
-
-
-def _caution(stems: Sequence[str], warned: Mapping[str, Sequence[str]]) -> list[str]:
+def _caution(comparisons: Sequence[ReportedComparison], contents: Contents) -> list[str]:
     """How many warnings there are about these comparisons, and where they stand."""
-    count = sum(len(warned[stem]) for stem in stems)
-    pages = ", ".join(f"[{escaped(stem)}]({quote(stem)}.md)" for stem in stems)
+    count = contents.warnings_about(comparisons)
+    pages = "; ".join(f"[{escaped(one.title)}]({quote(one.page)})" for one in comparisons)
     return [f"The harness has {plural(count, 'warning')} about this: {pages}.", ""] if count else []
 
 
@@ -171,9 +225,19 @@ def _published() -> list[str]:
     ]
 
 
+def _every_comparison(contents: Contents) -> list[str]:
+    links = [_link(one, contents.warnings_about([one])) for one in contents.collection.comparisons]
+    about = "Each page has the comparison's whole table, its warnings and the command that repeats it."
+    return [about, "", *links, ""]
+
+
 def _link(comparison: ReportedComparison, warnings: int) -> str:
     """The entry of a comparison in the list of all."""
-    link = f"- [{escaped(comparison.stem)}]({quote(comparison.stem)}.md)"
+    link = f"- [{escaped(comparison.title)}]({quote(comparison.page)})"
     count = f": {plural(warnings, 'warning')}" if warnings else ""
     left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
     return f"{link}{count}{left_alone}"
+
+
+def _definitions() -> list[str]:
+    return [*(f"- **{name}**: {escaped(meaning)}" for name, meaning in definitions.DEFINITIONS), ""]

@@ -1,18 +1,20 @@
 """A whole report, made from a folder of results: tables, figures and pages."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bench.analysis.claims import judge_claims
 from bench.errors import UserError
 from bench.report import index_contents, parallel, summary_table
-from bench.report.collection import Collection, ReportedComparison, collect
+from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.comparison_page import render_comparison
 from bench.report.files import read_reproduced
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
+from bench.report.model_rows import settings_of
 from bench.report.selftest_page import render_selftest
 from bench.report.support_matrix import read_matrix
 from bench.report.support_page import render_support
@@ -20,11 +22,23 @@ from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 
 
-def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write everything about the comparisons in a folder.
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """What became of a report.
 
-    `index.md` and `index.html` over all comparisons with their figures, `<stem>.md` for each, and
-    `summary.csv`. The same files give the same bytes.
+    Attributes:
+        written: the paths; those of index.html, index.md and summary.csv first.
+        refused: a sentence for each file that could not be read.
+        answers: a sentence for each setting, the first of the page first.
+    """
+
+    written: Sequence[Path]
+    refused: Sequence[str]
+    answers: Sequence[str] = ()
+
+
+def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write everything about the comparisons in a folder; see `render_report`.
 
     Returns:
         The paths written, and a sentence for each file that could not be read.
@@ -32,15 +46,38 @@ def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     Raises:
         UserError: there is no results file.
     """
-    collection = collect(list_files(results_dir))
-    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
+    rendered = render_report(results_dir, out_dir)
+    return list(rendered.written), rendered.refused
+
+
+def render_report(results_dir: Path, out_dir: Path) -> Rendered:
+    """Write everything about the comparisons in a folder.
+
+    `index.md` and `index.html` over all comparisons with their figures, `<stem>.md` for each, and
+    `summary.csv`. The same files give the same bytes.
+
+    Raises:
+        UserError: there is no results file.
+    """
     reproduced = read_reproduced(results_dir)
-    if not collection.comparisons and not reproduced.comparisons:
-        return [], [*collection.refused, *reproduced.refused]
-    written = _write_report(collection, reproduced, out_dir, other_pages) if collection.comparisons else []
-    summary = summary_table.rows_of([*collection.comparisons, *reproduced.comparisons])
+    others = collect(
+        [] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir)
+    )
+    refused = [*reproduced.refused, *others.refused]
+    titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
+    if not titled:
+        return Rendered(written=[], refused=refused)
+    number = len(reproduced.comparisons)
+    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
+    written, shown = _write_report([titled[:number], titled[number:]], refused, out_dir, other_pages)
+    summary = summary_table.rows_of([*titled[number:], *titled[:number]])
     write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
-    return [*written, out_dir / summary_table.FILE], [*collection.refused, *reproduced.refused]
+    page, index, *others_written = written
+    return Rendered(
+        written=[page, index, out_dir / summary_table.FILE, *others_written],
+        refused=refused,
+        answers=shown.answers_in_short,
+    )
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -65,34 +102,48 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
 
 
 def _write_report(
-    collection: Collection, reproduced: Collection, out_dir: Path, other_pages: Sequence[OtherPage]
-) -> list[Path]:
-    from bench.report.figures import (
-        model_figures,
-        plan,
-    )  # matplotlib: 1 s that tables and --help need not pay
+    families: Sequence[Sequence[ReportedComparison]],
+    refused: Sequence[str],
+    out_dir: Path,
+    other_pages: Sequence[OtherPage],
+) -> tuple[list[Path], Contents]:
+    """Write the pages and figures about these comparisons; the paths, and what the page shows.
 
-    families = [reproduced.comparisons, collection.comparisons]
+    Args:
+        families: what `make reproduce` measured, and all others; the first that is not empty answers first.
+        refused: a sentence for each file that could not be read.
+        out_dir: where to.
+        other_pages: those that this report has.
+    """
+    from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
+
+    reproduced, others = families
+    everything = Collection(comparisons=[*reproduced, *others], refused=refused)
+    drawn = Collection(comparisons=others or reproduced)
     of_models = model_figures.write_report_figures(families, out_dir)
-    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(collection)])
-    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in collection.comparisons])
+    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(drawn)])
+    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in everything.comparisons])
     shown = Contents(
-        collection=collection,
+        collection=everything,
+        settings=settings_of(families),
         of_models=of_models,
+        sets=model_figures.name_sets(families),
         figures=figures,
-        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(collection)],
-        findings=judge_claims(collection.comparisons),
-        warned={path.stem: warnings for path, warnings in tables},
+        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(drawn)],
+        findings=judge_claims(everything.comparisons),
+        warned={
+            one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)
+        },
         other_pages=other_pages,
     )
     index, page = out_dir / "index.md", out_dir / "index.html"
     write_atomically(index, render_markdown(shown))
     write_atomically(page, render_html(shown))
-    return [*(path for path, _ in tables), index, page, *of_models, *figures]
+    return [page, index, *(path for path, _ in tables), *of_models, *figures], shown
 
 
 def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:
     """The path, and the harness's warnings about it."""
-    path = out_dir / f"{comparison.stem}.md"
+    path = out_dir / comparison.page
     write_atomically(path, render_comparison(comparison))
     return path, [str(warning) for warning in comparison.warnings]

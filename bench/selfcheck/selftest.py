@@ -24,6 +24,7 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
+from bench.closing import print_closing
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -39,6 +40,9 @@ from bench.results.atomic import write_atomically
 
 FOLDERS = {"all": "selftest", "one": "selftest/resident-one"}
 """Of the tables, in the results folder, by `measure.resident`."""
+
+TABLES = ("verdicts", "rounds")
+"""The files in such a folder, without their ending."""
 
 SMALL = ("micro_batch=2", "seq_len=32")
 """For the quick comparisons on a CPU: short steps, so that 40 of them take an hour."""
@@ -111,9 +115,28 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         print("interrupted; the same command goes on with the comparison that is missing.", file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
-    print("\n".join(summary_lines(verdicts)))
     planted = {share for case in CASES[resident] for share in case.slowed_by.values() if share}
-    return 0 if passed(verdicts, planted) else 1
+    wanted = sum(case.comparisons for case in CASES[resident])
+    made = len(_comparisons_in(verdicts))
+    right = made > 0 and passed(verdicts, planted)
+    given = " ".join(sys.argv[1:] if arguments is None else arguments)
+    again = f'make selftest ARGS="{given}"' if given else "make selftest"
+    print_closing(
+        describe_outcome(right=right, made=made, wanted=wanted),
+        table="\n".join(f"- {line}" for line in summary_lines(verdicts)) if made else "",
+        files=[path for name in TABLES if (path := folder / f"{name}.csv").exists()],
+        next_command="make report" if made >= wanted else again,
+        purpose="a page of it" if made >= wanted else "go on where it was stopped",
+    )
+    return 0 if right else 1
+
+
+def describe_outcome(*, right: bool, made: int, wanted: int) -> str:
+    """Whether the harness is right as often as it must be, in a sentence; what is missing is no mistake."""
+    if made < wanted:
+        return f"The self-test is not complete: {made} of {wanted} comparisons are made."
+    often = "as often as it must be" if right else "less often than it must be"
+    return f"Of {made} comparisons whose outcome is known, the harness is right {often}."
 
 
 def _config_of(case: Case, overrides: Sequence[str]) -> Config:
@@ -152,7 +175,7 @@ def _measure_missing(
             for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
                 verdicts = pd.concat([verdicts, verdict_table(part, case.name, number, case.preset)])
                 rounds = pd.concat([rounds, noise_table(part, case.name, number)])
-            for name, table in (("verdicts", verdicts), ("rounds", rounds)):
+            for name, table in zip(TABLES, (verdicts, rounds), strict=True):
                 write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
     return verdicts
 

@@ -16,12 +16,14 @@ Exit status:
 """
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 
 from rich.console import Console
 
+from bench.closing import print_closing, this_python
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
@@ -74,6 +76,14 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
         sweep.announce()
         return 0
     outcome = sweep.run()
+    again = shlex.join([this_python(), "-m", "bench.sweeps", plan_name, *settings])
+    print_closing(
+        outcome.sentence,
+        table="\n".join(outcome.lines),
+        files=outcome.files,
+        next_command=again if outcome.left else "make report",
+        purpose="goes on" if outcome.left else "rebuild tables, figures and page",
+    )
     if outcome.left:
         return LEFT_TO_MEASURE
     failed = outcome.failures and not plan.failures_are_results

@@ -23,14 +23,32 @@ class SweepOutcome:
     """How a call of a sweep ended.
 
     Attributes:
+        total: how many comparisons there are.
+        files: the summary that is kept of them.
         left: the comparisons that are still to be measured.
         failures: of each other comparison that has any, the backends without a result.
         untracked: a sentence for each tracker that did not get a comparison of this call.
     """
 
+    total: int
+    files: Sequence[Path]
     left: Sequence[PlannedComparison]
     failures: dict[str, str]
     untracked: Sequence[str] = ()
+
+    @property
+    def sentence(self) -> str:
+        """How many comparisons are complete, how many of them lack a backend's result, what is left."""
+        done = f"{self.total - len(self.left)} of {self.total} comparisons are complete"
+        without = f", {len(self.failures)} of them without a result of some backend" if self.failures else ""
+        left = f"; {len(self.left)} left{_duration(self.left)}" if self.left else ""
+        return f"{done}{without}{left}."
+
+    @property
+    def lines(self) -> list[str]:
+        """Each comparison with a failure and each that is left."""
+        failed = [f"- {stem}: {words}" for stem, words in self.failures.items()]
+        return [*failed, *(f"- left: {one}" for one in self.left)]
 
 
 class Sweep:
@@ -134,22 +152,23 @@ class Sweep:
                 f"{seconds / 60:.0f}"
             )
 
-    def _outcome(self, left: Sequence[PlannedComparison], untracked: Sequence[str]) -> SweepOutcome:
-        """Say how the call ended."""
-        done = [one for one in self.comparisons if one not in left]
-        failures = {one.stem: words for one in done if (words := failed_backends(one))}
-        self._say(f"{len(done)} of {len(self.comparisons)} comparisons are complete")
-        for stem, words in failures.items():
-            self._say(f"  {stem}: {words}")
-        if left:
-            self._say(f"left{_duration(left)}; the same command goes on:")
-            self._list(left)
-        return SweepOutcome(left=left, failures=failures, untracked=untracked)
-
     def _list(self, comparisons: Sequence[PlannedComparison]) -> None:
         for one in comparisons:
             minutes = f", about {one.expected_s / 60:.0f} minutes" if one.expected_s else ""
             self._say(f"  {one}: {one.model}, batch {one.batch}{minutes}")
+
+    def _outcome(self, left: Sequence[PlannedComparison], untracked: Sequence[str]) -> SweepOutcome:
+        """How the call ended."""
+        done = [one for one in self.comparisons if one not in left]
+        config = self.comparisons[0].config
+        kept = self.summary.names(Path(config.results_dir), Path(config.reports_dir))
+        return SweepOutcome(
+            total=len(self.comparisons),
+            files=[path for path in kept if path.exists()],
+            left=left,
+            untracked=untracked,
+            failures={one.stem: words for one in done if (words := failed_backends(one))},
+        )
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)

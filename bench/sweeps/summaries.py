@@ -21,10 +21,12 @@ class Summary:
 
     Attributes:
         update: rebuilds it.
+        names: the most important files of it, given the folders of results and of reports.
         after_each: it takes no time, so that it is rebuilt after each comparison and not only at the end.
     """
 
     update: Update
+    names: Callable[[Path, Path], Sequence[Path]]
     after_each: bool
 
 
@@ -45,7 +47,15 @@ def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
 
 
 SUMMARIES = {
-    "support": Summary(update=update_support, after_each=True),
-    "report": Summary(update=update_report, after_each=False),
+    "support": Summary(
+        update=update_support,
+        names=lambda results_dir, reports_dir: [reports_dir / "support.md", results_dir / TABLE],
+        after_each=True,
+    ),
+    "report": Summary(
+        update=update_report,
+        names=lambda _, reports_dir: [reports_dir / "index.html", reports_dir / "index.md"],
+        after_each=False,
+    ),
 }
 """By the name that a plan has for it (`bench.sweeps.plan_file.Plan.summary`)."""

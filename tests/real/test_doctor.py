@@ -58,7 +58,9 @@ def test_of_a_broken_machine_the_doctor_says_what_is_broken_and_how_to_repair_it
         assert "broken" in line
         assert detail in line
         assert found[place + 1].strip() == remedy
-    assert "0 broken" not in found[-1]
+    assert " broken, " in broken.stdout
+    assert " 0 broken, " not in broken.stdout
+    assert found[-1].startswith("next:  make doctor")
 
 
 def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up(tmp_path: Path) -> None:

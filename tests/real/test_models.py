@@ -99,7 +99,8 @@ def test_no_dimension_is_left_to_the_defaults_of_transformers(name: str) -> None
     """Mini changes every dimension: what it changes of the defaults alone is a dimension not given."""
     model = shipped(name)
     settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
-    changed = models._shrunk(settings, model.config).keys() - model.config.keys()
+    mini_model = dataclasses.replace(model, size="mini")
+    changed = models._resized(settings, mini_model).keys() - model.config.keys()
     # Not used in training, or, as attention's head width, always a quotient.
     assert {key for key in changed if not key.endswith(("token_id", "suppress_tokens", "head_dim"))} == set()
 

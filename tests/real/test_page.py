@@ -126,6 +126,7 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     from selenium.webdriver.common.keys import Keys
 
     browser.get((reports / "index.html").as_uri())
+    browser.find_element(By.CSS_SELECTOR, "#results > summary").click()
     names = headers(browser)
     place = names.index("speed-up [95 %]")
     button = browser.find_elements(By.CSS_SELECTOR, "table.results th button")[place]
@@ -156,6 +157,39 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     broken = "return [...document.images].filter(image => !image.complete || !image.naturalWidth).length"
     assert browser.execute_script(broken) == 0
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(400, 900), (1300, 900), (1920, 1080)])
+def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
+    browser: Any, reports: Path, width: int, height: int
+) -> None:
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        browser.get((reports / "index.html").as_uri())
+        bottom = "return document.querySelector('.answer p').getBoundingClientRect().bottom"
+        assert browser.execute_script(bottom) < height
+        first = browser.execute_script("return document.querySelector('.answer p').textContent")
+        assert first.startswith("ONNX Runtime is faster than PyTorch as installed on 1 of 2 models")
+        assert browser.execute_script("return document.querySelectorAll('main > details').length") > 3
+        assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, reports: Path) -> None:
+    from selenium.webdriver.common.by import By
+
+    browser.get((reports / "index.html").as_uri())
+    link = browser.find_element(By.CSS_SELECTOR, "table.models tbody a")
+    target = link.get_attribute("href").rpartition("#")[2]
+    link.click()
+    opened = browser.execute_script(
+        "return [...document.querySelectorAll('details[open]')].map(one => one.id)"
+    )
+    assert opened == ["comparisons", target]
+    assert "results file" in browser.find_element(By.ID, target).text
 
 
 def test_a_narrow_screen_scrolls_the_tables_and_never_the_page(browser: Any, reports: Path) -> None:

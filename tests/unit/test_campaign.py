@@ -10,6 +10,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
+from bench.closing import this_python
 from bench.config import identity
 from bench.config.schema import Config
 from bench.config.track import Track
@@ -159,9 +160,11 @@ def test_what_is_not_expected_to_fit_is_left_to_the_next_call(
     minutes = (100 + SECONDS_TO_END - 5) / 60  # of 100 seconds each
     assert a_campaign(f"minutes={minutes}") == LEFT_TO_MEASURE
     assert a_campaign.begun == ["bert-tiny-16"], "the first is begun in any case"
-    said = capsys.readouterr().err
-    assert "1 of 4 comparisons are complete" in said
-    assert "left, about 5 minutes" in said
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("1 of 4 comparisons are complete; 3 left, about 5 minutes. - left: ")
+    assert said.count("- left: ") == 3
+    assert f"next: {this_python()} -m bench.sweeps {a_campaign.file}" in said
+    assert said.endswith("# goes on")
 
 
 @pytest.mark.slow
@@ -191,7 +194,10 @@ def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
 ) -> None:
     a_campaign.failing = {"compile": "oom"}
     assert a_campaign("parts=short") == 1
-    assert "compile oom" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("2 of 2 comparisons are complete, 2 of them without a result of some backend. - ")
+    assert "compile oom" in said
+    assert "next: make report" in said
     assert a_campaign("parts=short") == 1
     assert a_campaign.begun == []
     a_campaign.failing = {"pytorch": "crashed", "compile": "skipped"}

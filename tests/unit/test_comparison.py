@@ -15,7 +15,7 @@ from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
 from bench.measure.cores import leaving_the_ranks_cores
 from bench.measure.launches import timed
-from tests.support.comparisons import Simulated
+from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, starter
 
@@ -413,7 +413,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
 
 
 def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripts = {name: {"step_seconds": 0.5} for name in BACKENDS}
     scripts["ortmodule"]["fails"] = {("build", 2, 1): ("timeout", "too slow", "")}  # type: ignore[assignment]
@@ -432,6 +432,26 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     }
     written = {path.name for path in (tmp_path / "reports").iterdir()}
     assert written >= {"m-cpux2.md", "index.md", "index.html", "speedup.svg"}
+    block = capsys.readouterr().out
+    answer, *_, files, pages, index, other_index, next_command = block.strip().splitlines()
+    assert answer == (
+        "As fast as pytorch: ortmodule_zero1 1.00× [1.000, 1.000]; without a result: ortmodule (timeout)."
+    )
+    assert block.index("samples/s") < block.index("files: ")
+    assert files == f"files: {tmp_path}/results/m-cpux2.csv"
+    assert {line.rpartition("/")[2] for line in (pages, index, other_index)} == {
+        *("m-cpux2.md", "index.html", "index.md")
+    }
+    assert next_command == "next:  make doctor  # what can run on this machine"
+
+
+def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp_path: Path) -> None:
+    backends = {name: one for name, one in a_config(tmp_path).backends.items() if name != "pytorch"}
+    without = Resumable(tmp_path / "without", reference="ortmodule", backends=backends)
+    words = "speed-ups are over ortmodule"
+    assert without.printed[0] == f"{words}, since pytorch is not among the backends"
+    assert Resumable(tmp_path / "beside", reference="ortmodule").printed[0] == words
+    assert not any(words in line for line in Resumable(tmp_path / "usual").printed)
 
 
 def test_samples_without_positions_have_no_padding_share() -> None:

@@ -7,7 +7,8 @@ import pytest
 from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
-from bench.config.identity import measured_settings
+from bench.config.identity import config_hash, measured_settings
+from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware
@@ -48,6 +49,49 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen cores and no GPU."""
     monkeypatch.setattr(hardware, "available_cores", lambda: 16)
     monkeypatch.setattr(hardware, "available_gpus", lambda: 0)
+
+
+# --- the reference ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reference"),
+    [
+        ("[pytorch,ortmodule]", "pytorch"),
+        ("[ortmodule,pytorch]", "pytorch"),  # wherever it stands
+        ("[pytorch_fused,ortmodule]", "pytorch_fused"),
+        ("[ortmodule,pytorch_fused]", "ortmodule"),
+        ("mission", "pytorch"),
+    ],
+)
+def test_the_reference_is_pytorch_or_the_first_backend_where_that_is_not_among_them(
+    chosen: str, reference: str
+) -> None:
+    assert compose([f"backend={chosen}"]).reference == reference
+
+
+def test_a_reference_that_is_chosen_stays_and_measures_the_same_as_one_that_follows() -> None:
+    assert compose(["backend=[pytorch,ortmodule]", "reference=ortmodule"]).reference == "ortmodule"
+    chosen = compose(["backend=[pytorch_fused,ortmodule]", "reference=pytorch_fused"])
+    assert config_hash(chosen) == config_hash(compose(["backend=[pytorch_fused,ortmodule]"]))
+
+
+@pytest.mark.parametrize(
+    ("reference", "backends", "words"),
+    [
+        ("pytorch", ["pytorch", "ortmodule"], ""),
+        ("ortmodule", ["pytorch", "ortmodule"], "speed-ups are over ortmodule"),
+        (
+            "pytorch_fused",
+            ["pytorch_fused", "ortmodule"],
+            "speed-ups are over pytorch_fused, since pytorch is not among the backends",
+        ),
+    ],
+)
+def test_another_reference_than_pytorch_is_named_with_the_reason(
+    reference: str, backends: list[str], words: str
+) -> None:
+    assert describe_reference(reference, backends) == words
 
 
 # --- what is shipped ------------------------------------------------------------------------------
@@ -514,7 +558,7 @@ REFUSED = [
         "zero1_native, zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
     ),
     (
-        ["backend=[pytorch_fused,ortmodule]"],
+        ["backend=[pytorch_fused,ortmodule]", "reference=pytorch"],
         "reference=pytorch is not among the chosen backends (pytorch_fused, ortmodule); "
         "add it to backend=[…] or choose another reference.",
     ),

@@ -18,7 +18,7 @@ from bench.compare.changes import compare
 from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
 from bench.compare.tolerances import TOLERANCES, read_tolerances
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.collection import ReportedComparison, collect, with_distinct_titles
 from bench.report.comparison_page import render_comparison
 from bench.report.render import render_comparisons
 from bench.results import csv_files
@@ -111,10 +111,11 @@ def test_no_page_in_reports_has_lost_its_results() -> None:
 
 
 def test_the_tables_in_reports_are_those_of_the_results() -> None:
-    for path in csv_files.list_files(ROOT / "results"):
-        shown = render_comparison(read_comparison(path))
-        committed = (ROOT / "reports" / f"{path.stem}.md").read_text(encoding="utf-8")
-        assert shown == committed, "run `make report`"
+    collection = collect(csv_files.list_files(ROOT / "results"))
+    assert collection.refused == []
+    for one in with_distinct_titles(collection.comparisons):
+        committed = (ROOT / "reports" / one.page).read_text(encoding="utf-8")
+        assert render_comparison(one) == committed, "run `make report`"
 
 
 if __name__ == "__main__":

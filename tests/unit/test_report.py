@@ -19,7 +19,7 @@ from tests.support.factories import block, comparison, failed, phase, record, wi
 from tests.support.reports import SECONDS, golden_records, page_of, printed, save
 
 GOLDEN = """\
-# bert-tiny-cpux2
+# BERT-Tiny, 2 ranks, 2 × accumulated, as installed
 
 | backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
 optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
@@ -41,6 +41,7 @@ commit 0123456789ab, 2026-11-20
 - 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, midmean of the \
 logarithms over the rounds of a launch, then geometric mean over launches; 95 % confidence interval: \
 Student's t over the launches. Peak memory is that of the timed blocks.
+- results file: bert-tiny-cpux2.csv
 - figures, and every other comparison: [index.md](index.md)
 """
 
@@ -123,6 +124,15 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
     console = Console(width=100, file=io.StringIO())
     console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_another_reference_than_pytorch_is_named_below_the_table() -> None:
+    seconds = {"pytorch_fused": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
+    words = "speed-ups are over pytorch_fused, since pytorch is not among the backends"
+    records = comparison(seconds, reference="pytorch_fused")
+    assert f"- {markdown.escaped(words)}" in page_of(records).splitlines()
+    assert words in " ".join(printed(records).split())
+    assert "speed-ups are over" not in page_of(comparison(SECONDS))
 
 
 def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:

@@ -10,6 +10,7 @@ from bench.errors import UserError
 from bench.report import breakdown_chart, chart_words
 from bench.report.breakdown_chart import BreakdownChart
 from bench.report.collection import ReportedComparison
+from bench.report.describe import short_setting
 from bench.report.figures import style
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
@@ -113,6 +114,11 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
     return written
 
 
+def name_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
+    """Machine and settings of every set of figures, in the order of their numbers."""
+    return [short_setting(group[0].rows) for group in _sets(families)[:MOST_SETS]]
+
+
 def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
     """A sentence if there are more machines with several models than get figures."""
     found = len(_sets(families))
@@ -121,10 +127,24 @@ def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
 
 
 def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
-    """What stands together: one comparison of each model, where there are several models."""
+    """What stands together: one comparison of each model, where there are several models.
+
+    Those with MKL's full path come last, since users have the other; of as many models those measured last
+    come first. This is the order of `bench.report.model_rows.settings_of`.
+    """
     groups = [
         choose_one_of_each_model(group)
         for family in families
         for group in panels_of([one for one in family if not one.uncontrolled]).values()
     ]
-    return [group for group in groups if len({one.label for one in group}) > 1]
+    several = [group for group in groups if len({one.label for one in group}) > 1]
+    newest_first = sorted(several, key=_measured_at, reverse=True)
+    return sorted(newest_first, key=lambda group: (_is_full(group), -len(group)))
+
+
+def _measured_at(group: Sequence[ReportedComparison]) -> str:
+    return max(str(one.rows["started_at"].max()) for one in group)
+
+
+def _is_full(group: Sequence[ReportedComparison]) -> bool:
+    return any((one.rows["blas"] == "full").any() for one in group)

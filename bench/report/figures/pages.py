@@ -71,11 +71,11 @@ def panels_of(
 
 
 def _heading(one: ReportedComparison, several: bool, *, alone: bool = True) -> str:
-    """Model and workload; the reference if there are several; the file if another has the same workload."""
+    """Model and workload; the reference if there are several; the title if another has the same workload."""
     heading = f"{one.model}: {one.workload}" + (f", over {one.reference}" if several else "")
     if one.at_largest:
         heading += f" ({describe.micro_batches(one.rows)})"
-    return heading if alone else f"{heading} ({one.stem})"
+    return heading if alone else f"{heading} ({one.title})"
 
 
 def comparisons_of(page: Page) -> list[ReportedComparison]:

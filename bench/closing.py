@@ -1,0 +1,56 @@
+"""The last thing that every command prints: the answer, its table, the files and what to type next.
+
+Nothing but Python's own library: `make doctor` runs where nothing is installed.
+"""
+
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+WIDTH = 100
+"""Of the terminal, in characters."""
+
+MOST_FILES = 4
+"""Files that are named; of the others only the number is."""
+
+
+def print_closing(
+    answer: str,
+    *,
+    table: str = "",
+    files: Sequence[Path] = (),
+    next_command: str = "",
+    purpose: str = "",
+) -> None:
+    """Print the block to stdout, an empty line before it; a part that would be empty is left out.
+
+    Args:
+        answer: one sentence, which is broken into lines of `WIDTH` characters.
+        table: as it is to be seen.
+        files: that were written, the most important ones first.
+        next_command: what a reader would type next, on one line however long it is.
+        purpose: of that command, in a few words.
+    """
+    ends = [
+        f"{'files:' if not place else '':6} {_plain(path)}" for place, path in enumerate(files[:MOST_FILES])
+    ]
+    if len(files) > MOST_FILES:
+        ends.append(f"{'':6} and {len(files) - MOST_FILES} more")
+    if next_command:
+        ends.append(f"{'next:':6} {_plain(next_command)}{f'  # {purpose}' if purpose else ''}")
+    sentence = textwrap.fill(_plain(answer), WIDTH, break_on_hyphens=False, break_long_words=False)
+    parts = [sentence, table.rstrip(), "\n".join(ends)]
+    print("\n" + "\n\n".join(part for part in parts if part), flush=True)
+
+
+def this_python() -> str:
+    """The Python that runs this, as one would type it here: most have not put it on their PATH."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _plain(text: str | Path) -> str:
+    """On one line, and without what would steer the terminal: names come from files."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "", " ".join(str(text).split()))

@@ -1,0 +1,149 @@
+"""One row for each model: which comparison stands for it, and what all of one machine answer together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.analysis.answer import Answer, Measured, answer
+from bench.analysis.summary import PYTORCH
+from bench.report import describe
+from bench.report.collection import ReportedComparison, group_by_machine
+from bench.report.formatting import one_line
+from bench.report.selection import USUAL_BACKENDS, choose_one_of_each_model
+from bench.report.titles import USUAL_REFERENCE, spell_model
+
+MOST_BACKENDS = 2
+"""Backends that a row has columns for: the usual ones, or the first of others."""
+
+Key = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """One model of a setting.
+
+    Attributes:
+        name: the model, and what tells it from the other rows.
+        as_installed: its comparison with MKL as it is installed, or on a GPU.
+        full_path: the same with MKL's full path. One of both is there.
+    """
+
+    name: str
+    as_installed: ReportedComparison | None
+    full_path: ReportedComparison | None
+
+    @property
+    def shown(self) -> list[ReportedComparison]:
+        """The comparisons that are there, the one that the row links to first."""
+        return [one for one in (self.as_installed, self.full_path) if one is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The models that were measured on one machine, with as many ranks, over one reference."""
+
+    heading: str
+    rows: Sequence[ModelRow]
+
+    @cached_property
+    def measured_at(self) -> str:
+        """When the newest of its comparisons began, in ISO 8601."""
+        return max(str(one.rows["started_at"].max()) for row in self.rows for one in row.shown)
+
+    @cached_property
+    def backends(self) -> list[str]:
+        """The backends that it is about: the usual ones that were tried, or else the first of the others."""
+        others = [other.backend for row in self.rows for one in row.shown for other in one.others]
+        usual = [name for name in USUAL_BACKENDS if name in others]
+        return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What its comparisons say about these backends."""
+        return answer(
+            self.heading,
+            [_measured(row.name, row.as_installed) for row in self.rows if row.as_installed],
+            [_measured(row.name, row.full_path) for row in self.rows if row.full_path],
+            self.backends,
+        )
+
+
+def _measured(name: str, one: ReportedComparison) -> Measured:
+    return Measured(model=name, results=one, breakdowns=one.breakdowns)
+
+
+def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
+    """The settings of these comparisons: those with most models first, of as many the one measured last.
+
+    A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
+    none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
+    backends and names, never by their results.
+
+    Args:
+        families: comparisons that belong together; a model that one has is not taken from a later one.
+    """
+    # a comparison is looked up by its identity: two may be equal in everything
+    family_of = {id(one): number for number, family in enumerate(families) for one in family}
+    eligible = [one for family in families for one in family if _is_eligible(one)]
+    settings = [
+        Setting(heading=heading, rows=_rows(group, family_of))
+        for heading, group in group_by_machine(eligible, _heading).items()
+    ]
+    newest_first = sorted(settings, key=lambda setting: setting.measured_at, reverse=True)
+    return sorted(newest_first, key=lambda setting: -len(setting.rows))
+
+
+def _is_eligible(one: ReportedComparison) -> bool:
+    base = one.of(one.reference)
+    return (
+        not one.uncontrolled
+        and not one.of_fairness
+        and bool(one.others)
+        and {summary.status for summary in one.summaries} != {"untimed"}
+        and (base is None or base.engine in PYTORCH)
+    )
+
+
+def _heading(one: ReportedComparison) -> str:
+    largest = f"; {describe.largest_batch_rule(one.rows)}" if one.at_largest else ""
+    over = f", over {one.reference}" if one.reference != USUAL_REFERENCE else ""
+    return one_line(f"{describe.short_machine(one.rows)}{over}{largest}")
+
+
+def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> list[ModelRow]:
+    first = {
+        label: min(family_of[id(one)] for one in group if one.label == label)
+        for label in (one.label for one in group)
+    }
+    kept = [one for one in group if family_of[id(one)] == first[one.label]]
+    full = {_key(one): one for one in choose_one_of_each_model([one for one in kept if _is_full(one)])}
+    stock = {_key(one): one for one in choose_one_of_each_model([one for one in kept if not _is_full(one)])}
+    some = {**full, **stock}
+    names = _names([some[key] for key in some])
+    rows = [
+        ModelRow(name=name, as_installed=stock.get(key), full_path=full.get(key))
+        for key, name in zip(some, names, strict=True)
+    ]
+    return sorted(rows, key=lambda row: row.name.lower())
+
+
+def _key(one: ReportedComparison) -> Key:
+    return one.label, tuple(one.workload_parts.values())
+
+
+def _is_full(one: ReportedComparison) -> bool:
+    return bool((one.rows["blas"] == "full").any())
+
+
+def _names(group: Sequence[ReportedComparison]) -> list[str]:
+    """Each model's name, with the parts of its workload that tell it from others of the same name."""
+    names = []
+    for one in group:
+        same = [other.workload_parts for other in group if other.label == one.label]
+        telling = [
+            words
+            for part, words in one.workload_parts.items()
+            if len({theirs[part] for theirs in same}) > 1 and words
+        ]
+        names.append(one_line(", ".join([spell_model(one.label), *telling])))
+    return names

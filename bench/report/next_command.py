@@ -1,0 +1,73 @@
+"""What to type after a comparison was measured."""
+
+import re
+import shlex
+from pathlib import Path
+
+from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
+from bench.analysis.comparison_results import ComparisonResults
+from bench.closing import this_python
+from bench.errors import PASSED
+from bench.report.answer_words import sentence_of_comparison
+
+THOROUGH = "measure=thorough"
+
+
+def outcomes_of(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
+    """Every backend but the reference, and what became of it."""
+    found = [
+        (one.backend, find_outcome(comparison.stem, comparison, one.backend)) for one in comparison.others
+    ]
+    return [(name, outcome) for name, outcome in found if outcome is not None]
+
+
+def answer_of(comparison: ComparisonResults) -> str:
+    """One sentence: which backends are faster than the reference, which are not."""
+    base = comparison.of(comparison.reference)
+    if base is None or base.status not in PASSED:
+        status = "was not measured" if base is None else f"has no result ({base.status})"
+        return f"Nothing was compared, since {comparison.reference}, the reference, {status}."
+    if base.status == "untimed":
+        return _answer_about_parity(comparison)
+    return sentence_of_comparison(comparison.reference, outcomes_of(comparison))
+
+
+def _answer_about_parity(comparison: ComparisonResults) -> str:
+    """Where nothing was timed on purpose: which backends train like the reference."""
+    alike = [one.backend for one in comparison.others if one.status in PASSED]
+    others = [f"{one.backend} ({one.status})" for one in comparison.others if one.status not in PASSED]
+    said = [f"trains like {comparison.reference}: {', '.join(alike)}"] if alike else []
+    said += [f"does not: {', '.join(others)}"] if others else []
+    return f"Nothing was timed; {'; '.join(said) or f'{comparison.reference} trains'}."
+
+
+def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
+    """The command, and what for.
+
+    Args:
+        comparison: that was measured.
+        results: its results file.
+    """
+    if any(one.status not in PASSED for one in comparison.summaries):
+        return "make doctor", "what can run on this machine"
+    undecided = {outcome.verdict for _, outcome in outcomes_of(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
+    if undecided and comparison.command and THOROUGH not in comparison.command:
+        return add_override(comparison.command, THOROUGH), "more launches, to decide what is inconclusive"
+    if any(one.speedup for one in comparison.others):
+        figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
+        return shlex.join(figure), "draw it"
+    return "", ""
+
+
+def add_override(command: str, override: str) -> str:
+    """A command of `bench.config.naming.repeat_command`, with an override more; its own of that key goes."""
+    key = override.partition("=")[0]
+    own = re.search(r'ARGS="([^"]*)"', command)
+    if own:
+        kept = [word for word in own[1].split() if word.partition("=")[0] != key]
+        return f'{command[: own.start()]}ARGS="{" ".join([*kept, override])}"{command[own.end() :]}'
+    if command.startswith("make "):
+        return f'{command} ARGS="{override}"'
+    python, *words = shlex.split(command)
+    kept = [word for word in words if word.partition("=")[0] != key]
+    return shlex.join([this_python() if python == "python" else python, *kept, override])

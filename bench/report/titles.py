@@ -1,0 +1,187 @@
+"""What a comparison is called on pages and in the terminal: its model, and what is not as usual."""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from bench.machine.processor_identity import name_processor
+from bench.report import describe
+from bench.report.formatting import TIMES, one_line, plural
+from bench.results.environment_cell import gpu_names, latest_environment
+from bench.results.table_values import at_largest_batch, distinct_text
+
+USUAL_REFERENCE = "pytorch"
+
+USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+"""Those of `make bench`; others are named in a title, since they are why the comparison was made."""
+
+MOST_NAMED = 3
+"""Backends that a title names."""
+
+_SPELLINGS = (
+    *(("distilbert", "DistilBERT"), ("roberta", "RoBERTa"), ("deberta", "DeBERTa"), ("bert", "BERT")),
+    *(("gpt2", "GPT-2"), ("bart", "BART"), ("t5", "T5"), ("swinv2", "SwinV2"), ("mobilevit", "MobileViT")),
+    *(("vit", "ViT"), ("beit", "BEiT"), ("deit", "DeiT"), ("whisper", "Whisper"), ("llama", "Llama")),
+    *(("mistral", "Mistral"), ("mixtral", "Mixtral"), ("phi", "Phi")),
+)
+"""How a model's name begins, and how its authors write that."""
+
+_SAID_OTHERWISE = re.compile(
+    r"(model(\.size|\.task)?|backend|experiment|reference|micro_batch|grad_accum|seq_len|precision|attention|"
+    r"checkpointing|data|label|resume|results_dir|reports_dir|device|"
+    r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
+    r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
+)
+"""Overrides that the columns of a results file tell of, and those that change nothing that is measured."""
+
+
+def spell_model(label: str) -> str:
+    """`BERT-Mini` or `GPT-2 mini` for `bert-mini` or `gpt2, mini`; an unknown name as it is."""
+    name, _, rest = label.partition(", ")
+    for begin, spelling in _SPELLINGS:
+        if re.match(rf"{begin}(?![a-z])", name):
+            parts = name.removeprefix(begin).split("-")
+            name = "-".join([spelling, *map(_spell_size, parts[1:])])
+            break
+    if not rest:
+        return name
+    return f"{name} {rest}" if rest == "mini" else f"{name}, {rest}"
+
+
+def _spell_size(part: str) -> str:
+    """`Large`, `XXLarge`, `8x7B`."""
+    if part[:1].isdigit():
+        return re.sub("b$", "B", part)
+    if extra := re.fullmatch(r"(x+)(\w+)", part):
+        return extra[1].upper() + extra[2].capitalize()
+    return part.capitalize()
+
+
+def make_title(rows: pd.DataFrame, label: str) -> str:
+    """Such as `BERT-Mini, 2 ranks, as installed`: the model, where it ran, and what is not as usual.
+
+    Batch and length are named where the comparison's own command sets them: the usual ones are the model's.
+
+    Args:
+        rows: of one comparison.
+        label: the model and what was left out of it, as `bench.results.labels.model_label` says it.
+    """
+    overrides = parse_overrides(distinct_text(rows, "command"))
+    parts = [
+        spell_model(label),
+        _ranks(rows),
+        *_workload(rows, overrides),
+        *_backends(rows, overrides),
+        *_machine_settings(rows),
+        *(f"{key}={value}" for key, value in overrides.items() if not _SAID_OTHERWISE.fullmatch(key)),
+    ]
+    return one_line(", ".join(filter(None, parts)))
+
+
+def distinguish(titles: Sequence[str], tables: Sequence[pd.DataFrame], stems: Sequence[str]) -> list[str]:
+    """What to add to each title so that no two are the same; mostly nothing.
+
+    Args:
+        titles: of all comparisons that are shown together.
+        tables: their rows.
+        stems: their files' names without ending.
+    """
+    environments = [latest_environment(rows) for rows in tables]
+    whole, short = (
+        [name(one) for one in environments] for name in (name_processor, describe.short_processor)
+    )
+    additions = ["" for _ in titles]
+    for place, title in enumerate(titles):
+        same = [other for other, theirs in enumerate(titles) if theirs == title]
+        machines = {whole[other] for other in same}
+        if len(machines) > 1:
+            telling = len({short[other] for other in same}) == len(machines)
+            additions[place] = one_line(short[place] if telling else whole[place])
+    count = Counter(zip(titles, additions, strict=True))
+    return [
+        added if count[title, added] == 1 else ", ".join(filter(None, [added, f"file {one_line(stem)}"]))
+        for title, added, stem in zip(titles, additions, stems, strict=True)
+    ]
+
+
+def parse_overrides(command: str) -> dict[str, str]:
+    """The overrides in the command that makes a comparison: by their key, without `+` or `~`."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a file may hold any text
+        return {}
+    given = [inner for word in words for inner in _words_of_make(word)]
+    pairs = [word.lstrip("+~").partition("=") for word in given if "=" in word]
+    return {key: value for key, _, value in pairs if re.fullmatch(r"[\w./@]+", key) and not key.isupper()}
+
+
+def _words_of_make(word: str) -> list[str]:
+    """What stands in `ARGS="…"`, or the word itself."""
+    name, _, value = word.partition("=")
+    if name == "MODEL":
+        return [f"model={value}"]
+    return value.split() if name == "ARGS" else [word]
+
+
+def _ranks(rows: pd.DataFrame) -> str:
+    world_size, nodes = distinct_text(rows, "world_size"), distinct_text(rows, "nodes")
+    gpus = gpu_names(latest_environment(rows))
+    on = f" on {nodes} nodes" if nodes not in ("", "1") else ""
+    if distinct_text(rows, "device") != "cpu" and gpus:
+        return f"{world_size} {TIMES} {gpus[0]}{on}"
+    return f"{plural(world_size, 'rank')}{on}"
+
+
+def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
+    parts = describe.workload_parts(_of_reference(rows))
+    batch = f"batch {distinct_text(rows, 'micro_batch')}" if "micro_batch" in overrides else ""
+    accumulated = distinct_text(rows, "grad_accum")
+    on_cpu, precision = distinct_text(rows, "device") == "cpu", parts["precision"]
+    return [
+        parts["task"] if "model.task" in overrides else "",
+        "each backend at its largest batch" if at_largest_batch(rows) else batch,
+        f"{accumulated} {TIMES} accumulated" if accumulated not in ("", "1") else "",
+        parts["length"] if "seq_len" in overrides else "",
+        "" if on_cpu and precision == "fp32" else precision,
+        *(parts[name] for name in ("attention", "adapters", "checkpointing", "data", "memory limit")),
+    ]
+
+
+def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
+    """What is measured beside the usual backends, and over which."""
+    reference = distinct_text(rows, "reference")
+    names = [str(name) for name in dict.fromkeys(rows["backend"])]
+    unusual = [name for name in names if name not in (*USUAL_BACKENDS, reference)]
+    if len(unusual) > MOST_NAMED and "experiment" in overrides:
+        beside = f"the backends of experiment={overrides['experiment']}"
+    elif len(unusual) > MOST_NAMED:
+        beside = f"with {len(unusual)} more backends"
+    else:
+        *first, last = unusual or [""]
+        beside = f"with {', '.join(first)} and {last}" if first else f"with {last}" if last else ""
+    stack = distinct_text(_of_reference(rows), "stack")
+    return [
+        f"over {reference}" if reference != USUAL_REFERENCE else "",
+        beside,
+        f"{stack} stack" if stack not in ("", "ort") else "",
+    ]
+
+
+def _machine_settings(rows: pd.DataFrame) -> list[str]:
+    """How threads, memory and MKL were set; on a CPU always at least which path MKL took."""
+    free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
+    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
+    return [
+        "threads not held" if free else "",
+        "system allocator" if (rows["allocator"] == "system").any() else "",
+        path if distinct_text(rows, "device") == "cpu" else "",
+    ]
+
+
+def _of_reference(rows: pd.DataFrame) -> pd.DataFrame:
+    """The reference's rows, since another backend may have its own attention and stack; else all."""
+    mine = rows[rows["backend"] == rows["reference"]]
+    return rows if mine.empty else mine

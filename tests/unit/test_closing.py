@@ -1,0 +1,175 @@
+"""The block that ends every command, and what it suggests to type next."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.closing import WIDTH, print_closing, this_python
+from bench.compare.changes import Change
+from bench.compare.closing_words import answer_of as answer_of_compared
+from bench.report.next_command import add_override, answer_of, suggest
+from bench.selfcheck.selftest import describe_outcome
+from tests.support.answers import UNDECIDED, compared
+
+CSV = Path("results/x.csv")
+
+
+# The block
+
+
+def test_answer_table_files_and_next_command_stand_in_this_order(capsys: pytest.CaptureFixture[str]) -> None:
+    print_closing(
+        "All is well.",
+        table="a | b\n1 | 2\n",
+        files=[Path("results/a.csv"), Path("reports/a.md")],
+        next_command="make report",
+        purpose="a page of it",
+    )
+    assert capsys.readouterr().out == (
+        "\nAll is well.\n\na | b\n1 | 2\n\n"
+        "files: results/a.csv\n       reports/a.md\nnext:  make report  # a page of it\n"
+    )
+
+
+def test_what_there_is_nothing_to_say_of_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    print_closing("All is well.")
+    assert capsys.readouterr().out == "\nAll is well.\n"
+
+
+def test_many_files_are_counted_and_a_long_answer_is_broken_between_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_closing("word " * 60, files=[Path(f"{number}.md") for number in range(9)])
+    printed = capsys.readouterr().out
+    assert "       3.md\n       and 5 more\n" in printed
+    assert "4.md" not in printed
+    assert max(map(len, printed.splitlines())) <= WIDTH
+    assert printed.split().count("word") == 60
+
+
+def test_names_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_closing("red \x1b[31m\n and more", files=[Path("a\x1b]0;x\x07.csv")], next_command="make\nrm")
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+    assert "red [31m and more\n" in printed
+    assert "next:  make rm\n" in printed
+
+
+def test_python_is_named_as_it_is_typed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", str(tmp_path / ".venv" / "bin" / "python"))
+    assert this_python() == ".venv/bin/python"
+    monkeypatch.setattr("sys.executable", "/elsewhere/bin/python")
+    assert this_python() == "/elsewhere/bin/python"
+
+
+# After `make bench`
+
+
+def test_a_comparison_s_answer_names_every_backend_under_its_verdict() -> None:
+    one = compared(
+        "gpt2",
+        {
+            "pytorch": 2.0,
+            "ortmodule": 1.6,
+            "compile": 2.5,
+            "pytorch_fused": 2.0,
+            "pytorch_zero1": UNDECIDED,
+            "ortmodule_zero1": "oom",
+        },
+    )
+    words = answer_of(one)
+    assert words.startswith(
+        "Faster than pytorch: ortmodule 1.25× [1.250, 1.250]; as fast as pytorch: pytorch_fused 1.00× "
+        "[1.000, 1.000]; slower than pytorch: compile 0.80× [0.800, 0.800]; inconclusive against pytorch: "
+        "pytorch_zero1 1.20× ["
+    )
+    assert words.endswith("; without a result: ortmodule_zero1 (oom).")
+
+
+def test_one_launch_and_a_failed_reference_have_no_winner() -> None:
+    alone = compared("gpt2", {"pytorch": [2.0], "ortmodule": [1.6]})
+    assert answer_of(alone).startswith(
+        "Without a verdict against pytorch, since there was one launch: ortmodule"
+    )
+    failed = compared("gpt2", {"pytorch": "oom", "ortmodule": "skipped"})
+    assert answer_of(failed) == "Nothing was compared, since pytorch, the reference, has no result (oom)."
+    only = compared("gpt2", {"pytorch": 2.0})
+    assert answer_of(only) == "Nothing was compared with pytorch."
+
+
+@pytest.mark.parametrize(
+    ("ortmodule", "command"),
+    [
+        (1.6, f"{this_python()} -m bench.report figure results/x.csv --out speedup.pdf"),
+        (UNDECIDED, 'make bench ARGS="measure=thorough"'),
+        ([1.6], 'make bench ARGS="measure=thorough"'),
+        ("crashed", "make doctor"),
+    ],
+)
+def test_the_next_command_follows_from_what_was_found(
+    ortmodule: float | list[float] | str, command: str
+) -> None:
+    seconds = {"pytorch": [2.0] if isinstance(ortmodule, list) else 2.0, "ortmodule": ortmodule}
+    assert suggest(compared("gpt2", seconds), CSV)[0] == command
+
+
+def test_what_is_thorough_already_is_not_suggested_again() -> None:
+    open_still = compared(
+        "gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, command='make bench ARGS="measure=thorough"'
+    )
+    assert "thorough" not in suggest(open_still, CSV)[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "with_it"),
+    [
+        ("make bench", 'make bench ARGS="measure=thorough"'),
+        ("make bench STACK=modern", 'make bench STACK=modern ARGS="measure=thorough"'),
+        (
+            'make bench ARGS="model=gpt2 measure=quick seed=1"',
+            'make bench ARGS="model=gpt2 seed=1 measure=thorough"',
+        ),
+        ("python -m bench 'label=a b'", f"{this_python()} -m bench 'label=a b' measure=thorough"),
+    ],
+)
+def test_an_override_is_added_to_the_command_that_repeats_a_comparison(command: str, with_it: str) -> None:
+    assert add_override(command, "measure=thorough") == with_it
+
+
+# After `make compare` and `make selftest`
+
+
+def test_a_regression_is_named_and_what_was_not_compared_is_told_apart() -> None:
+    worse = Change(backend="ortmodule", base="1", new="2", regressions=("throughput", "memory"))
+    well = Change(backend="pytorch", base="1", new="1")
+    assert answer_of_compared({"a": [well, worse]}, uncompared=0, new=1) == (
+        "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 file is new."
+    )
+    assert answer_of_compared({"a": [well], "b": [well]}, uncompared=2, new=0) == (
+        "Nothing became worse beyond its tolerance in 2 comparisons; 2 files could not be compared."
+    )
+    assert answer_of_compared({}, uncompared=0, new=0) == "Nothing was compared."
+    assert (
+        answer_of_compared({}, uncompared=1, new=0) == "Nothing was compared: 1 file could not be compared."
+    )
+    assert answer_of_compared({"a": [worse] * 5}, uncompared=0, new=0).endswith("memory) and 2 more.")
+
+
+@pytest.mark.parametrize(
+    ("right", "made", "sentence"),
+    [
+        (True, 45, "Of 45 comparisons whose outcome is known, the harness is right as often as it must be."),
+        (
+            False,
+            45,
+            "Of 45 comparisons whose outcome is known, the harness is right less often than it must be.",
+        ),
+        (False, 3, "The self-test is not complete: 3 of 45 comparisons are made."),
+    ],
+)
+def test_a_self_test_that_is_not_complete_is_no_mistake_of_the_harness(
+    right: bool, made: int, sentence: str
+) -> None:
+    assert describe_outcome(right=right, made=made, wanted=45) == sentence
