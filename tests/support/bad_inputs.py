@@ -72,7 +72,7 @@ BENCH = (
     "backend=[]",
     "backend=[pytorch,jax]",
     "backend=[pytorch,pytorch]",
-    "backend=[ortmodule]",
+    "backend=[ortmodule] reference=pytorch",
     "+backend=[pytorch_again]",
     "~backend",
     "reference=nobody",
