@@ -43,7 +43,7 @@ def test_summary_csv_has_every_figure_with_its_interval() -> None:
         "model": "bart-large",
         "label": "bart-large",
         "size": "published",
-        "layers": "",
+        "layers": "2",  # of the file that the figures are put into
         "task": "translation",
     }
     said |= {
