@@ -44,6 +44,7 @@ def register() -> None:
         ),
         "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
         "blas_choices": mkl.blas_choices_here,
+        "launches": lambda resident, together: 2 * together if resident == "one" else together,
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,

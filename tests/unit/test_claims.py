@@ -68,10 +68,39 @@ def test_a_claim_about_onnx_runtime_is_judged_against_the_best_pytorch_too() -> 
 
     assert verdicts(beside_best(1.9))["ort-standalone"] == "reproduced"
     assert verdicts(beside_best(1.4))["ort-standalone"] == "partly"
-    assert verdicts(beside_best(1.4))["fused-adam"] == "reproduced", "against plain PyTorch alone"
     _, over_best = evidence_lines(finding("ort-standalone", beside_best(1.4)))
     assert "0.933× [" in over_best
     assert "over pytorch_fused, the best PyTorch there" in over_best
+
+
+@pytest.mark.parametrize(
+    ("device", "implementation", "verdict"),
+    [
+        ("cpu", "for-loop", "reproduced"),
+        ("cpu", None, "reproduced"),  # of before it was recorded
+        ("cuda", "for-loop", "reproduced"),
+        ("cuda", "foreach", "not testable"),
+        ("cuda", None, "not testable"),
+    ],
+)
+def test_the_fused_optimizer_is_compared_with_the_loop_over_parameters(
+    device: str, implementation: str | None, verdict: str
+) -> None:
+    """Which `adamw` is on a CPU; on a GPU torch steps many tensors at once by itself."""
+    optimizers = {"pytorch": "adamw", "pytorch_fused": "adamw_fused"}
+    made = comparison(
+        {name: [[one], [one * 1.001]] for name, one in zip(optimizers, (2.0, 1.4), strict=True)}
+    )
+    records = [
+        dataclasses.replace(
+            record,
+            optimizer=optimizers[record.backend],
+            device=device,
+            proof={"optimizer": {"implementation": implementation}} if record.backend == "pytorch" else {},
+        )
+        for record in made
+    ]
+    assert verdicts(records)["fused-adam"] == verdict
 
 
 def test_a_choice_is_swapped_alone_whatever_the_reference_is() -> None:

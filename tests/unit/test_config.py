@@ -131,6 +131,19 @@ def test_every_measure_composes_on_every_device(measure: str, device: str, data:
     assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
 
 
+@pytest.mark.parametrize(
+    ("preset", "together"), [("quick", 4), ("default", 4), ("thorough", 8), ("parity", 0)]
+)
+def test_groups_that_run_one_after_the_other_get_twice_the_launches(preset: str, together: int) -> None:
+    def launches(*overrides: str) -> int:
+        return compose([f"measure={preset}", *overrides]).measure.launches
+
+    assert launches("device=cpu") == together
+    assert launches("device=cuda") == 2 * together
+    assert launches("device=cpu", "measure.resident=one") == 2 * together
+    assert launches("device=cuda", "measure.launches=5") == 5
+
+
 def test_a_dataset_needs_a_place_and_a_processor() -> None:
     with pytest.raises(UserError, match=r"data=hf needs a dataset; set data\.path="):
         compose(["data=hf", "data.processor=my/tokenizer"])
