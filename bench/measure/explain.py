@@ -26,6 +26,9 @@ MOST_WARMUPS = 6
 """How often so many steps are profiled in vain, until the heap has room for events beside the tensors: until
 none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
 
+WARMUP_SECONDS = 1.5
+"""Long steps are profiled in vain one by one, as they are counted."""
+
 SETTLED_WARMUPS = 2
 
 WHERE = "where the time goes, untimed"
@@ -33,6 +36,9 @@ WHERE = "where the time goes, untimed"
 
 MOST_STEPS = 3
 """Of a backend in a round: ONNX Runtime's own file of events has to fit into memory."""
+
+FEWEST_ROUNDS = 4
+"""However long a step is: an interval over fewer says little."""
 
 
 class Explanation:
@@ -97,8 +103,8 @@ class Explanation:
         """The rows of backends that take turns, whose groups are closed with `stack`."""
         groups: dict[str, Group] = {}
         self._start(names, groups, stack)
-        steps = self._warm_up(groups)
-        self._run_rounds(names, groups, steps)
+        step_seconds = self._warm_up(groups)
+        self._run_rounds(names, groups, step_seconds)
         rows: list[dict[str, Any]] = []
         for name in list(groups):
             with self._leaving_a_gap(name, groups):
@@ -119,9 +125,9 @@ class Explanation:
                 with self._leaving_a_gap(name, groups):
                     groups[name].connect()
 
-    def _warm_up(self, groups: dict[str, Group]) -> dict[str, int]:
-        """Everything before the first round; how many steps each backend takes in a round."""
-        steps: dict[str, int] = {}
+    def _warm_up(self, groups: dict[str, Group]) -> dict[str, float]:
+        """Everything before the first round; how many seconds a step of each backend takes."""
+        step_seconds: dict[str, float] = {}
         for name in list(groups):
             with (
                 self._bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
@@ -129,26 +135,32 @@ class Explanation:
             ):
                 self._timer.take_first_step(groups[name])
                 answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
-                self._settle(groups[name])
+                step_seconds[name] = max(answer.seconds for answer in answers) / WARMUP_STEPS
+                self._settle(groups[name], step_seconds[name])
                 groups[name].pause()
-                seconds_per_step = max(answer.seconds for answer in answers) / WARMUP_STEPS
-                fitting = steps_per_block(seconds_per_step, self._plan.seconds / self._plan.rounds)
-                steps[name] = min(MOST_STEPS, fitting)
-        return steps
+        return step_seconds
 
-    def _settle(self, group: Group) -> None:
+    def _settle(self, group: Group, step_seconds: float) -> None:
         """Profile steps in vain until a profile of them is what it will be."""
+        steps = min(WARMUP_STEPS, steps_per_block(step_seconds, WARMUP_SECONDS))
         settled = 0
         for _ in range(MOST_WARMUPS):
-            profiled = group.request(ProfileSteps(steps=WARMUP_STEPS, counted=False))
+            profiled = group.request(ProfileSteps(steps=steps, counted=False))
             settled = settled + 1 if all(answer.settled for answer in profiled) else 0
             if settled == SETTLED_WARMUPS:
                 return
 
-    def _run_rounds(self, names: Sequence[str], groups: dict[str, Group], steps: Mapping[str, int]) -> None:
-        """Let the backends take turns at profiled steps."""
-        for number, order in enumerate(round_orders(names, launch=1, rounds=self._plan.rounds), start=1):
-            where = f"{WHERE}, round {number}/{self._plan.rounds}"
+    def _run_rounds(
+        self, names: Sequence[str], groups: dict[str, Group], step_seconds: Mapping[str, float]
+    ) -> None:
+        """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
+        slowest = max(step_seconds.values(), default=self._plan.seconds)
+        rounds = min(self._plan.rounds, max(FEWEST_ROUNDS, round(self._plan.seconds / slowest)))
+        self._bar.expect({"profile": rounds - self._plan.rounds})
+        each = self._plan.seconds / self._plan.rounds
+        steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
+        for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
+            where = f"{WHERE}, round {number}/{rounds}"
             with self._bar.doing("profile", f"{where}: {', '.join(order)}"):
                 for name in [name for name in order if name in groups]:
                     with self._leaving_a_gap(name, groups):

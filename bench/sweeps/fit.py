@@ -19,23 +19,24 @@ arXiv:1910.02054, section 3.1, with 4 bytes in place of 2 for weight and gradien
 MEMORY_SHARE = 0.8
 """Of this machine's memory that all ranks together may take; the rest is the system's and the files'."""
 
-ENGINES_PEAK = 1.25
-"""Peak of the backend that takes most, over that of eager PyTorch: `ortmodule_zero1` on BERT-Mini takes
-1,259 MiB a rank where `pytorch` takes 1,022 (reports/bert-mini-cpux2-label=family26.md)."""
+ENGINES_PEAK = 1.4
+"""Peak of the backend that takes most, over that of eager PyTorch: `ortmodule_zero1` takes 3,354 MiB a rank
+where `pytorch` takes 2,489, with 2 of 24 layers of bert-large at micro_batch=1 and seq_len=128; 1.13 with 4
+layers at seq_len=256, and 1.23 on BERT-Mini (AMD EPYC, family 26, model 2)."""
 
 START_CPU_S = 6.5
-"""CPU seconds of a rank from its start to its first step, of a small model: imports, building, export. Eight
-ranks on two cores of an AMD EPYC (family 26, model 2) take 27 s (`make bench ARGS="label=family26"`, commit
-ffad39a)."""
+"""CPU seconds of a rank from its start until it is built. Eight ranks on two cores of an AMD EPYC (family 26,
+model 2) take 27 s (`make bench ARGS="label=family26"`, commit ffad39a)."""
 
-FIRST_STEPS = 4
-"""What a large model's first step and its export take, in steps."""
+FIRST_STEPS = 3
+"""What the first step and what is exported for it take, in steps: 2.2 to 5.2 with 4 layers of bert-large, on
+the same machine; likewise the two below."""
 
-WARMUP_BLOCKS = 3
-"""Of `measure.warmup_steps` each, until the warm-up has settled."""
+WARMUP_BLOCKS = 5
+"""Of `measure.warmup_steps` each, until the warm-up has settled: 4 to 6."""
 
-PROFILED_STEPS = 12
-"""Of a backend before the profiles, until there is room for their events."""
+PROFILED_STEPS = 19
+"""Of a backend: 3 to warm up, about 8 until there is room for events, 8 in four rounds."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +103,7 @@ class Effort:
         timed = self.launches * (
             WARMUP_BLOCKS * self.warmup_steps * step + self.rounds * max(step, self.block_seconds)
         )
-        profiled = (PROFILED_STEPS + self.rounds) * step if self.explain else 0.0
+        profiled = PROFILED_STEPS * step if self.explain else 0.0
         return starts * start + self.backends * (2 * self.parity_steps * step + timed + profiled)
 
 

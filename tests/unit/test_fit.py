@@ -81,7 +81,7 @@ def test_where_not_even_the_fewest_layers_fit_side_by_side_groups_run_one_after_
 def test_a_model_that_does_not_fit_at_all_says_what_it_needs() -> None:
     choice = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=2 * GIB, seconds=1e9)
     assert choice.size == ""
-    assert choice.reason == "needs 6 GiB with 2 layers, and this machine has 2"
+    assert choice.reason == "needs 7 GiB with 2 layers, and this machine has 2"
 
 
 def test_as_many_layers_as_the_time_allows_and_never_fewer_than_the_trial_had() -> None:
