@@ -219,10 +219,10 @@ def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
     monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
     for _ in range(2):  # the second call finds everything made
         assert selftest.main(["--results", str(tmp_path), "measure.resident=one"]) == 1, "none says slower"
-    assert measured == [("both-1", 40), ("same-1", 40), ("same-11", 40), ("same-21", 40)]
+    assert measured == [("both-1", 80), ("same-1", 80), ("same-11", 80), ("same-21", 80)]
     table = pd.read_csv(tmp_path / "selftest" / "resident-one" / "verdicts.csv")
     assert len(table) == 40
-    assert set(table["launches"]) == {4}
+    assert set(table["launches"]) == {8}
     assert not (tmp_path / "selftest" / "verdicts.csv").exists()
 
 
