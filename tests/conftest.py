@@ -93,4 +93,8 @@ def turn(place: Path, *, alone: bool) -> Iterator[None]:
         fcntl.flock(queue, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(queue, fcntl.LOCK_UN)
-        yield
+        try:
+            yield
+        finally:
+            # Closing is not enough: a process that a test forked (a DataLoader's worker) has it open too.
+            fcntl.flock(lock, fcntl.LOCK_UN)

@@ -17,6 +17,7 @@ from bench.config.schema import Config
 from bench.config.track import TRACKERS
 from bench.errors import UserError
 from bench.machine import hardware, mkl
+from bench.machine.folder import name_folder
 from bench.setup import stacks
 
 LISTS = ("backend", "track")
@@ -50,6 +51,7 @@ def register() -> None:
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
+        "machine": name_folder,
         "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,
     }
     for name, resolver in resolvers.items():

@@ -1,5 +1,7 @@
 """The page of one comparison: its table, what went wrong, and how it was measured."""
 
+from pathlib import Path
+
 import pandas as pd
 
 from bench.analysis.summary import BackendSummary
@@ -22,6 +24,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
     notes += [f"- {escaped(sentence)}" for sentence in comparison.explanation]
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
+    up = "../" * len(Path(comparison.folder).parts)
     lines = [
         f"# {escaped(comparison.title)}",
         "",
@@ -33,7 +36,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
         *([*notes, ""] if notes else []),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
         f"- results file: {escaped(comparison.stem)}.csv",
-        f"- figures, and every other comparison: [index.md]({'../' * bool(comparison.folder)}index.md)",
+        f"- figures, and every other comparison: [index.md]({up}index.md)",
         "",
     ]
     return "\n".join(lines)

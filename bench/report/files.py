@@ -7,7 +7,7 @@ from bench.report.collection import Collection, ReportedComparison, collect
 from bench.results.csv_files import list_files
 
 REPRODUCED = "reproduce"
-"""The folder of `make reproduce` inside that of all results."""
+"""The folder of `make reproduce` inside that of all results; each machine has one of its own in it."""
 
 
 def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], Sequence[str]]:
@@ -25,5 +25,12 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
 
 
 def read_reproduced(results_dir: Path) -> Collection:
-    """The comparisons of `make reproduce`; none if it has not run."""
-    return collect(sorted((results_dir / REPRODUCED).glob("*.csv")), REPRODUCED)
+    """The comparisons of `make reproduce` on every machine; none if it has not run."""
+    machines = [
+        collect(sorted(folder.glob("*.csv")), f"{REPRODUCED}/{folder.name}")
+        for folder in sorted((results_dir / REPRODUCED).glob("*"))
+    ]
+    return Collection(
+        comparisons=[comparison for one in machines for comparison in one.comparisons],
+        refused=[sentence for one in machines for sentence in one.refused],
+    )

@@ -185,7 +185,7 @@ class Fitting:
             published = published_model(candidate.config)
             line = [*candidate.common, *candidate.line]
             try:
-                trial = self._trial(line, published, self._results.parent)
+                trial = self._trial(line, published, self._results)
             except TrialFailed as error:
                 self.unmeasured[candidate.model] = str(error)
                 continue

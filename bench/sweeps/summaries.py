@@ -41,7 +41,7 @@ def update_support(results_dir: Path, reports_dir: Path) -> Sequence[str]:
 
 def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the tables, figures and page of all results."""
-    whole = results_dir.parent if results_dir.name == REPRODUCED else results_dir
+    whole = results_dir.parents[1] if results_dir.parent.name == REPRODUCED else results_dir
     _, refused = render_comparisons(whole, reports_dir)
     return refused
 

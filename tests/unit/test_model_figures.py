@@ -292,7 +292,7 @@ def test_a_report_draws_each_machine_with_several_models_light_and_dark_the_repr
     files: Path, tmp_path: Path
 ) -> None:
     results, reports = tmp_path / "results", tmp_path / "reports"
-    write(results / "reproduce", ELEVEN[:3])
+    write(results / "reproduce" / "2-cores-epyc", ELEVEN[:3])
     write(
         results,
         (ELEVEN[4], Model(name="gpt2-tiny", task="causal-lm", speed={"pytorch": 1.0, "ortmodule": 1.1})),

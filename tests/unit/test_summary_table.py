@@ -75,14 +75,17 @@ def test_an_infinite_end_is_blank() -> None:
 
 def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> None:
     write(tmp_path / "results", ELEVEN[:1])
-    write(tmp_path / "results" / "reproduce", ELEVEN[1:2])
+    write(tmp_path / "results" / "reproduce" / "2-cores-epyc", ELEVEN[1:2])
+    write(tmp_path / "results" / "reproduce" / "2-cores-xeon", ELEVEN[1:2])
     written, refused = render_comparisons(tmp_path / "results", tmp_path / "reports")
     assert not refused
     assert tmp_path / "reports" / "summary.csv" in written
     text = (tmp_path / "reports" / "summary.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["model"] for row in rows] == ["bert-large"] * 4 + ["roberta-large"] * 4
-    assert rows[4]["file"].endswith("results/reproduce/roberta-large-cpux2.csv")
+    assert [row["model"] for row in rows] == ["bert-large"] * 4 + ["roberta-large"] * 8
+    for row, machine in ((rows[4], "2-cores-epyc"), (rows[8], "2-cores-xeon")):
+        assert row["file"].endswith(f"results/reproduce/{machine}/roberta-large-cpux2.csv")
+        assert (tmp_path / "reports" / "reproduce" / machine / "roberta-large-cpux2.md").is_file()
 
 
 def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:
