@@ -276,6 +276,13 @@ def test_an_attention_that_is_not_there_is_said_in_one_sentence(name: str, atten
     assert caught.value.status == "unsupported"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_pytorchs_own_attention_is_taken_exactly_where_transformers_has_it(name: str) -> None:
+    model = dataclasses.replace(shipped(name), lora=None)
+    with torch.device("meta"), RatesOnTheCpu():
+        assert built(model, dropout=True)._supports_sdpa == model.sdpa
+
+
 def test_a_wrong_number_of_heads_is_no_missing_attention() -> None:
     model = shipped("bert-tiny")
     with pytest.raises(ValueError, match="attention heads"):

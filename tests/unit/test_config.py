@@ -219,6 +219,15 @@ def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyP
     ]
 
 
+@pytest.mark.parametrize(("model", "attention"), [("bert-large", "sdpa"), ("t5-large", "eager")])
+def test_pytorch_at_its_best_takes_its_own_attention_where_the_model_has_it(
+    model: str, attention: str
+) -> None:
+    config = compose([f"model={model}", "backend=[pytorch,pytorch_best,pytorch_sdpa]"])
+    assert config.attention_of("pytorch_best") == attention
+    assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
+
+
 def test_the_backends_keep_the_order_of_the_command_line() -> None:
     config = compose(["backend=[ortmodule,pytorch_zero1,pytorch]"])
     assert list(config.backends) == ["ortmodule", "pytorch_zero1", "pytorch"]
