@@ -127,6 +127,8 @@ class Answer:
         best: the best PyTorch of each model that has several PyTorch backends.
         best_with_full_path: the same, with MKL's full path.
         only_one_pytorch: models beside which no other PyTorch than the reference was measured.
+        held_back_by_mkl: models as installed whose matrix products PyTorch multiplies more slowly than ONNX Runtime,
+            since MKL looks at the CPU's maker.
     """
 
     setting: str
@@ -136,6 +138,7 @@ class Answer:
     best: tuple[BestPyTorch, ...] = ()
     best_with_full_path: tuple[BestPyTorch, ...] = ()
     only_one_pytorch: tuple[str, ...] = ()
+    held_back_by_mkl: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +183,7 @@ def answer(
         best=tuple(best for one in measured if (best := _best(one))),
         best_with_full_path=tuple(best for one in with_full_path if (best := _best(one))),
         only_one_pytorch=tuple(one.model for one in measured if not has_several_pytorch(one.results)),
+        held_back_by_mkl=tuple(one.model for one in measured if is_held_back_by_mkl(one.results.rows)),
     )
 
 

@@ -40,13 +40,20 @@ def advise(found: Answer, subject: str) -> str:
         return f"See in the table why {subject} has no result; make doctor says what this machine can run."
     if not every & set(VERDICTS):
         return "Measure several launches, as measure=default does."
-    pays = [model for model, mine in verdicts.items() if mine == {FASTER}]
-    others = [model for model in verdicts if model not in pays]
+    faster = [model for model, mine in verdicts.items() if mine == {FASTER}]
+    untried = [model for model in faster if model in _not_tried_with_full_path(found)]
+    pays = [model for model in faster if model not in untried]
+    others = [model for model in verdicts if model not in faster]
     held_back = [model for model in _lost_with_full_path(one) if model in others]
     undecided = [model for model in others if verdicts[model] <= {FASTER, INCONCLUSIVE}]
     steps = []
     if pays:
         steps.append(f"Train {name_models(pays)} with {subject}.")
+    if untried:
+        steps.append(
+            f"Before you train {name_models(untried)} with {subject}, measure with device.blas=full: MKL's "
+            "slower path may be all that it gains."
+        )
     if held_back:
         steps.append(
             "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness): with it "
@@ -56,8 +63,8 @@ def advise(found: Answer, subject: str) -> str:
     without = [
         best for best in found.best if best.outcome.model in others and best.outcome.model not in held_back
     ]
-    steps += _use_best(with_path, than="plain PyTorch with that path", after_others=bool(pays))
-    steps += _use_best(without, than="plain PyTorch", after_others=bool(pays or held_back))
+    steps += _use_best(with_path, than="plain PyTorch with that path", after_others=bool(faster))
+    steps += _use_best(without, than="plain PyTorch", after_others=bool(faster or held_back))
     if found.only_one_pytorch:
         models = name_models(found.only_one_pytorch)
         steps.append(f"Measure pytorch_best beside {models}: only {found.reference} was.")
@@ -81,6 +88,11 @@ def _lost_with_full_path(one: BackendAnswer) -> list[str]:
     with_path = (*one.full_path, *one.full_path_over_best)
     lost = dict.fromkeys(outcome.model for outcome in with_path if outcome.verdict in (SAME, SLOWER))
     return [model for model in lost if model in faster]
+
+
+def _not_tried_with_full_path(found: Answer) -> set[str]:
+    """The models on which MKL holds PyTorch back, and nobody has measured how much."""
+    return set(found.held_back_by_mkl) - {outcome.model for outcome in found.backends[0].full_path}
 
 
 def _use_best(mine: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
