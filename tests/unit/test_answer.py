@@ -210,8 +210,8 @@ def test_the_full_path_of_mkl_is_a_count_of_its_own_and_takes_the_advice_back() 
 def test_models_that_mkl_holds_back_are_measured_with_its_full_path_before_anybody_switches() -> None:
     held_back = compared("t5-large", {"pytorch": 2.0, "ortmodule": 1.25}, products=(100, 190))
     before = (
-        "Before you train T5-Large with ONNX Runtime, measure with device.blas=full: MKL's slower path may be "
-        "all that it gains."
+        "Before you train T5-Large with ONNX Runtime, measure with device.blas=full: MKL's slower path "
+        "may be all that it gains."
     )
     assert answer(held_back).to_do.startswith(before)
     assert answer(FAST, held_back).to_do.startswith(f"Train BERT-Large with ONNX Runtime. {before}")
