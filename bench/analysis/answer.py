@@ -127,8 +127,8 @@ class Answer:
         best: the best PyTorch of each model that has several PyTorch backends.
         best_with_full_path: the same, with MKL's full path.
         only_one_pytorch: models beside which no other PyTorch than the reference was measured.
-        held_back_by_mkl: models as installed in which MKL, looking at the CPU's maker, makes PyTorch multiply more
-            slowly than ONNX Runtime does.
+        held_back_by_mkl: models as installed in which PyTorch multiplies more slowly than ONNX Runtime,
+            since MKL looks at the CPU's maker.
     """
 
     setting: str
