@@ -45,7 +45,7 @@ parts:
     kept = {path: lines(path) for path in (tmp_path / "results").glob("*.csv")}
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert second.returncode in (0, 1), second.stderr  # 1: somebody else used the cores
-    assert "2 of 2 comparisons are complete" in second.stderr
+    assert "2 of 2 comparisons are complete" in second.stdout
     for path, before in kept.items():
         lost = set(before) - set(lines(path))
         assert len(lost) <= 1, "a round that was not finished under both backends is dropped"

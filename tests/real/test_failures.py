@@ -93,9 +93,9 @@ STATES = "rank 0 (sleeps|computes), rank 1 is stopped \\(SIGSTOP\\)"
 EXPECTED = {
     "killed": (1, "crashed", "rank 1 was killed by SIGKILL during block$"),
     "stopped": (1, "timeout", f"block: .* longer than measure.timeout_s=200 seconds in all; {STATES}$"),
-    "aborted": (0, "crashed", "rank 0 was killed by SIGABRT during follow$"),
-    "agent": (0, "crashed", "torchrun was killed by SIGKILL during follow$"),
-    "deaf": (0, "timeout", "follow: .*; rank 0 (sleeps|computes), rank 1 (sleeps|computes)$"),
+    "aborted": (0, "crashed", "rank 0 was killed by SIGABRT during parity$"),
+    "agent": (0, "crashed", "torchrun was killed by SIGKILL during parity$"),
+    "deaf": (0, "timeout", "parity: .*; rank 0 (sleeps|computes), rank 1 (sleeps|computes)$"),
     "import": (0, "crashed", "^ImportError: libfoo.so.7: no such file$"),
 }
 """A backend for each fault: the launch, the status and the message of its row."""
