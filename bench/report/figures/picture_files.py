@@ -1,8 +1,6 @@
 """Writes a figure as SVG, PDF or PNG; the same input gives the same bytes."""
 
 import io
-import math
-import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +12,11 @@ from matplotlib.figure import Figure
 from bench.errors import UserError
 from bench.report.figures import style
 from bench.report.figures.style import Theme
+from bench.report.figures.svg_circles import shorten_circles
 from bench.results.atomic import write_atomically
 
 DOTS_PER_INCH = 300
 """Of a PNG: as journals ask for."""
-
-_CURVE = r"C (\S+ ){5}\S+ \n"
-_CIRCLE = re.compile(
-    rf"M (?P<x>\S+) (?P<top>\S+) \nC (\S+ ){{4}}(?P<x1>\S+) (?P<y1>\S+) \n(?:{_CURVE}){{7}}z\n"
-)
-"""A circle as matplotlib writes it: eight Bézier curves, of which the first ends an eighth of a turn on."""
 
 _UNDATED = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
 
@@ -55,23 +48,8 @@ def write_figure(
     written = content.getvalue()
     write_atomically(
         path,
-        _with_alternative(_with_short_circles(written.decode()), description) if ending == "svg" else written,
+        _with_alternative(shorten_circles(written.decode()), description) if ending == "svg" else written,
     )
-
-
-def _with_short_circles(svg: str) -> str:
-    """The same picture with each circle as two arcs: dotted hatches have hundreds, most of such a file."""
-
-    def as_arcs(found: re.Match[str]) -> str:
-        x, top, x1, y1 = (float(found[name]) for name in ("x", "top", "x1", "y1"))
-        radius = math.hypot(x1 - x, x1 - x)  # of an eighth of a turn, the width is the radius over the root of 2
-        across = math.copysign(2 * radius, y1 - top)
-        return (
-            f"M {found['x']} {found['top']}a {radius:.3g} {radius:.3g} 0 1 0 0 {across:.3g}"
-            f"a {radius:.3g} {radius:.3g} 0 1 0 0 {-across:.3g}z\n"
-        )
-
-    return _CIRCLE.sub(as_arcs, svg)
 
 
 def _with_alternative(svg: str, description: str) -> str:

@@ -17,6 +17,7 @@ from bench.report.figures.memory import draw_memory
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
+from bench.report.figures.svg_circles import shorten_circles
 from bench.results.atomic import write_atomically
 
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
@@ -75,7 +76,7 @@ def save(job: Job, folder: Path) -> Path:
         vector = io.StringIO()
         draw().savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
     path = folder / f"{name}.svg"
-    write_atomically(path, vector.getvalue())
+    write_atomically(path, shorten_circles(vector.getvalue()))
     return path
 
 
