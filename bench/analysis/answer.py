@@ -129,6 +129,7 @@ class Answer:
         only_one_pytorch: models beside which no other PyTorch than the reference was measured.
         held_back_by_mkl: models as installed in which PyTorch multiplies more slowly than ONNX Runtime,
             since MKL looks at the CPU's maker.
+        reduced: models with fewer layers than published, or in miniature.
     """
 
     setting: str
@@ -139,15 +140,17 @@ class Answer:
     best_with_full_path: tuple[BestPyTorch, ...] = ()
     only_one_pytorch: tuple[str, ...] = ()
     held_back_by_mkl: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One model's comparison, and where its time goes as far as that is known."""
+    """A model's comparison, where its time goes if that is known, and whether it is a smaller model."""
 
     model: str
     results: ComparisonResults
     breakdowns: Sequence[Breakdown] = ()
+    is_reduced: bool = False
 
 
 def answer(
@@ -184,6 +187,7 @@ def answer(
         best_with_full_path=tuple(best for one in with_full_path if (best := _best(one))),
         only_one_pytorch=tuple(one.model for one in measured if not has_several_pytorch(one.results)),
         held_back_by_mkl=tuple(one.model for one in measured if is_held_back_by_mkl(one.results.rows)),
+        reduced=tuple(dict.fromkeys(one.model for one in (*measured, *with_full_path) if one.is_reduced)),
     )
 
 

@@ -46,19 +46,20 @@ class Sentence:
 
     Attributes:
         begin: what stands before the clauses; the whole sentence if there are none.
-        clauses: a page shows their counts in bold.
-        end: what stands behind them.
+        clauses: a page shows each on a line of its own, and their counts in bold.
+        memory: a clause of its own about peak memory; empty if none is known.
     """
 
     begin: str
     clauses: Sequence[Clause] = ()
-    end: str = ""
+    memory: str = ""
 
     @property
     def text(self) -> str:
         """The whole sentence."""
         said = [f"than {one.than} on {one.count} ({one.details})" for one in self.clauses]
-        return f"{self.begin}{series(said)}{self.end}"
+        memory = f"; {self.memory}" if self.memory else ""
+        return f"{self.begin} {series(said)}{memory}." if said else self.begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +68,14 @@ class AnswerWords:
 
     Attributes:
         setting: machine and ranks.
-        sentences: how fast each backend is, over what, on how many models.
+        reduced: how many of the models are cut; empty if none is.
+        sentences: how fast each backend is, over what, on how many models; why and to_do are of the first.
         why: what the profiled steps say; empty if nothing was profiled.
         to_do: what follows from it.
     """
 
     setting: str
+    reduced: str
     sentences: Sequence[Sentence]
     why: str
     to_do: str
@@ -83,6 +86,7 @@ def put_in_words(found: Answer) -> AnswerWords:
     why = next((because(subject_of(one.backend), one.why) for one in found.backends if one.why), "")
     return AnswerWords(
         setting=found.setting,
+        reduced=_reduced(found),
         sentences=[sentence_about(one, found) for one in found.backends if _conditions(one, found)],
         why=why,
         to_do=advise(found, subject_of(found.backends[0].backend)),
@@ -109,12 +113,12 @@ def sentence_about(one: BackendAnswer, found: Answer) -> Sentence:
         unknown = f"Nobody knows yet whether {subject} is faster than {than}"
         return Sentence(begin=f"{unknown}, since one launch alone has no verdict: {one_by_one(outcomes)}.")
     return Sentence(
-        begin=f"{subject} is faster ",
+        begin=f"{subject} is faster",
         clauses=[
             Clause(than=than, count=count_faster(outcomes, noun=not number), details=details(outcomes))
             for number, (than, outcomes) in enumerate(conditions)
         ],
-        end=f"{_memory(one)}.",
+        memory=_memory(one),
     )
 
 
@@ -171,7 +175,16 @@ def one_by_one(outcomes: Sequence[Outcome]) -> str:
 
 def _memory(one: BackendAnswer) -> str:
     known = [outcome.memory for outcome in one.over_reference if outcome.memory is not None]
-    return f"; its peak memory is {number_range(known)} times that of PyTorch" if known else ""
+    return f"its peak memory is {number_range(known)} times that of PyTorch" if known else ""
+
+
+def _reduced(found: Answer) -> str:
+    """That a result is not one of published models, before anybody takes it for that."""
+    if not found.reduced:
+        return ""
+    every = {outcome.model for one in found.backends for outcome in (*one.over_reference, *one.full_path)}
+    models = plural(len(every), "model")
+    return f"{len(found.reduced)} of {models} cut: fewer layers than published, or a miniature"
 
 
 def series(clauses: Sequence[str]) -> str:

@@ -73,6 +73,11 @@ class ReportedComparison(ComparisonResults):
         return model_label(self.model, size, self.layers, self.published_layers)
 
     @property
+    def is_reduced(self) -> bool:
+        """Whether the model is a miniature of the published one, or has fewer layers."""
+        return self.label != self.model
+
+    @property
     def layers(self) -> int | None:
         """The model's layers; None where the file does not say."""
         return self._whole("layers")

@@ -8,7 +8,7 @@ from bench.analysis import reference
 from bench.analysis.attribution import Part
 from bench.analysis.claims import Finding
 from bench.report import definitions
-from bench.report.answer_words import QUESTION, AnswerWords, Sentence, series
+from bench.report.answer_words import QUESTION, AnswerWords, Sentence
 from bench.report.claim_words import evidence_lines
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.division_words import Division
@@ -60,16 +60,23 @@ def render_markdown(contents: Contents) -> str:
 
 
 def _answer(answer: AnswerWords) -> list[str]:
-    lines = [f"**{escaped(answer.setting)}**", ""]
-    lines += [line for one in answer.sentences for line in (_sentence(one), "")]
-    if answer.why:
-        lines += [f"**Why?** {escaped(answer.why)}", ""]
-    return [*lines, f"**What to do?** {escaped(answer.to_do)}", ""]
+    first, *others = answer.sentences
+    return [
+        f"**{escaped(answer.setting)}**" + (f" ({escaped(answer.reduced)})" if answer.reduced else ""),
+        "",
+        *_sentence(first),
+        *([f"**Why?** {escaped(answer.why)}", ""] if answer.why else []),
+        f"**What to do?** {escaped(answer.to_do)}",
+        "",
+        *(line for one in others for line in _sentence(one)),
+    ]
 
 
-def _sentence(one: Sentence) -> str:
-    said = [f"than {escaped(c.than)} on **{c.count}** ({escaped(c.details)})" for c in one.clauses]
-    return f"{escaped(one.begin)}{' ' * bool(said)}{series(said)}{escaped(one.end)}"
+def _sentence(one: Sentence) -> list[str]:
+    """Its clauses one below the other."""
+    items = [f"- than {escaped(c.than)} on **{c.count}** ({escaped(c.details)})" for c in one.clauses]
+    memory = [f"{escaped(one.memory[0].upper() + one.memory[1:])}.", ""] if one.memory else []
+    return [escaped(one.begin), "", *items, *([""] if items else []), *memory]
 
 
 def _models(models: ModelTable) -> list[str]:

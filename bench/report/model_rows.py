@@ -69,7 +69,7 @@ class Setting:
 
 
 def _measured(name: str, one: ReportedComparison) -> Measured:
-    return Measured(model=name, results=one, breakdowns=one.breakdowns)
+    return Measured(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
 
 
 def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:

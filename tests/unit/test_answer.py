@@ -219,6 +219,13 @@ def test_models_that_mkl_holds_back_are_measured_with_its_full_path_before_anybo
     assert answer(held_back, tried).to_do.startswith("Train T5-Large with ONNX Runtime.")
 
 
+def test_models_that_are_smaller_than_published_are_counted_before_the_answer() -> None:
+    cut = workload(model="bert-large", size="layers:2", layers=2, published_layers=24)
+    small = compared("bert-large", {"pytorch": 2.0, "ortmodule": 1.6}, workload=cut)
+    assert answer(small, SLOW).reduced == "1 of 2 models cut: fewer layers than published, or a miniature"
+    assert answer(FAST, SLOW).reduced == ""
+
+
 # Why
 
 TORCH = {"matrix products": 0.12, "optimizer": 0.03, "dropout": 0.01, "elementwise": 0.04}
