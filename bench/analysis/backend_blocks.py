@@ -8,8 +8,8 @@ import numpy as np
 from bench.analysis.intervals import Floats, midmean
 from bench.results.column_arrays import ColumnArrays
 
-_MOST_ROUNDS = 2.0**26
-"""More than a launch has rounds, and few enough that launch and round fit into one float."""
+_LAUNCH_STRIDE = 2.0**26
+"""Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""
 
 
 class BackendBlocks:
@@ -35,11 +35,11 @@ class BackendBlocks:
 
     def samples_per_s(self) -> float:
         """Throughput of the valid blocks; at least one."""
-        return _mean_over_launches(self.valid["launch"], self._log_throughput)
+        return _geometric_mean_of_midmeans(self.valid["launch"], self._log_throughput)
 
     def log_ratios(self, base: "BackendBlocks") -> dict[int, Floats]:
         """Log of the speed-up over `base` in each round in which both are valid, an array for each launch."""
-        ours, theirs = (side.valid["launch"] * _MOST_ROUNDS + side.valid["round"] for side in (self, base))
+        ours, theirs = (side.valid["launch"] * _LAUNCH_STRIDE + side.valid["round"] for side in (self, base))
         _, our_places, their_places = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
         launches = self.valid["launch"][our_places]
         logs = self._log_throughput[our_places] - base._log_throughput[their_places]
@@ -49,7 +49,11 @@ class BackendBlocks:
     def roofline_share(self) -> float | None:
         """Share of the limit, averaged as throughput is; None if a block lacks it."""
         shares = self.valid["roofline_share"]
-        return None if np.isnan(shares).any() else _mean_over_launches(self.valid["launch"], np.log(shares))
+        return (
+            None
+            if np.isnan(shares).any()
+            else _geometric_mean_of_midmeans(self.valid["launch"], np.log(shares))
+        )
 
     def energy_per_sample_j(self) -> float | None:
         """Joules of all devices over all blocks, for each sample; None if a block lacks them."""
@@ -59,7 +63,7 @@ class BackendBlocks:
         return float(energy.sum() / (self.valid["steps"] * self.valid["global_batch"]).sum())
 
     def median_over_launches(self, column: str) -> float | None:
-        """The median of a figure that stands in every row of a launch: one row of each is taken."""
+        """The median of a figure that every row of a launch repeats, so that one row of each is read."""
         _, first = np.unique(self.valid["launch"], return_index=True)
         values = self.valid[column][first]
         values = values[~np.isnan(values)]
@@ -78,7 +82,7 @@ def loader_share(blocks: ColumnArrays) -> float | None:
     return None if shares.size == 0 else float(np.median(shares))
 
 
-def _mean_over_launches(launches: Floats, logs: Floats) -> float:
+def _geometric_mean_of_midmeans(launches: Floats, logs: Floats) -> float:
     """The geometric mean over launches of each launch's midmean, from logarithms."""
     return math.exp(np.mean([midmean(launch) for launch in _split_by_launch(launches, logs)]))
 

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
-FIRST_PORT, PORTS = 20_000, 10_000
-"""Of the ports that are tried; Linux gives those from 32768 on to outgoing connections."""
+FIRST_PORT, PORT_COUNT = 20_000, 10_000
+"""A job's port is the first plus its id modulo the count; Linux gives those from 32768 on to others."""
 
 
 def endpoint(variables: Mapping[str, str] = os.environ) -> str | None:
@@ -14,4 +14,4 @@ def endpoint(variables: Mapping[str, str] = os.environ) -> str | None:
     from submitit.slurm.slurm import SlurmJobEnvironment  # takes half a second
 
     host = SlurmJobEnvironment().hostnames[0]
-    return f"{host}:{FIRST_PORT + int(variables['SLURM_JOB_ID']) % PORTS}"
+    return f"{host}:{FIRST_PORT + int(variables['SLURM_JOB_ID']) % PORT_COUNT}"

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{stack} stack at {ROOT}: {state}.",
         table=render(findings, width=width, coloured=sys.stdout.isatty()),
         next_command=f"make {'doctor' if broken else 'bench'}{other_stack}",
-        purpose="when what is broken is repaired as its arrow says" if broken else "",
+        purpose="after what is broken is repaired as the arrows say" if broken else "",
     )
     return int(broken > 0)
 

@@ -1,4 +1,4 @@
-"""Whether device.blas=full can change anything on this machine: whether MKL holds back on its CPU."""
+"""Whether device.blas=full can change anything here: whether MKL may use a slower path on this CPU."""
 
 import platform
 
@@ -9,7 +9,7 @@ INTEL = "GenuineIntel"
 """The vendor that Intel's CPUs name."""
 
 
-def find_reason_against_full(machine: str, vendor: str | None) -> str:
+def find_why_full_is_refused(machine: str, vendor: str | None) -> str:
     """Return why device.blas=full would change nothing; empty if it may.
 
     Args:
@@ -23,11 +23,11 @@ def find_reason_against_full(machine: str, vendor: str | None) -> str:
     return ""
 
 
-def reason_against_full_here() -> str:
+def find_why_full_is_refused_here() -> str:
     """Return why device.blas=full would change nothing on this machine; empty if it may."""
-    return find_reason_against_full(platform.machine(), describe_processor()["vendor"])
+    return find_why_full_is_refused(platform.machine(), describe_processor()["vendor"])
 
 
 def blas_choices_here() -> str:
     """Return the choices of device.blas that exist on this machine, for Hydra's sweeps: `full,stock`."""
-    return "stock" if reason_against_full_here() else "full,stock"
+    return "stock" if find_why_full_is_refused_here() else "full,stock"

@@ -49,8 +49,12 @@ class SearchResult:
         gap = self.gap
         if gap is None:
             return f"largest micro-batch at least {self.micro_batch} (tried {tried}: everything fitted)"
-        short = gap > search_resolution(self.micro_batch)
-        end = f", to within {gap}: measure.most_trials={len(self.trials)} ended the search" if short else ""
+        ended_early = gap > search_resolution(self.micro_batch)
+        end = (
+            f", to within {gap}: measure.most_trials={len(self.trials)} ended the search"
+            if ended_early
+            else ""
+        )
         return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
 
 
@@ -95,12 +99,12 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
 
 
 def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResult:
-    """Try what a search has found again, and go a step down from what does not fit each time.
+    """Try the size that a search has found again; while it fails, take the next smaller one.
 
     Where everything had fitted the size is not at the edge, and stays.
 
     Raises:
-        LaunchFailed: status `oom`, if nothing fits each time.
+        LaunchFailed: status `oom`, if not even a micro-batch of 1 fits again.
     """
     if result.gap is None:
         return result
@@ -112,7 +116,9 @@ def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResu
         else:
             size, in_a_row = step_down(size), 0
         if not size:
-            raise LaunchFailed("oom", f"not even 1 fits each time; the last: {trials[-1].message}")
+            raise LaunchFailed(
+                "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
+            )
     return SearchResult(micro_batch=size, trials=tuple(trials))
 
 

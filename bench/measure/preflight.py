@@ -12,7 +12,7 @@ from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
-from bench.machine.mkl import reason_against_full_here
+from bench.machine.mkl import find_why_full_is_refused_here
 from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
 from bench.setup.recipes import MKL_LIBRARY
@@ -207,7 +207,7 @@ def check_blas(config: Config) -> None:
     """
     if config.device.blas != "full":
         return
-    if reason := reason_against_full_here():
+    if reason := find_why_full_is_refused_here():
         raise UserError(f"device.blas=full would change nothing, since {reason}", "leave it out")
     for backend in config.backends.values():
         stack = backend.stack or stacks.own()

@@ -35,7 +35,7 @@ class Training:
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
         self.engine = engines.make(spec.engine, spec.engine_options)
         if spec.profiled:
-            self.engine.profile_itself()
+            self.engine.enable_own_profile()
         sharded_by = sharding.load(spec.sharding)
         self.host_runtime_bytes = host_bytes()
         model = models.build(

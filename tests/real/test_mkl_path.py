@@ -13,7 +13,7 @@ import pytest
 
 from bench.config.identity import environment_settings
 from bench.errors import LaunchFailed
-from bench.machine.mkl import reason_against_full_here
+from bench.machine.mkl import find_why_full_is_refused_here
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from bench.setup.install import perform
@@ -27,7 +27,7 @@ PROVE = "import json; from bench.worker import mkl_path; print(json.dumps(mkl_pa
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """A folder with nothing but the library in it, as set-up builds it."""
-    if reason := reason_against_full_here():
+    if reason := find_why_full_is_refused_here():
         pytest.skip(reason)
     (tmp_path / MKL_LIBRARY).parent.mkdir()
     [stage] = blas_stages(ROOT, tmp_path)

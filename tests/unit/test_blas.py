@@ -27,7 +27,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of this process's environment: an empty one, on a CPU that Intel did not make."""
     here = replace(stacks.installed_here(), prefix=tmp_path / "env")
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
-    monkeypatch.setattr(preflight, "reason_against_full_here", lambda: "")
+    monkeypatch.setattr(preflight, "find_why_full_is_refused_here", lambda: "")
     return here.prefix
 
 
@@ -54,13 +54,13 @@ def test_on_a_gpu_the_full_path_is_refused() -> None:
 def test_the_full_path_changes_something_on_x86_cpus_of_other_makers(
     machine: str, vendor: str | None, reason: str
 ) -> None:
-    assert mkl.find_reason_against_full(machine, vendor) == reason
+    assert mkl.find_why_full_is_refused(machine, vendor) == reason
 
 
 def test_where_it_would_change_nothing_the_full_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "reason_against_full_here", lambda: "MKL is fast already")
+    monkeypatch.setattr(preflight, "find_why_full_is_refused_here", lambda: "MKL is fast already")
     preflight.check_blas(a_config_with("stock", tmp_path))
     with pytest.raises(UserError) as caught:
         preflight.check_blas(a_config_with("full", tmp_path))
@@ -82,7 +82,7 @@ def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environmen
 def test_a_sweep_takes_the_full_path_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch, reason: str, choices: str
 ) -> None:
-    monkeypatch.setattr(mkl, "reason_against_full_here", lambda: reason)
+    monkeypatch.setattr(mkl, "find_why_full_is_refused_here", lambda: reason)
     assert mkl.blas_choices_here() == choices
 
 

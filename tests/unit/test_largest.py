@@ -102,7 +102,9 @@ class TestSearch:
 
     def test_what_fits_only_now_and_then_ends(self) -> None:
         found = batch_search_algorithm.search(up_to(2), start=2, most_trials=20)
-        with pytest.raises(LaunchFailed, match="not even 1 fits each time; the last: bad_alloc") as e:
+        with pytest.raises(
+            LaunchFailed, match="a micro-batch of 1 fitted once and then did not; the last: bad_alloc"
+        ) as e:
             batch_search_algorithm.confirm(up_to(0), found)
         assert e.value.status == "oom"
 

@@ -25,7 +25,7 @@ class Swatch:
 
 
 def draw_legend(canvas: Canvas, y: float, swatches: Sequence[Swatch]) -> float:
-    """Draw it from `y` on; where it ends."""
+    """Draw the legend downwards from `y`; return the y below it."""
     unit = canvas.scale
     high = max(0.115 * unit, canvas.line_inches(canvas.small))
     x = MARGIN

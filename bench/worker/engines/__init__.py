@@ -31,7 +31,7 @@ class Engine(Protocol):
         comes with transformers' gradient checkpointing switched on then.
         """
 
-    def profile_itself(self) -> None:
+    def enable_own_profile(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
 
     def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:

@@ -30,7 +30,7 @@ class Engine(TorchProducts):
         model.compile(dynamic=False)  # batches have one shape
         return model
 
-    def profile_itself(self) -> None:
+    def enable_own_profile(self) -> None:
         """Inductor's kernels for CPUs stand in torch's profile only if they are compiled with a name."""
         torch._inductor.config.cpp.enable_kernel_profile = True
 

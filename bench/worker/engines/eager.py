@@ -24,7 +24,7 @@ class Engine(TorchProducts):
         self.model, self.checkpointing = model, checkpointing
         return model
 
-    def profile_itself(self) -> None:
+    def enable_own_profile(self) -> None:
         """Every operator is in torch's profile."""
 
     def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:  # noqa: ARG002

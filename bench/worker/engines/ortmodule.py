@@ -62,11 +62,11 @@ class Engine:
         With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
         PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
         """
-        keep_hooks_a_list()
+        patch_missing_loss_hooks()
         keep_buffers_in_export()
         self.threads = threads
         if threads is not None:
-            keep_to_threads(threads)
+            limit_threads_of_every_session(threads)
         self.checkpointing = checkpointing
         if checkpointing and hasattr(model, "gradient_checkpointing_disable"):
             model.gradient_checkpointing_disable()
@@ -85,20 +85,20 @@ class Engine:
             set_session_options(self.module, optimized_model_filepath=str(self.executed))
         return self.module
 
-    def profile_itself(self) -> None:
-        """ONNX Runtime writes down every kernel of the training session, for as long as that lives."""
+    def enable_own_profile(self) -> None:
+        """Let ONNX Runtime write down every kernel of its training session; called before `wrap`."""
         self.profiled = True
 
     def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:
         """The kernels of the session's executions in each of these steps, by operator.
 
-        Not those that hand over to PyTorch, which stand in its profile.
+        Operators that hand over to PyTorch are left out: PyTorch's profile has them.
         """
         manager = self.module._torch_module._execution_manager(True)
         written = manager._execution_agent._inference_session.end_profiling()
         events = json.loads(Path(written).read_text(encoding="utf-8"))
         self.profiles.cleanup()
-        return kernels_of_executions(events, steps=steps, calls=calls)
+        return sum_kernels_by_step(events, steps=steps, calls=calls)
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -129,7 +129,7 @@ class Engine:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
         options = onnxruntime.SessionOptions()
         if self.threads is not None:
-            limit_threads(options, self.threads)
+            limit_threads_of_session(options, self.threads)
         on_cuda = one.device.type == "cuda"
         provider = ("CUDAExecutionProvider", {"device_id": one.device.index or 0})
         session = onnxruntime.InferenceSession(
@@ -148,7 +148,7 @@ class Engine:
 
         def multiply(kept: torch.Tensor = result) -> torch.Tensor:
             session.run_with_iobinding(binding, running)
-            return kept  # as long as the session writes to it
+            return kept  # a reference to the memory that the session writes into
 
         return multiply
 
@@ -178,10 +178,11 @@ class Engine:
         if type(error).__module__.startswith("onnxruntime."):
             return "unsupported"
         # A kernel that finds out only while running has no exception of its own: "does not support", or a
-        # product without elements, where an expert gets no token. Want of memory was asked for before.
-        words = str(error)
-        late = "does not support" in words or "pass execution" in words
-        return "unsupported" if isinstance(error, RuntimeError) and "onnxruntime" in words and late else None
+        # product without elements, where an expert gets no token. Out of memory was handled before this.
+        message = str(error)
+        lacks_kernel = "does not support" in message or "pass execution" in message
+        is_of_onnxruntime = isinstance(error, RuntimeError) and "onnxruntime" in message
+        return "unsupported" if is_of_onnxruntime and lacks_kernel else None
 
 
 def _read_back_options(manager: Any) -> dict[str, int]:
@@ -208,7 +209,7 @@ def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
     )
 
 
-def keep_hooks_a_list() -> None:
+def patch_missing_loss_hooks() -> None:
     """Let ORTModule export although the sparsity of embeddings is off.
 
     In 1.19.2 that flag also decides whether the loss gets hooks; without, the list of hooks is None, over
@@ -259,16 +260,17 @@ def set_session_options(module: ORTModule, **wanted: Any) -> None:
     manager._get_session_config = changed
 
 
-def kernels_of_executions(
+def sum_kernels_by_step(
     events: Sequence[dict[str, Any]], *, steps: int, calls: int
 ) -> list[list[EngineKernel]]:
-    """From the events of a session's profile, what each operator's kernels took in every second last step.
+    """What each operator's kernels took in each profiled step, from the events of a session's profile.
 
-    A list for each of these steps, in their order.
+    Of the last 2 × `steps` steps every second one is profiled by PyTorch, the last one included; only these
+    count. A list for each of them, in their order.
 
     Args:
         events: of the whole profile.
-        steps: that count: of the last 2 × `steps` every second, the last one included.
+        steps: how many count.
         calls: executions in a step: two for each micro-batch, one forward and one backward.
 
     Raises:
@@ -284,9 +286,10 @@ def kernels_of_executions(
         if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
             continue
         execution = bisect.bisect_right(starts, event["ts"]) - 1
-        if execution < 0 or execution // calls % 2 == 0:  # before these steps, or in one that does not count
+        pair, is_counted = divmod(execution // calls, 2)
+        if execution < 0 or not is_counted:
             continue
-        step, name = execution // calls // 2, event["args"]["op_name"]
+        step, name = pair, event["args"]["op_name"]
         if name not in HANDED_OVER:
             counts[step][name] += 1
             microseconds[step][name] += event["dur"]
@@ -296,7 +299,7 @@ def kernels_of_executions(
     ]
 
 
-def keep_to_threads(threads: int) -> None:
+def limit_threads_of_every_session(threads: int) -> None:
     """Make every session of this process run on `threads` threads.
 
     ORTModule builds its session options itself, ignores torch's thread count and takes every core; the
@@ -306,13 +309,13 @@ def keep_to_threads(threads: int) -> None:
 
     def limited(self: GraphExecutionManager) -> tuple[Any, Any, Any]:
         options, providers, provider_options = original(self)
-        limit_threads(options, threads)
+        limit_threads_of_session(options, threads)
         return options, providers, provider_options
 
     GraphExecutionManager._get_session_config = limited
 
 
-def limit_threads(options: Any, threads: int) -> None:
+def limit_threads_of_session(options: Any, threads: int) -> None:
     """Make a session with these options run on `threads` threads."""
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
