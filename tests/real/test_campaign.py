@@ -14,7 +14,6 @@ from tests.support import quiet
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.alone
 @pytest.mark.timeout(600)

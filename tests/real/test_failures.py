@@ -135,7 +135,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return outcome
 
 
-@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.once
 @pytest.mark.alone
 class TestRanksThatEndOrStop:
