@@ -136,7 +136,6 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @pytest.mark.once
-@pytest.mark.once
 @pytest.mark.alone
 class TestRanksThatEndOrStop:
     @pytest.mark.parametrize("name", EXPECTED)
