@@ -39,7 +39,8 @@ class Model:
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
-    sdpa: bool = True  # transformers has the model with torch's scaled_dot_product_attention
+    # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
+    sdpa: tuple[str, ...] = ("ort", "modern")
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only

@@ -219,12 +219,16 @@ def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize(("model", "attention"), [("bert-large", "sdpa"), ("t5-large", "eager")])
-def test_pytorch_at_its_best_takes_its_own_attention_where_the_model_has_it(
-    model: str, attention: str
+@pytest.mark.parametrize(
+    ("model", "attention", "on_modern"),
+    [("bert-large", "sdpa", "sdpa"), ("t5-large", "eager", "sdpa"), ("swinv2-base", "eager", "eager")],
+)
+def test_pytorch_at_its_best_takes_its_own_attention_where_its_stack_has_the_model_with_it(
+    model: str, attention: str, on_modern: str
 ) -> None:
-    config = compose([f"model={model}", "backend=[pytorch,pytorch_best,pytorch_sdpa]"])
+    config = compose([f"model={model}", "backend=[pytorch,pytorch_best,pytorch_best@modern,pytorch_sdpa]"])
     assert config.attention_of("pytorch_best") == attention
+    assert config.attention_of("pytorch_best@modern") == on_modern
     assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
 
 
