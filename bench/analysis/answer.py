@@ -68,7 +68,8 @@ class Why:
 
     Attributes:
         models: those whose profile explains the difference, at least in part.
-        unexplained: models in which more is left over than any kind of work differs by.
+        unexplained: models in which more is left over than any kind of work differs by, or whose profiled
+            step is too far from the timed one.
         effects: of the models in `models`.
         optimizer: what the backend updates the weights with, if that is not what the reference has.
         mkl_held_back: whether PyTorch's matrix products are slow since MKL looks at the CPU's maker.

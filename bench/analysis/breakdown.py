@@ -22,6 +22,11 @@ UNNAMED = ("host", "other")
 MAIN_SHARE = 0.5
 """Of a kind's seconds, above which one operator stands for it."""
 
+DISTORTED = 1.25
+"""A profiled step that takes so many times as long as a timed one, or a timed one as long as it, is another
+step: its kinds of work take something else than in a timed one. Beside the profiler's own cost it is mostly
+memory that is new to the process."""
+
 UNKNOWN_LIMIT = 0.05
 """Share of a step in operators of no known kind above which the report says so."""
 
@@ -67,6 +72,11 @@ class Breakdown:
         return None if self.timed_s is None else self.profiled_s / self.timed_s
 
     @property
+    def is_distorted(self) -> bool:
+        """Whether the profiled step is too far from the timed one to explain it."""
+        return self.cost is not None and not 1 / DISTORTED <= self.cost <= DISTORTED
+
+    @property
     def has_unknown(self) -> bool:
         """Whether operators of no known kind took more than `UNKNOWN_LIMIT` of the step."""
         return self.kinds.get("other", 0.0) > UNKNOWN_LIMIT * self.profiled_s
@@ -81,12 +91,14 @@ class Difference:
         timed: what its timed step takes more than the reference's.
         rounds: what its profiled step takes more, by kind of work; of shape (rounds,) each.
         main: by kind of work, the main operator of the side that takes longer for it, if it has one.
+        distorted: the backends whose profiled step is too far from the timed one.
     """
 
     backend: str
     timed: Amount
     rounds: Mapping[str, Floats]
     main: Mapping[str, str]
+    distorted: Sequence[str] = ()
 
     def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
         """What these kinds of work together take more, paired within rounds.
@@ -119,7 +131,12 @@ class Difference:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether no kind of work differs by more than what is left over for sure."""
+        """Whether a profile is distorted, or more is left over for sure than any kind of work differs by."""
+        return bool(self.distorted) or self.leaves_most
+
+    @property
+    def leaves_most(self) -> bool:
+        """Whether more is left over for sure than any kind of work differs by."""
         largest = max((abs(amount.value) for _, amount in self.kinds), default=0.0)
         return self.remainder.is_clear and abs(self.remainder.value) > largest
 
@@ -201,6 +218,7 @@ def explain_difference(one: Breakdown, reference: Breakdown) -> Difference | Non
         ),
         rounds=rounds,
         main={kind: side.main[kind] for kind, side in slower.items() if kind in side.main},
+        distorted=[side.backend for side in (reference, one) if side.is_distorted],
     )
 
 

@@ -118,7 +118,8 @@ class Explanation:
         with self._bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
             for name in names:
                 with self._leaving_a_gap(name, groups):
-                    spec = dataclasses.replace(self._starter.spec(name, timed(1)), profiled=True)
+                    spec = self._starter.spec(name, timed(1))
+                    spec = dataclasses.replace(spec, profiled_groups=len(names))
                     folder = self._output.folder / "profile" / name
                     groups[name] = stack.enter_context(self._starter.start_spec(spec, folder))
             for name in list(groups):

@@ -22,10 +22,11 @@ def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
     for one in breakdowns[1:]:
         summary, difference = by_name[one.backend], explain_difference(one, reference)
         if difference is not None and summary.speedup is not None:
-            sentences.append(
-                f"{one.backend} is {ratio(summary.speedup.ratio)} {reference.backend}: of a step of "
-                f"{milliseconds(reference.timed_s)}, {_parts(difference)}"
-            )
+            why = f"of a step of {milliseconds(reference.timed_s)}, {_parts(difference)}"
+            if difference.distorted:
+                names = " and ".join(difference.distorted)
+                why = f"why is not known, since the profiled step of {names} is too far from the timed one"
+            sentences.append(f"{one.backend} is {ratio(summary.speedup.ratio)} {reference.backend}: {why}")
     return sentences
 
 
@@ -56,7 +57,7 @@ def _parts(difference: Difference) -> str:
     named = [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:SHOWN]
     rest = difference.of(difference.rounds.keys() - dict(named).keys())
     what = "all other work" if named else "no kind of work differs for sure, all together"
-    doubt = ", more than any kind of work differs by" if difference.is_doubtful else ""
+    doubt = ", more than any kind of work differs by" if difference.leaves_most else ""
     return ", ".join(
         [
             *[f"{kind} {_signed(amount)}{_main(kind, difference)}" for kind, amount in named],

@@ -93,6 +93,11 @@ class ReportedComparison(ComparisonResults):
         return None if known.empty else int(known.iloc[0])
 
     @cached_property
+    def measured_at(self) -> str:
+        """When its last launch began, in ISO 8601, UTC."""
+        return str(self.rows["started_at"].max())
+
+    @cached_property
     def workload(self) -> str:
         """What was trained, short: what distinguishes the comparisons of a panel."""
         return one_line(describe.short_workload(self.rows))

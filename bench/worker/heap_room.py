@@ -19,21 +19,24 @@ FIRST_BYTES = 128 << 20
 MISSED_BYTES = 4 << 20
 """That a step may take from the system all the same: 4 ms on a slow machine."""
 
-SHARE_OF_FREE = 16
-"""At most such a part of what is free at first is ever taken: several ranks of several backends live side by
-side, and where small things come to lie at its end, the heap grows by the whole room at every step."""
+SHARE_OF_FREE = 0.5
+"""All processes together take at most this share of what is free at first: where small things come to lie at
+its end, a heap grows by the whole room at every step."""
 
 
 class HeapRoom:
     """Takes memory from the system ahead of a step, and more of it as long as steps need more.
+
+    Args:
+        processes: that do so on this machine.
 
     Attributes:
         bytes: that are taken ahead.
         sufficed: in the latest step.
     """
 
-    def __init__(self) -> None:
-        self._left = psutil.virtual_memory().available // SHARE_OF_FREE
+    def __init__(self, processes: int) -> None:
+        self._left = int(psutil.virtual_memory().available * SHARE_OF_FREE / processes)
         self.bytes = min(FIRST_BYTES, self._left)
         self.sufficed = True
 

@@ -266,6 +266,7 @@ class Rank:
         if self.profiler is None:
             self.profiler = StepProfiler(
                 training.step,
+                processes=self.spec.profiled_groups * max(1, len(self.spec.cores)),
                 device=training.device,
                 synchronize=training.synchronize,
                 barrier=training.barrier,

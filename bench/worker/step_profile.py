@@ -48,6 +48,7 @@ class StepProfiler:
 
     Args:
         step: takes one optimizer step.
+        processes: that are profiled side by side on this machine, this one included.
         device: of the rank; on CUDA an operator has the time of the kernels that it started.
         synchronize: waits for the device.
         barrier: waits for the other ranks.
@@ -58,6 +59,7 @@ class StepProfiler:
         self,
         step: Callable[[Any], Any],
         *,
+        processes: int,
         device: torch.device,
         synchronize: Callable[[], None],
         barrier: Callable[[], None],
@@ -69,7 +71,7 @@ class StepProfiler:
         self._barrier = barrier
         self._kernels_of_steps = kernels_of_steps
         self._rounds: list[_Round] = []
-        self._heap = HeapRoom()
+        self._heap = HeapRoom(processes)
 
     def profile(self, batches: Iterable[Any], *, counted: bool) -> bool:
         """Take a step with each of `batches`, of which every second is profiled: a round.

@@ -34,7 +34,7 @@ class Training:
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
         self.engine = engines.make(spec.engine, spec.engine_options)
-        if spec.profiled:
+        if spec.profiled_groups:
             self.engine.enable_own_profile()
         sharded_by = sharding.load(spec.sharding)
         self.host_runtime_bytes = host_bytes()

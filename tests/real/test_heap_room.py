@@ -16,7 +16,7 @@ MEBIBYTE = 1 << 20
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """What the machine seems to have free: just enough for a room of 128 MiB."""
-    memory = SimpleNamespace(available=128 * MEBIBYTE * SHARE_OF_FREE)
+    memory = SimpleNamespace(available=int(128 * MEBIBYTE / SHARE_OF_FREE))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     return memory
 
@@ -28,7 +28,7 @@ def take(mebibytes: int) -> torch.Tensor:
 
 def test_a_step_that_takes_new_memory_doubles_the_room(free: SimpleNamespace) -> None:
     free.available *= 4
-    heap, kept = HeapRoom(), []
+    heap, kept = HeapRoom(processes=1), []
     heap.make_room()
     with heap.growing_if_needed():
         pass
@@ -39,7 +39,7 @@ def test_a_step_that_takes_new_memory_doubles_the_room(free: SimpleNamespace) ->
 
 
 def test_no_more_is_taken_than_the_machine_can_spare(free: SimpleNamespace) -> None:
-    heap, kept = HeapRoom(), []
+    heap, kept = HeapRoom(processes=1), []
     with heap.growing_if_needed():
         kept.append(take(512))
     assert heap.bytes == FIRST_BYTES, "twice as much would be too much"
@@ -50,5 +50,5 @@ def test_no_more_is_taken_than_the_machine_can_spare(free: SimpleNamespace) -> N
     first, second = ((after - before) * resource.getpagesize() for before, after in pairwise(faults))
     assert first > 0.9 * FIRST_BYTES
     assert second < MEBIBYTE, "all of it was taken before"
-    free.available = 1 * MEBIBYTE * SHARE_OF_FREE
-    assert HeapRoom().bytes == MEBIBYTE
+    free.available = int(8 * MEBIBYTE / SHARE_OF_FREE)
+    assert HeapRoom(processes=8).bytes == MEBIBYTE

@@ -36,7 +36,7 @@ def profile(folder: Path, backend: str) -> list[StepsProfiled]:
     """The profile of each of two ranks of a tiny model."""
     comparison = Comparison(a_config(folder, timeout_s=300), "m-cpux2")
     starter = comparison.starter
-    spec = dataclasses.replace(starter.spec(backend, PARITY), saves_initial_state=True, profiled=True)
+    spec = dataclasses.replace(starter.spec(backend, PARITY), saves_initial_state=True, profiled_groups=1)
     with starter.start_spec(spec, comparison.output.folder / "profile" / backend) as group:
         group.connect()
         group.request(Build())

@@ -242,7 +242,7 @@ class FakeGroup:
                     products=list(PRODUCTS),
                 )
             case ProfileSteps(steps=steps, counted=counted):
-                assert self.spec.profiled
+                assert self.spec.profiled_groups
                 if counted and rank == 0:
                     self.profiled_steps.append(steps)
                 return RoundProfiled(settled=self.counts["profile"] >= self.script.get("settled_after", 1))

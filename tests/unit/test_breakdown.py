@@ -1,5 +1,6 @@
 """Where a step's time goes: rows, their file, differences, sentences."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from bench.measure.resolve import PROFILED_ROUNDS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
-from bench.report.figures.plan import planned_figures
+from bench.report.figures.plan import MOST_BREAKDOWNS, not_drawn, planned_figures
 from bench.results import breakdown, csv_files
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from tests.support.comparisons import Simulated
@@ -174,14 +175,14 @@ def test_an_operator_is_named_if_it_has_most_of_a_kind_s_seconds_on_the_slower_s
 
 
 def test_what_may_be_chance_is_not_named(tmp_path: Path) -> None:
-    """In every second round the reference's products take half a step longer: their mean says nothing."""
-    slow, quick = rounds(mm=150, loss=40), rounds(mm=50, loss=40)
+    """Every second round takes the reference a tenth longer: the mean of its products says nothing."""
+    slow, quick = rounds(mm=150, loss=40), rounds(mm=130, loss=40)
     drifting = [slow[0], quick[1], slow[2], quick[3]]
-    one = reported(tmp_path, [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=52))])
+    one = reported(tmp_path, [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=130, loss=52))])
     (sentence,) = explain(one.breakdowns, one.summaries)
     assert ", loss +12.0 ± 0.2 ms (aten::_log_softmax), all other work −10 ± " in sentence
     assert "matrix products" not in sentence
-    alike = [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=90, loss=40))]
+    alike = [*rows_of("pytorch", drifting), *rows_of("ortmodule", rounds(mm=130, loss=40))]
     (tmp_path / "alike").mkdir()
     two = reported(tmp_path / "alike", alike)
     (sentence,) = explain(two.breakdowns, two.summaries)
@@ -196,6 +197,20 @@ def test_a_difference_that_the_profile_does_not_show_is_called_so(tmp_path: Path
     one = reported(tmp_path, alike)
     (sentence,) = explain(one.breakdowns, one.summaries)
     assert sentence.endswith("not explained −47.0 ± 0.0 ms, more than any kind of work differs by")
+
+
+def test_a_profiled_step_that_is_not_the_timed_one_explains_nothing(tmp_path: Path) -> None:
+    slow = [*rows_of("pytorch", rounds(mm=150, loss=40)), *rows_of("ortmodule", rounds(mm=90, loss=105))]
+    one = reported(tmp_path, slow)
+    assert explain(one.breakdowns, one.summaries) == [
+        "ortmodule is 1.333× pytorch: why is not known, since the profiled step of ortmodule is too far "
+        "from the timed one"
+    ]
+    difference = explain_difference(one.breakdowns[1], one.breakdowns[0])
+    assert difference is not None
+    assert difference.is_doubtful, "so that no answer over several models rests on it"
+    assert not difference.leaves_most
+    assert "ortmodule 1.30 of the timed step" in coverage(one.breakdowns)[0]
 
 
 def test_unknown_operators_above_a_twentieth_of_the_step_are_named(tmp_path: Path) -> None:
@@ -223,6 +238,22 @@ def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
     assert "breakdown-x" not in [name for name, _ in planned_figures(Collection(comparisons=[without]))]
 
 
+def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_so(tmp_path: Path) -> None:
+    one = reported(tmp_path, BOTH)
+    dated = [
+        replace(one, stem=f"x{day}", rows=one.rows.assign(started_at=f"2026-01-{day:02}T00:00:00"))
+        for day in range(MOST_BREAKDOWNS + 1, 0, -1)
+    ]
+    collection = Collection(comparisons=dated)
+    names = [name for name, _ in planned_figures(collection) if name.startswith("breakdown-")]
+    assert names == [f"breakdown-x{day}" for day in range(MOST_BREAKDOWNS + 1, 1, -1)]
+    assert (
+        f"where a step's time goes: drawn for the comparisons measured last, {MOST_BREAKDOWNS} "
+        f"of {MOST_BREAKDOWNS + 1}"
+    ) in not_drawn(collection)
+    assert not_drawn(Collection(comparisons=dated[1:])) == []
+
+
 @pytest.mark.parametrize(
     ("step_seconds", "rounds"),
     [(0.1, PROFILED_ROUNDS), (0.6, 5), (1.5, FEWEST_ROUNDS), (20.0, FEWEST_ROUNDS)],
@@ -240,8 +271,8 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     first = pytorch[pytorch["round"] == 1]
     assert first["seconds_per_step"].sum() == pytest.approx(first["profiled_step_s"].iloc[0])
     assert [group.spec.backend for group in run.groups[-3:]] == ["pytorch", "ortmodule", "ortmodule_zero1"]
-    assert all(group.spec.profiled and group.closed for group in run.groups[-3:])
-    assert not any(group.spec.profiled for group in run.groups[:-3])
+    assert all(group.spec.profiled_groups and group.closed for group in run.groups[-3:])
+    assert not any(group.spec.profiled_groups for group in run.groups[:-3])
     assert all(group.counts["profile"] == SETTLED_WARMUPS + rounds for group in run.groups[-3:])
 
 

@@ -20,7 +20,12 @@ from bench.report.breakdown_chart import breakdown_chart
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
-from bench.report.figures.model_figures import MOST_SETS, not_drawn, write_report_figures
+from bench.report.figures.model_figures import (
+    MOST_SETS,
+    name_sets,
+    not_drawn,
+    write_report_figures,
+)
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.ratio_axis import RatioAxis, limits
@@ -28,6 +33,7 @@ from bench.report.formatting import one_line
 from bench.report.model_chart import model_chart
 from bench.report.quantities import MEMORY, SPEEDUP
 from bench.report.render import render_comparisons
+from bench.report.titles import spell_model
 from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, Model, write, write_breakdowns
@@ -222,6 +228,11 @@ def test_memory_and_breakdown_are_drawn_by_the_same_command(files: Path, tmp_pat
     assert {"memory": "0.71×", "breakdown": "matrix products"}[of] in words
 
 
+def test_in_a_column_of_a_paper_backends_are_named_in_full(eleven: list[ReportedComparison]) -> None:
+    words = {text.get_text() for text in texts_of(of_breakdown(eleven, 3.3))}
+    assert {"pytorch", "ortmodule", "ortmodule_zero1"} <= words
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -333,6 +344,14 @@ def test_what_is_too_much_for_a_report_is_said() -> None:
     assert not_drawn(families) == [
         f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
     ]
+    assert len(set(name_sets(families))) == MOST_SETS
+
+
+def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:
+    families = [[of_model(name) for name in ELEVEN[:3]], [of_model(name) for name in ELEVEN[3:5]]]
+    first, second = name_sets(families)
+    assert first.endswith(f": {spell_model(families[0][0].label)} and 2 others")
+    assert second.endswith(f": {' and '.join(spell_model(one.label) for one in families[1])}")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["figure", "--help"], ["table", "--help"]])

@@ -77,8 +77,8 @@ def test_only_the_profiles_are_made_again_where_one_is_missing(tmp_path: Path) -
     table = breakdown.path_of(first.comparison.output.csv)
     assert set(breakdown.read(table)["backend"]) == {"pytorch", "ortmodule_zero1"}
     second = Resumable(tmp_path, measure=measure, resume=True)
-    assert [group.spec.backend for group in second.groups if group.spec.profiled] == list(BACKENDS)
-    assert {group.launch for group in second.groups if not group.spec.profiled} == {0}, "parity alone"
+    assert [group.spec.backend for group in second.groups if group.spec.profiled_groups] == list(BACKENDS)
+    assert {group.launch for group in second.groups if not group.spec.profiled_groups} == {0}, "parity alone"
     assert set(breakdown.read(table)["backend"]) == set(BACKENDS)
     assert second.rows == first.rows
     assert Resumable(tmp_path, measure=measure, resume=True).groups == []

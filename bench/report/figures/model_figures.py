@@ -20,6 +20,7 @@ from bench.report.index_contents import dark_of
 from bench.report.model_chart import ModelChart, model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
+from bench.report.titles import spell_model
 
 BREAKDOWN = "breakdown"
 
@@ -29,7 +30,7 @@ KINDS = (*QUANTITIES, BREAKDOWN)
 REPORT_WIDTH = 6.6
 """Inches of the figures of a report."""
 
-MOST_SETS = 4
+MOST_SETS = 6
 """Sets of comparisons of a report that get figures."""
 
 
@@ -115,8 +116,14 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
 
 
 def name_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
-    """Machine and settings of every set of figures, in the order of their numbers."""
-    return [short_setting(group[0].rows) for group in _sets(families)[:MOST_SETS]]
+    """Machine, settings and models of every set of figures, in the order of their numbers."""
+    return [f"{short_setting(group[0].rows)}: {_name_models(group)}" for group in _sets(families)[:MOST_SETS]]
+
+
+def _name_models(group: Sequence[ReportedComparison]) -> str:
+    """`BERT-Mini and GPT-2`, or `BERT-Mini and 9 others`."""
+    first, *others = dict.fromkeys(spell_model(one.label) for one in group)
+    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
 
 
 def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
@@ -143,7 +150,7 @@ def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[Reporte
 
 
 def _measured_at(group: Sequence[ReportedComparison]) -> str:
-    return max(str(one.rows["started_at"].max()) for one in group)
+    return max(one.measured_at for one in group)
 
 
 def _is_full(group: Sequence[ReportedComparison]) -> bool:

@@ -106,7 +106,7 @@ class _Layout:
 
     def _draw_bar(self, bar: StepBar, y: float) -> None:
         canvas = self.canvas
-        name = fitted(bar.backend, canvas.small, self.left - 0.06 - MARGIN)
+        name = fitted(bar.backend, canvas.small, self.left - 0.05 - MARGIN)  # the longest just fits
         canvas.text(self.left - 0.06, y, name, ha="right")
         start = 0.0
         for kind in style.KINDS:

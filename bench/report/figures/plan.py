@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.report.collection import Collection
+from bench.report.collection import Collection, ReportedComparison
 from bench.report.figures import style, waterfall
 from bench.report.figures.break_even import draw_break_even
 from bench.report.figures.breakdown import draw_breakdown
@@ -23,8 +23,8 @@ from bench.results.atomic import write_atomically
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
 """Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
 
-MOST_BREAKDOWNS = 6
-"""Figures of where time goes at most."""
+MOST_BREAKDOWNS = 12
+"""Figures of where time goes at most; of those measured last."""
 
 MOST_WATERFALLS = 6
 """Figures of attributions at most."""
@@ -37,8 +37,7 @@ def planned_figures(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = cut_into_pages(collection.panels)
     jobs = _pages("speedup", draw_speedup, pages)
-    explained = [one for one in collection.controlled if one.breakdowns]
-    jobs += [(f"breakdown-{one.stem}", partial(draw_breakdown, one)) for one in explained[:MOST_BREAKDOWNS]]
+    jobs += [(f"breakdown-{one.stem}", partial(draw_breakdown, one)) for one in _explained_last(collection)]
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
         (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))
@@ -62,10 +61,24 @@ def not_drawn(collection: Collection) -> list[str]:
             shown = sum(len(comparisons_of(page)) for page in pages[:most])
             total = len(collection.controlled)
             sentences.append(f"{name}: drawn for the first {shown} of {total} comparisons")
+    explained = sum(bool(one.breakdowns) for one in collection.controlled)
+    if explained > MOST_BREAKDOWNS:
+        sentences.append(
+            "where a step's time goes: drawn for the comparisons measured last, "
+            f"{MOST_BREAKDOWNS} of {explained}"
+        )
     divided = sum(one.attribution is not None for one in collection.controlled)
     if divided > MOST_WATERFALLS:
         sentences.append(f"attribution: drawn for the first {MOST_WATERFALLS} of {divided} comparisons")
     return sentences
+
+
+def _explained_last(collection: Collection) -> list[ReportedComparison]:
+    """Of the comparisons with profiles those measured last, in the order of the page."""
+    explained = [one for one in collection.controlled if one.breakdowns]
+    newest_first = sorted(explained, key=lambda one: one.measured_at, reverse=True)
+    kept = {one.page for one in newest_first[:MOST_BREAKDOWNS]}
+    return [one for one in explained if one.page in kept]
 
 
 def save(job: Job, folder: Path) -> Path:
