@@ -39,6 +39,42 @@ SELFTEST = OtherPage(
 
 OTHER_PAGES = (SUPPORT, SELFTEST)
 
+SPEED = "models-speedup"
+"""Begins the names of the figures of speed over many models."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSet:
+    """What the figures with the same number show: comparisons of several models on one machine.
+
+    Attributes:
+        words: machine, settings and models.
+        comparisons: one of each model.
+    """
+
+    words: str
+    comparisons: Sequence[ReportedComparison]
+
+    @property
+    def pages(self) -> set[str]:
+        """The pages of its comparisons."""
+        return {one.page for one in self.comparisons}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSection:
+    """What the page shows first: of one machine the answer, the figure of its models, a row for each.
+
+    Attributes:
+        answer: in sentences.
+        figures: of speed, at most one.
+        table: of the models.
+    """
+
+    answer: AnswerWords
+    figures: Sequence[Path]
+    table: ModelTable
+
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
@@ -48,7 +84,7 @@ class Contents:
         collection: the comparisons, none under the title of another.
         settings: the same, one row for each model.
         of_models: the figures over many models, light ones; each has a dark one beside it (`dark_of`).
-        sets: where the models of each set of such figures were measured.
+        sets: what each set of such figures shows, in the order of their numbers.
         figures: the files of all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
@@ -59,7 +95,7 @@ class Contents:
     collection: Collection
     settings: Sequence[Setting]
     of_models: Sequence[Path]
-    sets: Sequence[str]
+    sets: Sequence[FigureSet]
     figures: Sequence[Path]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
@@ -77,15 +113,33 @@ class Contents:
         return [f"{one.setting}: {one.sentences[0].text}" for one in self.answers if one.sentences]
 
     @cached_property
-    def model_tables(self) -> list[ModelTable]:
-        """The table of each setting."""
-        return [model_table(setting) for setting in self.settings]
+    def machines(self) -> list[MachineSection]:
+        """A section for each setting."""
+        return [
+            MachineSection(answer=answer, figures=self._figures_of(setting), table=model_table(setting))
+            for answer, setting in zip(self.answers, self.settings, strict=True)
+        ]
 
     @property
-    def first_figures(self) -> list[Path]:
-        """The figures at the top: speed-ups over many models, or of the comparison that there is."""
-        of_speed = [path for path in self.of_models if path.stem.startswith("models-speedup")]
-        return of_speed[:MOST_FIRST] or [path for path in self.figures if path.stem == "speedup"]
+    def figures_without_answer(self) -> list[Path]:
+        """The figures at the top of a page whose comparisons give no figure over several models."""
+        if any(machine.figures for machine in self.machines):
+            return []
+        return [path for path in self.figures if path.stem == "speedup"]
+
+    def _figures_of(self, setting: Setting) -> list[Path]:
+        """The first figure of speed that shows comparisons of a setting."""
+        mine = {one.page for row in setting.rows for one in row.shown}
+        return [
+            path
+            for path in self.of_models
+            if path.stem.startswith(SPEED) and not mine.isdisjoint(self._set_of(path).pages)
+        ][:1]
+
+    def _set_of(self, path: Path) -> FigureSet:
+        """What a figure over many models shows, by the number at the end of its name."""
+        number = path.stem.rpartition("-")[2]
+        return self.sets[int(number) - 1 if number.isdigit() else 0]
 
     @property
     def about_time(self) -> list[Path]:
@@ -105,7 +159,7 @@ class Contents:
 
     def _other_figures(self, *beginnings: str) -> list[Path]:
         """Those whose names begin like this, but for those at the top."""
-        first = self.first_figures
+        first = [*self.figures_without_answer, *(path for one in self.machines for path in one.figures)]
         every = (*self.of_models, *self.figures)
         return [path for path in every if path not in first and path.stem.startswith(beginnings)]
 
@@ -126,17 +180,13 @@ class Contents:
         name = next(known for known in _CAPTIONS if path.stem.startswith(known))
         rest = path.stem.removeprefix(name).removeprefix("-")
         if path in self.of_models:
-            return f"{_CAPTIONS[name]}: {self.sets[int(rest or 1) - 1]}"
+            return f"{_CAPTIONS[name]}: {self._set_of(path).words}"
         titles = {one.stem: one.title for one in self.collection.comparisons if not one.folder}
         return f"{_CAPTIONS[name]}, {titles.get(rest, rest)}" if rest else _CAPTIONS[name]
 
     def has_dark(self, path: Path) -> bool:
         """Whether a dark figure stands beside it."""
         return path in self.of_models
-
-
-MOST_FIRST = 2
-"""Figures at the top of the page."""
 
 
 def dark_of(path: Path) -> Path:

@@ -39,10 +39,16 @@ def render_html(contents: Contents) -> str:
     anchors = {one.page: f"comparison-{number}" for number, one in enumerate(collection.comparisons, 1)}
     return environment.get_template(TEMPLATE).render(
         question=QUESTION,
-        answers=contents.answers,
+        machines=[
+            {
+                "answer": machine.answer,
+                "figures": _figures(contents, machine.figures),
+                "table": _model_table(machine.table, anchors),
+            }
+            for machine in contents.machines
+        ],
         no_answer=definitions.NO_ANSWER,
-        first_figures=_figures(contents, contents.first_figures),
-        model_tables=[_model_table(table, anchors) for table in contents.model_tables],
+        figures_without_answer=_figures(contents, contents.figures_without_answer),
         about_models=definitions.ABOUT_MODELS,
         about_time=_figures(contents, contents.about_time),
         figures=_figures(contents, contents.further_figures),

@@ -24,14 +24,14 @@ def render_markdown(contents: Contents) -> str:
     """The page in Markdown."""
     collection = contents.collection
     parts = [f"# {QUESTION}", ""]
-    for answer in contents.answers:
-        parts += _answer(answer)
-    if not contents.answers:
+    for machine in contents.machines:
+        parts += _answer(machine.answer)
+        parts += _figures(contents, machine.figures)
+        parts += _models(machine.table)
+    if not contents.machines:
         parts += [definitions.NO_ANSWER, ""]
-    parts += _figures(contents, contents.first_figures)
-    for models in contents.model_tables:
-        parts += _models(models)
-    if contents.model_tables:
+    parts += _figures(contents, contents.figures_without_answer)
+    if contents.machines:
         parts += [definitions.ABOUT_MODELS, ""]
     sections = (
         ("Where a step's time goes", _figures(contents, contents.about_time)),
@@ -62,8 +62,9 @@ def render_markdown(contents: Contents) -> str:
 def _answer(answer: AnswerWords) -> list[str]:
     first, *others = answer.sentences
     return [
-        f"**{escaped(answer.setting)}**" + (f" ({escaped(answer.reduced)})" if answer.reduced else ""),
+        f"## {escaped(answer.setting)}",
         "",
+        *([f"{escaped(answer.reduced[0].upper() + answer.reduced[1:])}.", ""] if answer.reduced else []),
         *_sentence(first),
         *([f"**Why?** {escaped(answer.why)}", ""] if answer.why else []),
         f"**What to do?** {escaped(answer.to_do)}",
@@ -81,22 +82,18 @@ def _sentence(one: Sentence) -> list[str]:
 
 def _models(models: ModelTable) -> list[str]:
     """A row for each model; its name leads to the comparison that the row is made of."""
-    return [
-        f"**{escaped(models.heading)}**",
-        "",
-        *table(
-            ["model", *map(escaped, models.headers)],
+    return table(
+        ["model", *map(escaped, models.headers)],
+        [
             [
-                [
-                    f"[{escaped(row.name)}]({quote(row.comparison.page)})",
-                    *(escaped(cell.line) for cell in row.cells),
-                ]
-                for row in models.rows
-            ],
-            numeric=[escaped(header) for header in models.headers if header != STATUS],
-            escape=False,
-        ),
-    ]
+                f"[{escaped(row.name)}]({quote(row.comparison.page)})",
+                *(escaped(cell.line) for cell in row.cells),
+            ]
+            for row in models.rows
+        ],
+        numeric=[escaped(header) for header in models.headers if header != STATUS],
+        escape=False,
+    )
 
 
 def _figure(contents: Contents, path: Path) -> list[str]:

@@ -127,7 +127,7 @@ def _write_report(
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
-        sets=model_figures.name_sets(families),
+        sets=model_figures.figure_sets(families),
         figures=figures,
         not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(drawn)],
         findings=judge_claims(everything.comparisons),

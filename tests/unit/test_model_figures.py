@@ -22,7 +22,7 @@ from bench.report.figure_command import parse_width
 from bench.report.figures import style
 from bench.report.figures.model_figures import (
     MOST_SETS,
-    name_sets,
+    figure_sets,
     not_drawn,
     write_report_figures,
 )
@@ -344,12 +344,12 @@ def test_what_is_too_much_for_a_report_is_said() -> None:
     assert not_drawn(families) == [
         f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
     ]
-    assert len(set(name_sets(families))) == MOST_SETS
+    assert len({one.words for one in figure_sets(families)}) == MOST_SETS
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:
     families = [[of_model(name) for name in ELEVEN[:3]], [of_model(name) for name in ELEVEN[3:5]]]
-    first, second = name_sets(families)
+    first, second = (one.words for one in figure_sets(families))
     assert first.endswith(f": {spell_model(families[0][0].label)} and 2 others")
     assert second.endswith(f": {' and '.join(spell_model(one.label) for one in families[1])}")
 

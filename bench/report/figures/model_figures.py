@@ -16,7 +16,7 @@ from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import Theme
-from bench.report.index_contents import dark_of
+from bench.report.index_contents import FigureSet, dark_of
 from bench.report.model_chart import ModelChart, model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
@@ -115,9 +115,12 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
     return written
 
 
-def name_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
-    """Machine, settings and models of every set of figures, in the order of their numbers."""
-    return [f"{short_setting(group[0].rows)}: {_name_models(group)}" for group in _sets(families)[:MOST_SETS]]
+def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[FigureSet]:
+    """What every set of figures shows, in the order of their numbers."""
+    return [
+        FigureSet(words=f"{short_setting(group[0].rows)}: {_name_models(group)}", comparisons=group)
+        for group in _sets(families)[:MOST_SETS]
+    ]
 
 
 def _name_models(group: Sequence[ReportedComparison]) -> str:
