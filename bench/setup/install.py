@@ -43,6 +43,11 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None) -> None:
     env = checkout / stack.folder
     choice = recorded_choice(env, stack.pythons, device)
     if choice is None or pending(stack.stages(checkout, env, choice), env):
+        if env.is_symlink():  # of another checkout, which may be measuring with it
+            raise SetupFailed(
+                f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
+                "remove the link and run `make setup` again",
+            )
         env.mkdir(parents=True, exist_ok=True)
         with locked(checkout / f"{stack.folder}.lock") as lock:
             # Another set-up may have chosen, and finished, while this one waited.

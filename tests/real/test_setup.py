@@ -169,6 +169,20 @@ def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> 
     assert not (tmp_path / "ran").exists()
 
 
+def test_an_environment_of_another_checkout_is_never_emptied_through_a_link(
+    three: Stack, tmp_path: Path, requirements: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".venv").symlink_to(tmp_path / ".venv")
+    requirements.write_text("torch==2.6.1")  # so that there is something to do
+    with pytest.raises(
+        SetupFailed, match=r"^\.venv is a link to .*: remove the link and run `make setup` again\.$"
+    ):
+        set_up(three, other)
+    assert (tmp_path / ".venv" / "lib.so").exists()
+
+
 def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path: Path) -> None:
     stack = stack_of(shell("big", 'echo "$TMPDIR" > where; touch "$TMPDIR/$$"; [ -e mended ]'))
     with pytest.raises(SetupFailed):
