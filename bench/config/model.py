@@ -7,6 +7,7 @@ from bench.config.checks import above_zero, at_least, one_of
 from bench.config.choices import TASKS
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
+from bench.setup.recipes import STACKS
 
 
 @dataclass(kw_only=True)
@@ -40,7 +41,7 @@ class Model:
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
     # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
-    sdpa: tuple[str, ...] = ("ort", "modern")
+    sdpa: tuple[str, ...] = tuple(STACKS)
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
@@ -48,6 +49,8 @@ class Model:
 
     def __post_init__(self) -> None:
         one_of("model.task", self.task, TASKS)
+        for stack in self.sdpa:
+            one_of("model.sdpa", stack, tuple(STACKS))
         check_size(self.name, self.config, self.size)
         at_least("model.parameters", self.parameters, 1)
         if self.pretrained is not None and self.size != PUBLISHED:

@@ -108,9 +108,18 @@ def _use_best(mine: Sequence[BestPyTorch], *, than: str, after_others: bool) -> 
         return []
     name = Counter(best.backend for best in faster).most_common(1)[0][0]
     chosen = [best for best in faster if best.backend == name]
-    choices = [_CHOICES.get(choice, f"{choice[0]} {choice[1]}") for choice in chosen[0].choices] or [name]
     where = name_models([best.outcome.model for best in chosen])
-    taken, speed = " and ".join(choices), ratio_range([best.outcome for best in chosen])
+    taken, speed = " and ".join(_choices_of(chosen)) or name, ratio_range([best.outcome for best in chosen])
     if after_others:
         return [f"Train {where} with PyTorch and take {taken}: {speed} the speed of {than}."]
     return [f"Train with PyTorch and take {taken}: {speed} the speed of {than} on {where}."]
+
+
+def _choices_of(chosen: Sequence[BestPyTorch]) -> list[str]:
+    """What one backend takes otherwise than the reference, on all of these models or on some of them."""
+    count = Counter(choice for best in chosen for choice in best.choices)
+    return [
+        _CHOICES.get(choice, f"{choice[0]} {choice[1]}")
+        + ("" if models == len(chosen) else " where the model has it")
+        for choice, models in count.items()
+    ]

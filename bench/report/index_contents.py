@@ -121,8 +121,8 @@ class Contents:
         ]
 
     @property
-    def figures_without_answer(self) -> list[Path]:
-        """The figures at the top of a page whose comparisons give no figure over several models."""
+    def fallback_figures(self) -> list[Path]:
+        """The figures at the top of a page that has none over several models: those of single comparisons."""
         if any(machine.figures for machine in self.machines):
             return []
         return [path for path in self.figures if path.stem == "speedup"]
@@ -159,7 +159,7 @@ class Contents:
 
     def _other_figures(self, *beginnings: str) -> list[Path]:
         """Those whose names begin like this, but for those at the top."""
-        first = [*self.figures_without_answer, *(path for one in self.machines for path in one.figures)]
+        first = [*self.fallback_figures, *(path for one in self.machines for path in one.figures)]
         every = (*self.of_models, *self.figures)
         return [path for path in every if path not in first and path.stem.startswith(beginnings)]
 

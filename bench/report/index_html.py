@@ -48,7 +48,7 @@ def render_html(contents: Contents) -> str:
             for machine in contents.machines
         ],
         no_answer=definitions.NO_ANSWER,
-        figures_without_answer=_figures(contents, contents.figures_without_answer),
+        fallback_figures=_figures(contents, contents.fallback_figures),
         about_models=definitions.ABOUT_MODELS,
         about_time=_figures(contents, contents.about_time),
         figures=_figures(contents, contents.further_figures),

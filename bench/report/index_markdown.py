@@ -30,7 +30,7 @@ def render_markdown(contents: Contents) -> str:
         parts += _models(machine.table)
     if not contents.machines:
         parts += [definitions.NO_ANSWER, ""]
-    parts += _figures(contents, contents.figures_without_answer)
+    parts += _figures(contents, contents.fallback_figures)
     if contents.machines:
         parts += [definitions.ABOUT_MODELS, ""]
     sections = (

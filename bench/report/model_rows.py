@@ -47,8 +47,8 @@ class Setting:
 
     @cached_property
     def measured_at(self) -> str:
-        """When the newest of its comparisons began, in ISO 8601."""
-        return max(str(one.rows["started_at"].max()) for row in self.rows for one in row.shown)
+        """When the last launch of its newest comparison began, in ISO 8601, UTC."""
+        return max(one.measured_at for row in self.rows for one in row.shown)
 
     @cached_property
     def backends(self) -> list[str]:

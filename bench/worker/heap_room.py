@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import psutil
 import torch
 
+from bench.machine.telemetry.host_memory import host_bytes
+
 FIRST_BYTES = 128 << 20
 """That are taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
 
@@ -63,4 +65,4 @@ def _bytes_taken() -> int:
 
     Page faults do not tell: with transparent huge pages a single one takes 2 MiB.
     """
-    return int(psutil.Process().memory_info().rss)
+    return host_bytes() or 0

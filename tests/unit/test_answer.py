@@ -180,6 +180,15 @@ def test_the_best_pytorch_has_a_count_of_its_own_and_is_the_advice_where_it_is_a
     )
 
 
+def test_a_choice_that_not_every_model_has_is_advised_where_it_is_there() -> None:
+    seconds = {"pytorch": 2.0, "pytorch_fused": 1.25, "ortmodule": 1.6}
+    with_sdpa, without = compared("gpt2", seconds), compared("swinv2-base", seconds)
+    with_sdpa.rows.loc[with_sdpa.rows["backend"] == "pytorch_fused", "attention"] = "sdpa"
+    taken = "take torch.optim.AdamW(fused=True) and PyTorch's own attention (sdpa)"
+    assert f"{taken}: 1.60× the speed" in answer(with_sdpa).to_do
+    assert f"{taken} where the model has it: 1.60× the speed" in answer(with_sdpa, without).to_do
+
+
 def test_the_only_pytorch_is_not_called_the_best() -> None:
     assert "best PyTorch" not in first_sentence(FAST, SLOW)
     assert "Measure pytorch_best beside BERT-Large and GPT-2: only pytorch was." in answer(FAST, SLOW).to_do
