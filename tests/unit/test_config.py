@@ -553,6 +553,7 @@ REFUSED = [
         ["attention=flash"],
         "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2.",
     ),
+    (["model.sdpa=[mordern]"], "model.sdpa=mordern is not known; choose one of: ort, modern."),
     (
         ["attention=flash_attention_2"],
         "attention=flash_attention_2 exists on CUDA devices in 16 bits only; choose attention=sdpa, or "
