@@ -120,16 +120,17 @@ def _write_report(
     reproduced, others = families
     everything = Collection(comparisons=[*reproduced, *others], refused=refused)
     drawn = Collection(comparisons=others or reproduced)
-    of_models = model_figures.write_report_figures(families, out_dir)
+    sets = model_figures.figure_sets(families)
+    of_models = model_figures.write_report_figures(sets, out_dir)
     figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(drawn)])
     tables = parallel.run([partial(_write_comparison, one, out_dir) for one in everything.comparisons])
     shown = Contents(
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
-        sets=model_figures.figure_sets(families),
+        sets=sets,
         figures=figures,
-        not_drawn=[*model_figures.not_drawn(families), *plan.not_drawn(drawn)],
+        not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
         findings=judge_claims(everything.comparisons),
         warned={
             one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)

@@ -324,7 +324,7 @@ def test_a_report_draws_each_machine_with_several_models_light_and_dark_the_repr
 
 
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
-    assert write_report_figures([[of_model(ELEVEN[0])]], tmp_path) == []
+    assert write_report_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -339,12 +339,12 @@ def test_what_is_too_much_for_a_report_is_said() -> None:
         ]
         return [ReportedComparison(stem="x", rows=csv_files.table_of_records(one)) for one in records]
 
-    families = [machine(family) for family in range(MOST_SETS + 1)]
-    assert not_drawn(families[:-1]) == []
-    assert not_drawn(families) == [
+    sets = figure_sets([machine(family) for family in range(MOST_SETS + 1)])
+    assert not_drawn(sets[:-1]) == []
+    assert not_drawn(sets) == [
         f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
     ]
-    assert len({one.words for one in figure_sets(families)}) == MOST_SETS
+    assert len({one.words for one in sets}) == MOST_SETS + 1
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:

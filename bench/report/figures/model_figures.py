@@ -89,26 +89,25 @@ def _draw_bars(
     return draw_models(chart, width=width, theme=theme, title=title, with_caption=with_caption)
 
 
-def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Path]:
+def write_report_figures(sets: Sequence[FigureSet], folder: Path) -> list[Path]:
     """Draw the figures of a report: `models-speedup.svg` and so on, each with a dark one beside it.
 
-    Every machine and reference of a family gets its own, numbered from the second on, if it has several
-    models. What is not known, such as energy on a CPU, has none.
+    Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
 
     Args:
-        families: comparisons that belong together, such as those of one folder; the most important first.
+        sets: the most important first; more than `MOST_SETS` are not drawn.
         folder: where to.
 
     Returns:
         The light ones, in the order in which they are to be shown.
     """
     written = []
-    for number, chosen in enumerate(_sets(families)[:MOST_SETS], 1):
+    for number, chosen in enumerate(sets[:MOST_SETS], 1):
         for kind in KINDS:
             path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
             try:
-                write_model_figure(chosen, path, of=kind, theme=style.LIGHT)
-                write_model_figure(chosen, dark_of(path), of=kind, theme=style.DARK)
+                write_model_figure(chosen.comparisons, path, of=kind, theme=style.LIGHT)
+                write_model_figure(chosen.comparisons, dark_of(path), of=kind, theme=style.DARK)
             except UserError:
                 continue  # there is no such figure of these results
             written.append(path)
@@ -116,10 +115,14 @@ def write_report_figures(families: Sequence[Sequence[ReportedComparison]], folde
 
 
 def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[FigureSet]:
-    """What every set of figures shows, in the order of their numbers."""
+    """What stands together in figures: every machine and reference of a family that has several models.
+
+    Args:
+        families: comparisons that belong together, such as those of one folder; the most important first.
+    """
     return [
         FigureSet(words=f"{short_setting(group[0].rows)}: {_name_models(group)}", comparisons=group)
-        for group in _sets(families)[:MOST_SETS]
+        for group in _sets(families)
     ]
 
 
@@ -129,11 +132,10 @@ def _name_models(group: Sequence[ReportedComparison]) -> str:
     return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
 
 
-def not_drawn(families: Sequence[Sequence[ReportedComparison]]) -> list[str]:
+def not_drawn(sets: Sequence[FigureSet]) -> list[str]:
     """A sentence if there are more machines with several models than get figures."""
-    found = len(_sets(families))
-    words = f"models side by side: drawn for the first {MOST_SETS} of {found} machines or references"
-    return [words] if found > MOST_SETS else []
+    words = f"models side by side: drawn for the first {MOST_SETS} of {len(sets)} machines or references"
+    return [words] if len(sets) > MOST_SETS else []
 
 
 def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
