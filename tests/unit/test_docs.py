@@ -236,6 +236,17 @@ def test_the_numbers_of_readmes_table_are_those_of_the_reports() -> None:
         assert f"PyTorch {torch} GFLOP/s, ONNX Runtime {onnxruntime} GFLOP/s" in pages[0]
 
 
+def test_readmes_figure_is_of_the_machine_that_its_text_names() -> None:
+    """In reports/ the machine measured last may take the place of an earlier one."""
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", text_of("README.md"))
+    (description,) = re.findall("<desc>(.*?)</desc>", text_of(picture), re.DOTALL)
+    rows = [line for line in text_of("README.md").splitlines() if re.search(r"\]\(reports/bert-mini", line)]
+    assert "family 26, model 2" in rows[0]
+    assert "family 26, model 2" in description
+    folder = next((ROOT / "results" / "reproduce").glob("*family26-model2"))
+    assert description.count("layers: ") + description.count("unsupported") >= len(list(folder.glob("*.csv")))
+
+
 def test_every_comparison_in_results_has_its_page_in_reports() -> None:
     folders = [ROOT / "results", *(ROOT / "results" / "reproduce").iterdir()]
     files = [path.relative_to(ROOT / "results") for folder in folders for path in folder.glob("*.csv")]
