@@ -142,7 +142,7 @@ def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[Reporte
     """What stands together: one comparison of each model, where there are several models.
 
     Those with MKL's full path come last, since users have the other; of as many models those measured last
-    come first. This is the order of `bench.report.model_rows.settings_of`.
+    come first. A page shows each set beside its machine's answer, whatever its number.
     """
     groups = [
         choose_one_of_each_model(group)
