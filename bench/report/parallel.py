@@ -25,15 +25,21 @@ def run(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     global _jobs
     _jobs = jobs
     try:
-        with multiprocessing.get_context("fork").Pool(min(cores, len(jobs)), _ignore_interrupts) as pool:
+        with multiprocessing.get_context("fork").Pool(
+            min(cores, len(jobs)), _leave_signals_to_parent
+        ) as pool:
             return pool.map(_run, range(len(jobs)), chunksize=4)
     finally:
         _jobs = ()
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C ends the process that waits, and that ends the others."""
+def _leave_signals_to_parent() -> None:
+    """Ctrl-C ends the process that waits, and that ends the others: by SIGTERM, as it does when all is done.
+
+    A handler of SIGTERM that they inherit would print a traceback then.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(number: int) -> Any:
