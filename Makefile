@@ -41,7 +41,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench sweep reproduce node compare report matrix doctor containers selftest coverage \
+.PHONY: help setup action bench sweep reproduce node compare report methods matrix doctor containers selftest coverage \
 	overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -74,6 +74,10 @@ reproduce: setup ## measure the published comparison's models, as many of their 
 ## GPUS=8 measures them at published dimensions; ARGS="minutes=60"; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
+
+methods: setup ## measure what each method of training saves and costs, for an encoder and a decoder
+## MODEL=bert-base ARGS="micro_batch=8" measures another model; the same command goes on where it was stopped
+	$(VENV)/bin/python -m bench.sweeps methods $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 matrix: setup ## find out which backend trains which model on this machine, in about an hour
 ## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run

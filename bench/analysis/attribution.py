@@ -17,7 +17,10 @@ from bench.analysis.shapley import Subset, marginal, shapley_values, subsets_of
 from bench.analysis.summary import BackendSummary
 from bench.results import arithmetic
 
-FACTORS = ("optimizer", "engine", "engine_options", "sharding", "attention", "stack")
+FACTORS = (
+    *("optimizer", "engine", "engine_options", "sharding", "attention", "stack"),
+    *("precision", "checkpointing", "grad_accum", "loop"),
+)
 """The choices of a backend, in the order in which a waterfall shows them: the cheapest change first."""
 
 

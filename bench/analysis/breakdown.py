@@ -192,7 +192,7 @@ def timed_step_s(summary: BackendSummary, rows: pd.DataFrame) -> float | None:
     """Seconds of a timed step: its samples over the throughput that the table shows."""
     if summary.samples_per_s is None or summary.micro_batch is None:
         return None
-    accumulated, ranks = int(rows["grad_accum"].iloc[0]), int(rows["world_size"].iloc[0])
+    accumulated, ranks = int(summary.grad_accum), int(rows["world_size"].iloc[0])
     return global_batch(summary.micro_batch, accumulated, ranks) / summary.samples_per_s
 
 

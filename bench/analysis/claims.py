@@ -32,6 +32,11 @@ class Finding:
     answers: Sequence[Answer] = ()
 
     @property
+    def machines(self) -> int:
+        """On how many machines it was tested."""
+        return len({answer.comparison.machine_key for answer in self.answers})
+
+    @property
     def commands(self) -> list[str]:
         """The commands that measured the comparisons, each once."""
         return list(dict.fromkeys(filter(None, (answer.comparison.command for answer in self.answers))))

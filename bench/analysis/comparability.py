@@ -18,8 +18,6 @@ MUST_EQUAL = (
     "batch_rule",
     "global_batch",
     "seq_len",
-    "precision",
-    "checkpointing",
     "memory_limit_gib",
     "device",
     "nodes",
@@ -34,10 +32,13 @@ MUST_EQUAL = (
 The environment must be equal, too, but for what another stack brings; it is said in what it differs.
 """
 
-CHOICES = ("engine", "engine_options", "optimizer", "sharding", "attention", "stack")
+CHOICES = (
+    *("engine", "engine_options", "optimizer", "sharding", "attention", "stack"),
+    *("precision", "checkpointing", "grad_accum", "loop"),
+)
 """Columns that say what a backend is."""
 
-MAY_DIFFER = ("attention", "stack")
+MAY_DIFFER = ("attention", "stack", "precision", "checkpointing", "grad_accum", "loop")
 """Columns in which a backend may differ from the reference; that is said beside the speed-up."""
 
 MOST_DIFFERENCES = 4
@@ -57,15 +58,24 @@ def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
             unequal.append(f"{column} {_join(values[0])} (reference {_join(values[1])})")
     for column in MAY_DIFFER:
         for blocks in (ours, theirs):
-            if (blocks[column] != blocks[column][0]).any():
+            if len(blocks.distinct(column)) > 1:
                 unequal.append(f"{column} {_join(blocks.distinct(column))} of one backend")
     return [*unequal, *_compare_environments(theirs, ours)]
 
 
+def choices_of(blocks: ColumnArrays) -> dict[str, str]:
+    """What a backend is: the text of each of `CHOICES`, empty where a file does not say."""
+    return {column: _join(blocks.distinct(column)[:1]) for column in CHOICES}
+
+
 def describe_permitted_differences(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     """In which columns of `MAY_DIFFER` a backend differs from the reference."""
-    pairs = {column: (ours[column][0], theirs[column][0]) for column in MAY_DIFFER}
-    return [f"{column} {mine} (reference {base})" for column, (mine, base) in pairs.items() if mine != base]
+    pairs = {column: (ours.distinct(column), theirs.distinct(column)) for column in MAY_DIFFER}
+    return [
+        f"{column} {_join(mine)} (reference {_join(base)})"
+        for column, (mine, base) in pairs.items()
+        if mine != base
+    ]
 
 
 def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]:

@@ -8,9 +8,14 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.backend_blocks import BackendBlocks, highest, loader_share
-from bench.analysis.comparability import CHOICES, describe_permitted_differences, find_inequalities
+from bench.analysis.comparability import (
+    choices_of,
+    describe_permitted_differences,
+    find_inequalities,
+)
 from bench.analysis.intervals import Speedup, half_width, speedup_of_launches, verdict
 from bench.analysis.memory_parts import MemoryParts, divide_peak
+from bench.config.choices import OTHER_UPDATES
 from bench.results.column_arrays import ColumnArrays
 
 PYTORCH = ("eager", "compile")
@@ -33,6 +38,10 @@ class BackendSummary:
     sharding: str
     attention: str
     stack: str
+    precision: str
+    checkpointing: str  # 1: activations are computed again in the backward pass; empty if unknown, as below
+    grad_accum: str
+    loop: str
     status: str
     message: str = ""
     micro_batch: int | None = None  # of the valid blocks
@@ -90,7 +99,8 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
     valid = blocks.valid
     status, message = _judge_status(blocks.rows)
     first = valid if len(valid) else blocks.rows
-    names = {column: first[column][0] for column in ("backend", "optimizer_implementation", *CHOICES)}
+    names = {column: first[column][0] for column in ("backend", "optimizer_implementation")}
+    names |= choices_of(first)
     names |= {"is_reference": names["backend"] == first["reference"][0], "status": status, "message": message}
     if status == "untimed":
         return BackendSummary(**names, loss_difference=highest(blocks.rows["loss_difference"]))
@@ -190,12 +200,16 @@ def _compare_with_best_pytorch(
 ) -> list[BackendSummary]:
     """Mark the fastest PyTorch row, and add the speed-ups over it unless that is the reference anyway.
 
-    It is chosen by its measured rate: of several that are equally fast it is the one that chance favoured.
+    It is chosen by its measured rate: of several that are equally fast it is the one that chance favoured. A
+    row that rounds otherwise or makes another update than the first backend, the reference, does other work.
     """
     pytorch = [
         (blocks, summary)
         for blocks, summary in backends
-        if summary.engine in PYTORCH and summary.samples_per_s and not blocks.valid["slowed_by"].any()
+        if summary.engine in PYTORCH
+        and summary.samples_per_s
+        and not blocks.valid["slowed_by"].any()
+        and _does_the_same_work(blocks, backends[0][0])
     ]
     best_blocks, best = max(pytorch, key=lambda pair: pair[1].samples_per_s or 0.0, default=(None, None))
     compared = []
@@ -216,6 +230,17 @@ def _compare_with_best_pytorch(
             )
             compared.append(replace(summary, over_best=over_best))
     return compared
+
+
+def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
+    """Whether the numbers of a backend are the reference's but for fp32's rounding."""
+    updates = [
+        str(name) if name in OTHER_UPDATES else ""
+        for side in (ours, reference)
+        for name in side.rows.distinct("optimizer")
+    ]
+    precisions = [name for side in (ours, reference) for name in side.rows.distinct("precision")]
+    return len({*updates}) <= 1 and len({*precisions}) <= 1
 
 
 def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:

@@ -6,7 +6,10 @@ from typing import Any
 
 @dataclass(kw_only=True)
 class Backend:
-    """Three independent choices, on a stack. `Config` checks them, since it knows the backend's name."""
+    """Engine, optimizer and sharding, on a stack; and in what else it differs from its comparison.
+
+    `Config` checks all of it, since it knows the backend's name.
+    """
 
     engine: str
     engine_options: dict[str, Any] = field(default_factory=dict)  # bench.config.engine_options
@@ -14,6 +17,12 @@ class Backend:
     sharding: str
     stack: str | None = None  # whose Python its ranks run on; the comparison's if null
     attention: str | None = None  # the comparison's if null
+    precision: str | None = None  # likewise
+    checkpointing: bool | None = None  # likewise
+    loop: str = "bare"  # what makes the steps: bench/worker/loops/
+    accumulate: int = (
+        1  # parts that each micro-batch is trained in, one after the other; its samples stay the same
+    )
     slowed_by: float = 0.0  # each step waits this share of its own time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:

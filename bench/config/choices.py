@@ -26,6 +26,18 @@ ENGINES = _modules("engines")
 """What executes forward and backward."""
 
 OPTIMIZERS = _modules("optimizers")
+OTHER_UPDATES = {
+    "adafactor": "one first moment less, and the second as a row and a column",
+    "adafactor_transformers": "one first moment less, and the second as a row and a column",
+    "adamw_8bit_bitsandbytes": "moments of 8 bits",
+    "adamw_8bit_torchao": "moments of 8 bits",
+    "adamw_4bit_torchao": "moments of 4 bits",
+}
+"""The optimizers whose update is not AdamW's with moments in fp32, and what they have instead.
+
+Trained with one of them, a model has the reference's loss and gradient in the first step alone.
+"""
+
 SHARDINGS = _modules("sharding")
 """How the ranks share the work and what they hold of weights, gradients and optimizer states."""
 
@@ -40,6 +52,9 @@ IN_16_BITS_ALONE = ("zero1_native",)
 
 WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
+
+LOOPS = ("bare", *_modules("loops"))
+"""What makes the steps: the harness's own loop, or one that users have."""
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
@@ -88,6 +103,9 @@ LARGEST_COUNTS = {
     "parity_steps": 10_000,
 }
 """Settings of `measure`, and the value above which a typing mistake is likely."""
+
+INITIAL_SCALE, GROWTH_STEPS = 65536.0, 2000
+"""Of the loss in fp16: torch.amp.GradScaler's defaults, as in conf/precision/fp16.yaml."""
 
 LARGEST_SCALE = 2**40
 """The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""

@@ -10,6 +10,9 @@ from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
 
+LEFT_TO_THE_COMPARISON = {"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"}
+"""Settings that a backend need not have, and their defaults: with these it is as before there were any."""
+
 
 def measured_settings(config: Config) -> dict[str, Any]:
     """Return the settings that decide what is measured: all but where files lie and how long to wait."""
@@ -20,6 +23,10 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain["measure"][cap]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
+    for backend in plain["backends"].values():
+        for setting, default in LEFT_TO_THE_COMPARISON.items():
+            if backend[setting] == default:
+                del backend[setting]
     return plain
 
 
@@ -44,6 +51,14 @@ def _file_hash(path: Path) -> str:
         while part := file.read(1 << 20):
             hashed.update(part)
     return hashed.hexdigest()
+
+
+def backend_settings(config: Config, name: str) -> dict[str, Any]:
+    """Return what `worker_variables` needs to know of a backend, as plain JSON."""
+    return environment_settings(config) | {
+        "precision": config.precision_of(name).name,
+        "checkpointing": config.checkpointing_of(name),
+    }
 
 
 def environment_settings(config: Config) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from bench.config.choices import (
     BACKEND_NAME,
     ENGINES,
     IN_16_BITS_ALONE,
+    LOOPS,
     OFFLOADED,
     OPTIMIZERS,
+    PRECISIONS,
     SHARDINGS,
     SIXTEEN_BITS,
     WITHOUT_LENGTH,
@@ -75,6 +77,24 @@ class Config:
         """Return the attention of a backend."""
         return self.backends[name].attention or self.attention
 
+    def precision_of(self, name: str) -> Precision:
+        """Return the precision of a backend."""
+        own = self.backends[name].precision
+        return self.precision if own in (None, self.precision.name) else Precision.named(own)
+
+    def checkpointing_of(self, name: str) -> bool:
+        """Return whether a backend computes activations again in the backward pass."""
+        own = self.backends[name].checkpointing
+        return self.checkpointing if own is None else own
+
+    def micro_batch_of(self, name: str) -> int:
+        """Return the samples per rank and forward pass of a backend."""
+        return self.micro_batch // self.backends[name].accumulate
+
+    def grad_accum_of(self, name: str) -> int:
+        """Return the forward and backward passes per optimizer step of a backend."""
+        return self.grad_accum * self.backends[name].accumulate
+
     def _check_backend(self, name: str, backend: Backend) -> None:
         if not BACKEND_NAME.fullmatch(name):  # it becomes a folder's name
             raise UserError(
@@ -87,14 +107,29 @@ class Config:
             backend.engine,
             backend.engine_options,
             device=self.device.type,
-            checkpointing=self.checkpointing,
+            checkpointing=self.checkpointing_of(name),
         )
         one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
         one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
         if backend.attention is not None:
             one_of(f"backends.{name}.attention", backend.attention, ATTENTIONS)
+        if backend.precision is not None:
+            one_of(f"backends.{name}.precision", backend.precision, PRECISIONS)
         if backend.stack is not None:
             one_of(f"backends.{name}.stack", backend.stack, tuple(STACKS))
+        one_of(f"backends.{name}.loop", backend.loop, LOOPS)
+        if backend.loop != "bare" and backend.sharding != "ddp":
+            raise UserError(
+                f"backends.{name}.loop={backend.loop} trains by DDP and cannot be combined with "
+                f"sharding={backend.sharding}",
+                "choose sharding=ddp",
+            )
+        if (backend.loop == "ort_trainer") != (backend.engine == "ortmodule") and backend.loop != "bare":
+            raise UserError(
+                f"backends.{name}.loop={backend.loop} does not train with engine={backend.engine}",
+                "choose loop=ort_trainer with engine=ortmodule, and trainer or accelerate with others",
+            )
+        self._check_accumulation(name, backend)
         if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
             raise UserError(
                 f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
@@ -104,6 +139,22 @@ class Config:
         self._check_offload(name, backend)
         self._check_16_bits(name, backend)
         at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
+
+    def _check_accumulation(self, name: str, backend: Backend) -> None:
+        """Refuse parts that a micro-batch cannot be trained in."""
+        parts = backend.accumulate
+        at_least(f"backends.{name}.accumulate", parts, 1)
+        if self.micro_batch % parts:
+            raise UserError(
+                f"backends.{name}.accumulate={parts} does not divide micro_batch={self.micro_batch}",
+                f"choose micro_batch={-(-self.micro_batch // parts) * parts}, or a divisor",
+            )
+        if parts > 1 and self.measure.batch == "max":
+            raise UserError(
+                f"backends.{name}.accumulate={parts} keeps the batch of the others, and with "
+                "measure.batch=max each backend has its own",
+                "leave one of them out",
+            )
 
     def _check_offload(self, name: str, backend: Backend) -> None:
         """Refuse an optimizer that would step elsewhere than its states are."""
@@ -127,13 +178,14 @@ class Config:
         """Refuse what DeepSpeed's own 16-bit modes cannot do."""
         if backend.sharding not in IN_16_BITS_ALONE:
             return
-        if self.precision.name not in SIXTEEN_BITS:
+        precision = self.precision_of(name)
+        if precision.name not in SIXTEEN_BITS:
             raise UserError(
-                f"backends.{name} cannot run precision={self.precision.name}, since "
+                f"backends.{name} cannot run precision={precision.name}, since "
                 f"sharding={backend.sharding} trains in 16 bits alone",
                 "choose precision=bf16 or fp16, or a backend with sharding=zero1",
             )
-        scale = self.precision.initial_scale
+        scale = precision.initial_scale
         if scale is not None and not math.log2(scale).is_integer():
             raise UserError(
                 f"precision.initial_scale={scale:g} is no power of two, which backends.{name} needs: "
@@ -187,24 +239,23 @@ class Config:
 
         bench.worker.workload.precision refuses what the GPU at hand cannot do, before the model is built.
         """
-        precision = self.precision.name
-        if precision == "tf32" and self.device.type == "cpu":
-            raise UserError("precision=tf32 exists on CUDA devices only", "choose precision=fp32")
-        if precision == "bf16" and self.device.type == "cpu":
-            for name, backend in self.backends.items():
-                if backend.engine == "ortmodule":
-                    raise UserError(
-                        f"backends.{name} cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has "
-                        "no such matrix product there",
-                        "choose precision=fp16, or backends without ONNX "
-                        "Runtime: backend=[pytorch,pytorch_zero1]",
-                    )
-        attentions = {self.attention, *(self.attention_of(name) for name in self.backends)}
-        if "flash_attention_2" in attentions and (self.device.type == "cpu" or precision not in SIXTEEN_BITS):
-            raise UserError(
-                "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
-                "choose attention=sdpa, or device=cuda with precision=bf16",
-            )
+        for name, backend in self.backends.items():
+            precision = self.precision_of(name).name
+            if precision == "tf32" and self.device.type == "cpu":
+                raise UserError("precision=tf32 exists on CUDA devices only", "choose precision=fp32")
+            if precision == "bf16" and self.device.type == "cpu" and backend.engine == "ortmodule":
+                raise UserError(
+                    f"backends.{name} cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has "
+                    "no such matrix product there",
+                    "choose precision=fp16, or backends without ONNX "
+                    "Runtime: backend=[pytorch,pytorch_zero1]",
+                )
+            in_16_bits = self.device.type == "cuda" and precision in SIXTEEN_BITS
+            if self.attention_of(name) == "flash_attention_2" and not in_16_bits:
+                raise UserError(
+                    "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
+                    "choose attention=sdpa, or device=cuda with precision=bf16",
+                )
 
 
 def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:

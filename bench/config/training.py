@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import LARGEST_SCALE, PRECISIONS
+from bench.config.choices import GROWTH_STEPS, INITIAL_SCALE, LARGEST_SCALE, PRECISIONS
 from bench.errors import UserError
 
 
@@ -38,6 +38,16 @@ class Precision:
     # and doubles after `growth_steps` steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2)
     initial_scale: float | None = None
     growth_steps: int | None = None
+
+    @classmethod
+    def named(cls, name: str) -> "Precision":
+        """Return the precision of that name, fp16 with the defaults of torch.amp.GradScaler."""
+        scaled = name == "fp16"
+        return cls(
+            name=name,
+            initial_scale=INITIAL_SCALE if scaled else None,
+            growth_steps=GROWTH_STEPS if scaled else None,
+        )
 
     def __post_init__(self) -> None:
         one_of("precision.name", self.name, PRECISIONS)

@@ -20,6 +20,7 @@ class WorkerSpec:
     engine_options: dict[str, bool | int]
     optimizer: str  # resolved for the device
     sharding: str
+    loop: str  # bare, or one of users'
     slowed_by: float  # share of its own time that every step waits in vain
     model: Model
     data: Data
@@ -29,6 +30,7 @@ class WorkerSpec:
     checkpointing: bool
     micro_batch: int
     grad_accum: int
+    accumulate: int  # parts that each of the comparison's micro-batches is trained in
     seq_len: int | None
     seed: int
     dropout: bool

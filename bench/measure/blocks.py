@@ -59,6 +59,7 @@ class BlockTimer:
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
+                optimizer=self._plan.optimizers[name],
                 sharding=self._plan.shardings[name],
                 world_size=self._plan.world_size,
                 device=self._plan.device,

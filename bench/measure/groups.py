@@ -95,7 +95,7 @@ class GroupStarter:
                     cores=tuple(self._shares(node.cores, node.near_cores if spec.device_uuids else ())),
                     device_uuids=tuple(node.gpus) if spec.device_uuids else (),
                 ),
-                settings=dict(self._plan.settings),
+                settings=dict(self._plan.backends[spec.backend].settings),
                 stack=stack,
             )
             for node in self._nodes.members

@@ -34,6 +34,8 @@ class Ledger:
         self.records: dict[tuple[int, str], Record] = {}
         self._templates = dict(templates)
         self._earlier = earlier
+        # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
+        self._formatted: dict[tuple[int, str], tuple[Record, str]] = {}
 
     def set_for_later_records(self, name: str, **known: Any) -> None:
         """Put what is known now into every record of this backend that is opened from here on."""
@@ -83,9 +85,11 @@ class Ledger:
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        if rows := self._rows():
+        earlier = [*self._earlier.rows, *self._retried()]
+        parts = [csv_files.format_rows(earlier), *map(self._format, self.records)]
+        if any(parts):
             with reporting_write_errors(self.output.csv):
-                csv_files.write_rows(self.output.csv, rows)
+                csv_files.write_formatted(self.output.csv, parts)
                 self.output.nothing_written_marker.unlink(missing_ok=True)
 
     def launch_of(self, name: str, number: int) -> Launch:
@@ -104,9 +108,23 @@ class Ledger:
 
     def _rows(self) -> list[dict[Any, Any]]:
         new = [row for record in self.records.values() for row in rows_of_record(record)]
-        tried = {row["backend"] for row in new}
-        retried = [row for row in self._earlier.retried if row["backend"] not in tried]
-        return [*self._earlier.rows, *retried, *new]
+        return [*self._earlier.rows, *self._retried(), *new]
+
+    def _retried(self) -> list[dict[Any, Any]]:
+        """Failures of an earlier run, but of the backends that have been tried again since."""
+        tried = {name for (_, name) in self.records if self._has_rows(name)}
+        return [row for row in self._earlier.retried if row["backend"] not in tried]
+
+    def _has_rows(self, name: str) -> bool:
+        return any(self._format(key) for key in self.records if key[1] == name)
+
+    def _format(self, key: tuple[int, str]) -> str:
+        """The lines of a record, which stay the same as long as it is the same object."""
+        record = self.records[key]
+        known = self._formatted.get(key)
+        if known is None or known[0] is not record:
+            known = self._formatted[key] = record, csv_files.format_rows(rows_of_record(record))
+        return known[1]
 
     def _open(self, name: str, launch: Launch) -> Record:
         return dataclasses.replace(

@@ -68,16 +68,18 @@ class ParityLaunch:
     def planned(self, backends: int) -> int:
         """How many times groups are started, for the progress bar."""
         times = 1 if self._plan.all_resident else backends
-        return 2 * times if self._plan.precision != FP32 else times
+        in_fp32 = sum(precision != FP32 for precision in self._plan.precisions.values())
+        return times + (min(1, in_fp32) if self._plan.all_resident else min(backends, in_fp32))
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
         for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
             with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
                 self._train(side_by_side)
-            if self._plan.precision != FP32:
-                with self._bar.doing("parity", f"gradients of {', '.join(side_by_side)} in fp32"):
-                    self._train_in_fp32([name for name in side_by_side if name in self.trajectories])
+            rounding = [name for name in side_by_side if self._plan.precisions[name] != FP32]
+            if rounding:
+                with self._bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
+                    self._train_in_fp32([name for name in rounding if name in self.trajectories])
         self._keep_roofline(names)
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
@@ -101,7 +103,10 @@ class ParityLaunch:
             raise self._without_reference()
         self._judge_tensors(name)
         difference = check_parity(
-            ours, self.trajectories[plan.reference], plan.tolerance, plan.gradient_tolerance
+            ours,
+            self.trajectories[plan.reference],
+            plan.tolerances[name],
+            same_update=plan.updates[name] == plan.updates[plan.reference],
         )
         self.loss_differences[name] = difference
         self._ledger.set_for_later_records(name, loss_difference=difference)
@@ -110,15 +115,19 @@ class ParityLaunch:
             self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
     def _judge_tensors(self, name: str) -> None:
-        """Compare the first step's gradients, in every precision that they were computed in.
+        """Compare the first step's gradients, in every precision in which that can be judged.
+
+        How far a gradient in 16 bits may be off is told by the reference in the same 16 bits. Where the
+        reference has another precision, it is judged in fp32 alone, and beside that by its norm.
 
         Raises:
             LaunchFailed: one is off.
         """
+        judged = {FP32, self._plan.precisions[self._plan.reference]}
         verdicts = {
             precision: judge_tensors(of[name], () if precision == FP32 else of.get(self._plan.reference, ()))
             for precision, of in self._differences.items()
-            if of.get(name)
+            if of.get(name) and precision in judged
         }
         self.tensor_verdicts[name] = verdicts
         worst = {precision: found[0] for precision, found in verdicts.items()}
@@ -154,7 +163,8 @@ class ParityLaunch:
             return
         for name in [name for name in names if name in self._plan.without_fp32]:
             self._bar.print_line(
-                f"{name}: its gradients are compared in {self._plan.precision} alone, since it has no fp32"
+                f"{name}: its gradients are compared in {self._plan.precisions[name]} alone, "
+                "since it has no fp32"
             )
         names = [name for name in names if name not in self._plan.without_fp32]
         with RunningGroups(PARITY_IN_FP32, self._starter, self._failures, recover=self._go_on) as groups:
@@ -207,7 +217,7 @@ class ParityLaunch:
             self._bar.print_line(f"gradients are compared by their norm alone: {reason}")
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
-        self._keep_differences(self._plan.precision, name, answers)
+        self._keep_differences(self._plan.precisions[name], name, answers)
         self._proofs[name] = answers[0].proof
         self.trajectories[name] = trajectory = Trajectory(
             losses=mean_over_ranks([answer.losses for answer in answers]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.launch.spec import WorkerSpec
 from bench.measure.launches import Launch
+from bench.measure.parity import Tolerances
 from bench.results.records import Record, Stage
 
 
@@ -69,12 +70,14 @@ class BackendPlan:
         spec: of a timed launch at the configured micro-batch; other launches differ in some fields.
         stack: the name of the stack that its ranks run on.
         interpreter: that stack's Python.
+        settings: from which the variables are made, also on the other nodes.
         variables: the ranks' environment variables.
     """
 
     spec: WorkerSpec
     stack: str
     interpreter: str
+    settings: Mapping[str, Any]
     variables: Mapping[str, str]
 
 
@@ -89,7 +92,6 @@ class LaunchPlan:
         threads: per rank.
         holds_threads: each rank keeps to `threads` cores of its own.
         timeout_s: the longest that one group may take, everything together.
-        settings: what `worker_variables` needs to know on the other nodes.
     """
 
     backends: Mapping[str, BackendPlan]
@@ -98,7 +100,6 @@ class LaunchPlan:
     threads: int
     holds_threads: bool
     timeout_s: float
-    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +111,12 @@ class ParityPlan:
         all_resident: the groups run side by side; else one after the other.
         steps: optimizer steps of each backend.
         batches: distinct micro-batches that those steps take in turn.
-        tolerance: relative, on the loss of every step.
-        gradient_tolerance: relative, on the gradient's norm of every step.
-        precision: the comparison's; where it is not fp32, gradients are compared in fp32, too.
+        tolerances: by backend.
+        updates: by backend, the optimizer whose update it makes if that is not AdamW's; else nothing.
+            Backends with different ones are compared in the first step alone.
+        precisions: by backend; where it is not fp32, gradients are compared in fp32, too.
         without_fp32: the backends that cannot train in fp32, so that their gradients are compared in
-            `precision` alone.
+            their own precision alone.
         parity_only: nothing is timed afterwards.
         stacks: by backend, the name of the stack that its ranks run on.
     """
@@ -123,9 +125,9 @@ class ParityPlan:
     all_resident: bool
     steps: int
     batches: int
-    tolerance: float
-    gradient_tolerance: float
-    precision: str
+    tolerances: Mapping[str, Tolerances]
+    updates: Mapping[str, str]
+    precisions: Mapping[str, str]
     without_fp32: Sequence[str]
     parity_only: bool
     stacks: Mapping[str, str]
@@ -187,6 +189,7 @@ class BlockPlan:
         cores_per_rank: more than a rank's threads if those are not held.
         device: `cpu` or `cuda`.
         world_size: ranks of each group.
+        optimizers: by backend.
         shardings: by backend.
     """
 
@@ -197,6 +200,7 @@ class BlockPlan:
     cores_per_rank: int
     device: str
     world_size: int
+    optimizers: Mapping[str, str]
     shardings: Mapping[str, str]
 
 

@@ -6,14 +6,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bench.config import identity, layers, sizes
-from bench.config.choices import IN_16_BITS_ALONE
+from bench.config.choices import IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
 from bench.machine.gpus import Gpu, short_name
 from bench.machine.variables import worker_variables
-from bench.measure.parity import GRADIENT_TOLERANCE
+from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
 from bench.measure.plans import (
     BackendPlan,
     BlockPlan,
@@ -64,9 +64,12 @@ def resolve(
             all_resident=measure.resident == "all",
             steps=measure.parity_steps,
             batches=2 * config.grad_accum,
-            tolerance=measure.parity_tolerance,
-            gradient_tolerance=GRADIENT_TOLERANCE[config.precision.name],
-            precision=config.precision.name,
+            tolerances={name: _tolerances(config, name) for name in config.backends},
+            updates={
+                name: optimizer if (optimizer := backend.optimizer_on(device.type)) in OTHER_UPDATES else ""
+                for name, backend in config.backends.items()
+            },
+            precisions={name: config.precision_of(name).name for name in config.backends},
             without_fp32=[
                 name for name, backend in config.backends.items() if backend.sharding in IN_16_BITS_ALONE
             ],
@@ -100,6 +103,7 @@ def resolve(
             cores_per_rank=len(cores[0]),
             device=device.type,
             world_size=device.world_size,
+            optimizers={name: backend.optimizer_on(device.type) for name, backend in config.backends.items()},
             shardings={name: backend.sharding for name, backend in config.backends.items()},
         ),
         explain=ExplainPlan(
@@ -112,6 +116,16 @@ def resolve(
     )
 
 
+def _tolerances(config: Config, name: str) -> Tolerances:
+    """The comparison's, or wider ones if the backend or the reference computes in fewer bits than it."""
+    precisions = config.precision_of(name).name, config.precision_of(config.reference).name
+    own = [LOSS_TOLERANCE[precision] for precision in precisions if precision != config.precision.name]
+    return Tolerances(
+        loss=max(config.measure.parity_tolerance, *own, 0.0),
+        gradient_norm=max(GRADIENT_TOLERANCE[precision] for precision in precisions),
+    )
+
+
 def _output(config: Config, stem: str) -> Output:
     started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
     results = Path(config.results_dir)
@@ -121,15 +135,17 @@ def _output(config: Config, stem: str) -> Output:
 def _launching(
     config: Config, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
 ) -> LaunchPlan:
-    device, settings = config.device, identity.environment_settings(config)
+    device = config.device
     backends = {}
     for name, backend in config.backends.items():
         stack = stacks.installed(backend.stack)
         assert stack is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
+        settings = identity.backend_settings(config, name)
         backends[name] = BackendPlan(
             spec=_spec(config, name, output, gpus, cores),
             stack=backend.stack or stacks.own(),
             interpreter=stack.interpreter,
+            settings=settings,
             variables=worker_variables(os.environ, **settings, prefix=stack.prefix),
         )
     return LaunchPlan(
@@ -139,7 +155,6 @@ def _launching(
         threads=device.threads,
         holds_threads=device.hold_threads,
         timeout_s=config.measure.timeout_s,
-        settings=settings,
     )
 
 
@@ -154,15 +169,17 @@ def _spec(
         engine_options=dict(backend.engine_options),
         optimizer=backend.optimizer_on(device.type),
         sharding=backend.sharding,
+        loop=backend.loop,
         slowed_by=backend.slowed_by,
         model=config.model,
         data=config.data,
         adam=config.adam,
-        precision=config.precision,
+        precision=config.precision_of(name),
         attention=config.attention_of(name),
-        checkpointing=config.checkpointing,
-        micro_batch=config.micro_batch,
-        grad_accum=config.grad_accum,
+        checkpointing=config.checkpointing_of(name),
+        micro_batch=config.micro_batch_of(name),
+        grad_accum=config.grad_accum_of(name),
+        accumulate=backend.accumulate,
         seq_len=config.seq_len,
         seed=config.seed,
         dropout=True,
@@ -209,6 +226,7 @@ def _records(
             engine_options=format_engine_options(backend.engine_options),
             optimizer=backend.optimizer_on(config.device.type),
             sharding=backend.sharding,
+            loop=backend.loop,
             slowed_by=backend.slowed_by,
             stage=Stage.PARITY,
             launch=NOT_TIMED,
@@ -241,18 +259,18 @@ def _workload(config: Config, name: str) -> Workload:
     return Workload(
         model=config.model.name,
         task=config.model.task,
-        precision=config.precision.name,
+        precision=config.precision_of(name).name,
         attention=config.attention_of(name),
         world_size=config.device.world_size,
-        micro_batch=config.micro_batch,
-        grad_accum=config.grad_accum,
+        micro_batch=config.micro_batch_of(name),
+        grad_accum=config.grad_accum_of(name),
         seq_len=config.seq_len,
         size=config.model.size,
         layers=layers.count(sizes.resize(config.model.config, config.model.size)),
         published_layers=layers.count(config.model.config),
         data=data.name if data.path is None else f"{data.name}:{data.path}",
         lengths=data.lengths if data.name == "synthetic" else "",
-        checkpointing=config.checkpointing,
+        checkpointing=config.checkpointing_of(name),
         batch_rule=config.measure.batch,
         memory_limit_gib=config.device.memory_limit_gib,
         nodes=config.device.nnodes,

@@ -12,12 +12,27 @@ from bench.analysis.claim_evidence import (
     StateBytes,
     StateShared,
 )
-from bench.analysis.claims import Finding
+from bench.analysis.claims import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
 from bench.analysis.comparison_results import ComparisonResults
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import number, ratio_and_interval
 from bench.report.summary_cells import what_runs
+
+
+def verdict_words(finding: Finding) -> str:
+    """The verdict, and how far it was tried: what does not hold on one machine may hold on another."""
+    tried = finding.machines
+    everywhere = f"on all {tried} machines that were tried" if tried > 1 else "here"
+    words = {
+        REPRODUCED: f"holds {everywhere}",
+        PARTLY: "holds in part",
+        CONTRADICTED: f"holds on none of {tried} machines that were tried"
+        if tried > 1
+        else "does not hold here",
+        UNTESTED: UNTESTED,
+    }[finding.verdict]
+    return f"{words}, {finding.where}" if finding.where else words
 
 
 def evidence_lines(finding: Finding) -> list[str]:

@@ -17,6 +17,17 @@ from bench.results.environment_cell import environment_entry, gpu_names, latest_
 from bench.results.table_values import at_largest_batch, distinct_text
 
 
+def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
+    """The reference's rows, since another backend may have some things otherwise; else all."""
+    mine = rows[rows["backend"] == rows["reference"]]
+    return rows if mine.empty else mine
+
+
+def usual(rows: pd.DataFrame, column: str) -> str:
+    """The value that the reference has, and every backend that has none of its own."""
+    return distinct_text(of_reference(rows), column)
+
+
 def _memory_limit(rows: pd.DataFrame) -> str:
     """`memory limit 4 GiB per backend`; empty without one."""
     limits = rows["memory_limit_gib"].dropna().unique()
@@ -37,7 +48,7 @@ def largest_batch_rule(rows: pd.DataFrame) -> str:
 
 def _batch(rows: pd.DataFrame) -> str:
     """Samples of a step: of all backends, or of each at its own largest micro-batch."""
-    micro_batch, grad_accum = distinct_text(rows, "micro_batch"), distinct_text(rows, "grad_accum")
+    micro_batch, grad_accum = usual(rows, "micro_batch"), usual(rows, "grad_accum")
     ranks = plural(distinct_text(rows, "world_size"), "rank")
     spread = f"accumulation {grad_accum} {TIMES} {ranks}"
     if at_largest_batch(rows):
@@ -60,7 +71,7 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
     return {
         "size": "" if size == "published" else size,
         "adapters": "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
-        "checkpointing": "checkpointing" if distinct_text(rows, "checkpointing") == "1" else "",
+        "checkpointing": "checkpointing" if usual(rows, "checkpointing") == "1" else "",
         "data": source
         if source != "synthetic"
         else ""
@@ -80,7 +91,7 @@ def workload(rows: pd.DataFrame) -> str:
         _memory_limit(rows),
         _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
-        distinct_text(rows, "precision"),
+        usual(rows, "precision"),
         f"{distinct_text(rows, 'attention')} attention",
         *_particulars(rows).values(),
     ]
@@ -200,8 +211,8 @@ def short_workload(rows: pd.DataFrame) -> str:
 
 def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
     """The parts of `short_workload` under their names; a part is empty where it is the usual."""
-    accumulation = distinct_text(rows, "grad_accum")
-    micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {distinct_text(rows, 'micro_batch')}"
+    accumulation = usual(rows, "grad_accum")
+    micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {usual(rows, 'micro_batch')}"
     layout = f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}"
     if accumulation != "1":
         layout += f" {TIMES} {accumulation} accumulated"
@@ -210,7 +221,7 @@ def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
         "task": distinct_text(rows, "task"),
         "batch": layout,
         "length": _length(rows),
-        "precision": distinct_text(rows, "precision"),
+        "precision": usual(rows, "precision"),
         "attention": f"{attention} attention" if attention != "eager" else "",
         **_particulars(rows),
         "memory limit": "" if at_largest_batch(rows) else _memory_limit(rows),  # else it is in the heading

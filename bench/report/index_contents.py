@@ -37,7 +37,11 @@ SELFTEST = OtherPage(
     made_of="selftest/verdicts.csv",
 )
 
-OTHER_PAGES = (SUPPORT, SELFTEST)
+METHODS = OtherPage(
+    name="methods.md", about="What each method of training saves, and what it costs", made_of="methods"
+)
+
+OTHER_PAGES = (METHODS, SUPPORT, SELFTEST)
 
 SPEED = "models-speedup"
 """Begins the names of the figures of speed over many models."""

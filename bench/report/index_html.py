@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from bench.analysis import reference
 from bench.report import definitions, describe, formatting
 from bench.report.answer_words import QUESTION
-from bench.report.claim_words import evidence_lines
+from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import ReportedComparison
 from bench.report.division_words import Division
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
@@ -69,7 +69,9 @@ def render_html(contents: Contents) -> str:
         heading_of_all=contents.heading_of_all,
         left_alone=definitions.LEFT_ALONE,
         about_claims=definitions.ABOUT_CLAIMS,
-        findings=[(finding, evidence_lines(finding)) for finding in contents.findings],
+        findings=[
+            (finding, verdict_words(finding), evidence_lines(finding)) for finding in contents.findings
+        ],
         published=[
             (one, reference.FLAGS.get(one.flag, one.flag), formatting.ratio(one.ratio))
             for one in reference.published_speedups()

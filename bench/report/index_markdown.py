@@ -9,7 +9,7 @@ from bench.analysis.attribution import Part
 from bench.analysis.claims import Finding
 from bench.report import definitions
 from bench.report.answer_words import QUESTION, AnswerWords, Sentence
-from bench.report.claim_words import evidence_lines
+from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
@@ -194,7 +194,7 @@ def _parts(parts: Sequence[Part]) -> list[str]:
 def _claims(findings: Sequence[Finding]) -> list[str]:
     verdicts = table(
         ["claim", "by", "verdict"],
-        [[one.claim.claim, one.claim.source, f"{one.verdict} {one.where}".strip()] for one in findings],
+        [[one.claim.claim, one.claim.source, verdict_words(one)] for one in findings],
     )
     return [*verdicts, *(line for finding in findings for line in _evidence(finding))]
 

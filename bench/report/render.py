@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.analysis.claims import judge_claims
+from bench.analysis.methods import find_methods
 from bench.errors import UserError
 from bench.report import index_contents, parallel, summary_table
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
@@ -14,6 +15,14 @@ from bench.report.files import read_reproduced
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
+from bench.report.methods_page import (
+    CAPTION,
+    figure_stem,
+    figure_title,
+    name_method,
+    read_methods,
+    render_methods,
+)
 from bench.report.model_rows import settings_of
 from bench.report.selftest_page import render_selftest
 from bench.report.support_matrix import read_matrix
@@ -68,8 +77,9 @@ def render_report(results_dir: Path, out_dir: Path) -> Rendered:
     if not titled:
         return Rendered(written=[], refused=refused)
     number = len(reproduced.comparisons)
+    methods = read_methods(results_dir).comparisons
     other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
-    written, shown = _write_report([titled[:number], titled[number:]], refused, out_dir, other_pages)
+    written, shown = _write_report([titled[:number], titled[number:]], methods, refused, out_dir, other_pages)
     summary = summary_table.rows_of([*titled[number:], *titled[:number]])
     write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
     page, index, *others_written = written
@@ -81,7 +91,7 @@ def render_report(results_dir: Path, out_dir: Path) -> Rendered:
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the pages about the support matrix and the self-test, each if it has results.
+    """Write the pages about methods, the support matrix and the self-test, each if it has results.
 
     Returns:
         The paths written, and a sentence for each page whose results could not be read.
@@ -90,7 +100,7 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
         (index_contents.SELFTEST, lambda: render_selftest(results_dir / "selftest")),
         (index_contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
     )
-    written, refused = [], []
+    written, refused = write_methods(results_dir, out_dir)
     for page, render in pages:
         if (results_dir / page.made_of).exists():
             try:
@@ -101,8 +111,40 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
     return written, refused
 
 
+def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
+    """Write the page about methods and its figures, if there are results.
+
+    Returns:
+        The paths written, and a sentence for each file that could not be read.
+    """
+    collection = read_methods(results_dir)
+    if not collection.comparisons:
+        return [], list(collection.refused)
+    from bench.report.figures import plan
+    from bench.report.figures.methods import draw_methods
+
+    figures = []
+    for one in collection.comparisons:
+        found = find_methods(one)
+        if found is None or not found.measured:
+            continue
+        draw = partial(
+            draw_methods,
+            found,
+            [name_method(method) for method in found.methods],
+            title=figure_title(one),
+            subtitle=f"{one.workload}; {one.panel}",
+            caption=CAPTION,
+        )
+        figures.append(plan.save((figure_stem(one), draw), out_dir))
+    page = out_dir / index_contents.METHODS.name
+    write_atomically(page, render_methods(collection.comparisons))
+    return [page, *figures], list(collection.refused)
+
+
 def _write_report(
     families: Sequence[Sequence[ReportedComparison]],
+    methods: Sequence[ReportedComparison],
     refused: Sequence[str],
     out_dir: Path,
     other_pages: Sequence[OtherPage],
@@ -111,6 +153,7 @@ def _write_report(
 
     Args:
         families: what `make reproduce` measured, and all others; the first that is not empty answers first.
+        methods: the comparisons of methods, which have a page of their own and are evidence for claims.
         refused: a sentence for each file that could not be read.
         out_dir: where to.
         other_pages: those that this report has.
@@ -131,7 +174,7 @@ def _write_report(
         sets=sets,
         figures=figures,
         not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
-        findings=judge_claims(everything.comparisons),
+        findings=judge_claims([*everything.comparisons, *methods]),
         warned={
             one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)
         },

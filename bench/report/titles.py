@@ -136,9 +136,9 @@ def _ranks(rows: pd.DataFrame) -> str:
 
 
 def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
-    parts = describe.workload_parts(_of_reference(rows))
-    batch = f"batch {distinct_text(rows, 'micro_batch')}" if "micro_batch" in overrides else ""
-    accumulated = distinct_text(rows, "grad_accum")
+    parts = describe.workload_parts(describe.of_reference(rows))
+    batch = f"batch {describe.usual(rows, 'micro_batch')}" if "micro_batch" in overrides else ""
+    accumulated = describe.usual(rows, "grad_accum")
     on_cpu, precision = distinct_text(rows, "device") == "cpu", parts["precision"]
     return [
         parts["task"] if "model.task" in overrides else "",
@@ -162,7 +162,7 @@ def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
     else:
         *first, last = unusual or [""]
         beside = f"with {', '.join(first)} and {last}" if first else f"with {last}" if last else ""
-    stack = distinct_text(_of_reference(rows), "stack")
+    stack = distinct_text(describe.of_reference(rows), "stack")
     return [
         f"over {reference}" if reference != USUAL_REFERENCE else "",
         beside,
@@ -179,9 +179,3 @@ def _machine_settings(rows: pd.DataFrame) -> list[str]:
         "system allocator" if (rows["allocator"] == "system").any() else "",
         path if distinct_text(rows, "device") == "cpu" else "",
     ]
-
-
-def _of_reference(rows: pd.DataFrame) -> pd.DataFrame:
-    """The reference's rows, since another backend may have its own attention and stack; else all."""
-    mine = rows[rows["backend"] == rows["reference"]]
-    return rows if mine.empty else mine

@@ -25,7 +25,12 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
     """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
-    write_atomically(path, _format_rows(rows))
+    write_formatted(path, [format_rows(rows)])
+
+
+def write_formatted(path: Path, parts: Iterable[str]) -> None:
+    """Replace the file by rows that `format_rows` has formatted, atomically."""
+    write_atomically(path, "".join([_HEADER, *parts]))
 
 
 def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
@@ -35,11 +40,15 @@ def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """What `read` would return after `write_rows`, without a file."""
-    return _convert_columns(_parse_cells(_format_rows(rows), ""), "")
+    return _convert_columns(_parse_cells(_HEADER + format_rows(rows), ""), "")
 
 
-def _format_rows(rows: Iterable[Mapping[Any, Any]]) -> str:
-    lines = [COLUMNS, *([_format_cell(row[column]) for column in COLUMNS] for row in rows)]
+_HEADER = ",".join(COLUMNS) + "\n"
+
+
+def format_rows(rows: Iterable[Mapping[Any, Any]]) -> str:
+    """Rows as lines of text, without the header."""
+    lines = ([_format_cell(row[column]) for column in COLUMNS] for row in rows)
     return "".join(",".join(map(_quote, line)) + "\n" for line in lines)
 
 

@@ -6,8 +6,18 @@ from bench.config.choices import DEEPSPEED, IN_16_BITS_ALONE, OFFLOADED
 
 FP32_BYTES, BYTES_OF_16_BITS = 4, 2
 
-ADAM_MOMENTS = 2
-"""Running means of the gradient and of its square (Kingma & Ba 2014, arXiv:1412.6980)."""
+ADAMW_STATE_BYTES = 8
+"""Of each parameter: running means of the gradient and of its square in fp32 (Kingma & Ba 2014,
+arXiv:1412.6980)."""
+
+STATE_BYTES = {
+    "adafactor": 0,  # a row and a column for each matrix
+    "adafactor_transformers": 0,
+    "adamw_8bit_bitsandbytes": 2,
+    "adamw_8bit_torchao": 2,
+    "adamw_4bit_torchao": 1,
+}
+"""The same of the optimizers that hold less; the scales of blocks not counted."""
 
 DIVIDED = {
     "ddp": (),
@@ -31,7 +41,7 @@ class Predicted:
         weights: of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from
             which it updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat).
         gradients: of the trained parameters.
-        optimizer: AdamW's two moments.
+        optimizer: its states.
     """
 
     weights: int
@@ -39,7 +49,9 @@ class Predicted:
     optimizer: int
 
 
-def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, device: str) -> Predicted:
+def predict(
+    *, parameters: int, trainable: int, optimizer: str, sharding: str, world_size: int, device: str
+) -> Predicted:
     """The bytes that every rank holds on its device before the first activation.
 
     Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast or FSDP2
@@ -49,6 +61,7 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, 
     Args:
         parameters: of the model, tied ones counted once.
         trainable: those that are trained.
+        optimizer: of the backend.
         sharding: of the backend.
         world_size: ranks.
         device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
@@ -66,5 +79,5 @@ def predict(*, parameters: int, trainable: int, sharding: str, world_size: int, 
     return Predicted(
         weights=held_bytes * count_on_a_rank("weights", parameters) + FP32_BYTES * updated_copy,
         gradients=held_bytes * count_on_a_rank("gradients", trainable),
-        optimizer=ADAM_MOMENTS * FP32_BYTES * count_on_a_rank("optimizer", trainable),
+        optimizer=STATE_BYTES.get(optimizer, ADAMW_STATE_BYTES) * count_on_a_rank("optimizer", trainable),
     )

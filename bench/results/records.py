@@ -17,11 +17,12 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
-7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share."""
+7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
+10: loop; precision, checkpointing and accumulation may differ within a comparison."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -251,6 +252,7 @@ class Record:
     engine_options: str = ""  # as bench.config.engine_options formats them
     optimizer: str  # the one that really ran
     sharding: str
+    loop: str = "bare"  # what made the steps: the harness's own loop, or one of users'
     slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
     stage: Stage
     launch: int  # NOT_TIMED, or from 1 if timed

@@ -6,7 +6,9 @@ where this one was stopped, as long as the harness and the machine are the same.
 
 `measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables lie in
 results/selftest/resident-one/. Starting a group takes longer than timing it there, so that ten comparisons
-are measured as one of ten times as many launches, which is then split.
+are measured as one of ten times as many launches, which is then split. That takes hours; with `--gather` what
+other machines and commits have measured of the same comparisons stays, and each row says which it was. The
+truth is the same on all of them, so that the outcomes may be counted together.
 
 Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
@@ -108,7 +110,8 @@ def main(arguments: list[str] | None = None) -> int:
         cases = [case for case in CASES[resident] if options.case in (None, case.name)]
         configs = {case.name: _config_of(case, options.overrides) for case in CASES[resident]}
         raw = Path(options.results) / "runs" / FOLDERS[resident]
-        verdicts = _measure_missing(folder, raw, cases, configs, console, options.minutes)
+        earlier = _read_earlier(folder, configs, gather=options.gather)
+        verdicts = _measure_missing(folder, raw, cases, configs, earlier, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -150,12 +153,13 @@ def _measure_missing(
     raw: Path,
     cases: Sequence[Case],
     configs: Mapping[str, Config],
+    earlier: tuple[pd.DataFrame, pd.DataFrame],
     console: Console,
     minutes: float,
 ) -> pd.DataFrame:
-    """Measure into `raw` what no earlier call has left in `folder`; the verdicts of all."""
+    """Measure into `raw` what is not among the verdicts and rounds of `earlier`; the verdicts of all."""
     started = time.monotonic()
-    verdicts, rounds = _read_earlier(folder, configs)
+    verdicts, rounds = earlier
     for case in cases:
         for first in range(1, case.comparisons + 1, case.measured_as_one):
             numbers = range(first, first + case.measured_as_one)
@@ -187,13 +191,14 @@ def _without(table: pd.DataFrame, case: str, numbers: Container[int]) -> pd.Data
 
 
 def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
-    """Measure one comparison into the folder `raw`; the rows of its results file.
+    """Measure one comparison into the folder `raw`, or what is missing of it; the rows of its results file.
 
     Raises:
         UserError: a launch failed.
     """
     config = dataclasses.replace(config, results_dir=str(raw))
     check_and_name_device(config)
+    config = dataclasses.replace(config, resume=_is_interrupted(raw / f"{stem}.csv", config))
     outcome = measure_comparison(config, stem, command="")
     rows = csv_files.read(outcome.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
@@ -201,17 +206,31 @@ def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
     return rows
 
 
-def _read_earlier(folder: Path, configs: Mapping[str, Config]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The verdicts and rounds of earlier calls: same comparisons, same harness, same machine."""
+def _is_interrupted(csv: Path, config: Config) -> bool:
+    """Whether a results file of this comparison, harness and machine lacks launches, as it may after hours."""
+    try:
+        table = csv_files.read(csv)
+    except UserError:  # missing, damaged, or of another schema
+        return False
+    here = environment.hash_environment(identity.collect_environment(config))
+    same = {*table["environment_hash"]} == {here} and {*table["config_hash"]} == {
+        identity.config_hash(config)
+    }
+    return same and table["launch"].max() < config.measure.launches
+
+
+def _read_earlier(
+    folder: Path, configs: Mapping[str, Config], *, gather: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The verdicts and rounds of earlier calls: of the same harness and machine, unless gathered."""
     if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (read_table(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
     config = next(iter(configs.values()))
     here = environment.hash_environment(identity.collect_environment(config))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
-    verdicts = verdicts[
-        (verdicts["environment_hash"] == here) & (verdicts["config_hash"] == verdicts["case"].map(wanted))
-    ]
+    same = verdicts["config_hash"] == verdicts["case"].map(wanted)
+    verdicts = verdicts[same if gather else same & (verdicts["environment_hash"] == here)]
     # A comparison in which a backend got no speed-up is made again, as a whole.
     without = _comparisons_in(verdicts[verdicts["ratio"].isna()])
     kept = _comparisons_in(verdicts) - without
@@ -239,6 +258,9 @@ def _parser() -> argparse.ArgumentParser:
         "--case",
         choices=sorted({case.name for cases in CASES.values() for case in cases}),
         help="only this kind",
+    )
+    parser.add_argument(
+        "--gather", action="store_true", help="keep what other machines and commits have measured"
     )
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no comparison after so long"

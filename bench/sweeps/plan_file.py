@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         parts: in the order in which they are measured.
-        summary: what is rebuilt from the results: the support matrix or the reports.
+        summary: what is rebuilt from the results: the support matrix, the reports, or the page about methods.
         common: the overrides of all comparisons.
         backends: for each stack the backends that are compared there; where the stack is not listed, those
             that the overrides choose.
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     parts: list[Part]
-    summary: Literal["support", "report"] = "report"
+    summary: Literal["support", "report", "methods"] = "report"
     common: list[str] = []
     backends: dict[str, list[str]] = {}
     failures_are_results: bool = False

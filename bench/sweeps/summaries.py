@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report.files import REPRODUCED
-from bench.report.render import render_comparisons
+from bench.report.methods_page import PAGE
+from bench.report.render import render_comparisons, write_methods
 from bench.report.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.support_page import render_support
 from bench.results.atomic import write_atomically
@@ -46,7 +47,18 @@ def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     return refused
 
 
+def update_methods(results_dir: Path, reports_dir: Path) -> Sequence[str]:
+    """Write the page and the figures about methods, of all machines."""
+    _, refused = write_methods(results_dir.parents[1], reports_dir)
+    return refused
+
+
 SUMMARIES = {
+    "methods": Summary(
+        update=update_methods,
+        names=lambda _, reports_dir: [reports_dir / PAGE],
+        after_each=True,
+    ),
     "support": Summary(
         update=update_support,
         names=lambda results_dir, reports_dir: [reports_dir / "support.md", results_dir / TABLE],

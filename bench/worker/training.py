@@ -10,7 +10,7 @@ import torch.distributed
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, initial_state, mkl_path, optimizers, sharding
+from bench.worker import engines, initial_state, loops, mkl_path, optimizers, sharding
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
@@ -31,6 +31,7 @@ class Training:
     def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
         self.spec = spec
         self.device = device
+        optimizers.check_sharding(spec.optimizer, spec.sharding)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
         self.engine = engines.make(spec.engine, spec.engine_options)
@@ -59,8 +60,11 @@ class Training:
             threads=spec.threads if spec.holds_threads else None,
             checkpointing=spec.checkpointing,
         )
-        self.sharding = sharding.make(
-            spec.sharding,
+        make_steps, made_by = (
+            (sharding.make, spec.sharding) if spec.loop == "bare" else (loops.make, spec.loop)
+        )
+        self.sharding = make_steps(
+            made_by,
             module,
             build_optimizer=lambda parameters: optimizers.build(spec.optimizer, parameters, spec.adam),
             device=self.device,

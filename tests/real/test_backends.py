@@ -25,7 +25,7 @@ from bench.launch.messages import (
 from bench.measure.answers import mean_over_ranks
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
-from bench.measure.parity import Trajectory, check_parity
+from bench.measure.parity import Tolerances, Trajectory, check_parity
 from tests.support.configs import BACKENDS, a_config, a_model
 from tests.support.processes import descendants
 
@@ -143,7 +143,8 @@ class TestRunning:
             group.request(UseFirstBatches(count=8))
             trained[name] = trajectory(group.request(TrainForParity(steps=20)))
         for name in ALL:
-            found = check_parity(trained[name], trained["pytorch"], 1e-4, 1e-3)
+            tolerances = Tolerances(loss=1e-4, gradient_norm=1e-3)
+            found = check_parity(trained[name], trained["pytorch"], tolerances)
             print(f"{name}: losses within {found:.1e}")
         losses = trained["pytorch"].losses
         # The check means something only if training moves the loss by far more than the tolerance.

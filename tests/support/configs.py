@@ -90,6 +90,7 @@ def a_spec() -> WorkerSpec:
         engine_options={},
         optimizer="adamw",
         sharding="ddp",
+        loop="bare",
         slowed_by=0.0,
         model=Model(
             name="m",
@@ -108,6 +109,7 @@ def a_spec() -> WorkerSpec:
         checkpointing=False,
         micro_batch=1,
         grad_accum=1,
+        accumulate=1,
         seq_len=8,
         seed=0,
         dropout=True,

@@ -8,10 +8,10 @@ import pytest
 
 from bench.analysis.claims import Finding, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
-from bench.report.claim_words import evidence_lines
+from bench.report.claim_words import evidence_lines, verdict_words
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.factories import MIB, block, comparison, record, workload
+from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
 
 
 def of(*tables: list[Record]) -> list[ComparisonResults]:
@@ -250,3 +250,18 @@ def test_the_committed_results_can_be_checked() -> None:
         ComparisonResults(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}
+
+
+def test_the_words_say_on_how_many_machines_a_claim_was_tried() -> None:
+    def words(*tables: list[Record]) -> str:
+        return verdict_words(finding("ort-1.5x", *tables))
+
+    def elsewhere(ratio: float) -> list[Record]:
+        return with_environment(ort(ratio), cpu=ENVIRONMENT["cpu"] | {"family": 8})
+
+    assert words(ort(1.1)) == words(ort(1.1), ort(1.2)) == "does not hold here, on a CPU"
+    assert words(ort(1.1), elsewhere(1.2)) == "holds on none of 2 machines that were tried, on a CPU"
+    assert words(ort(1.7)) == "holds here, on a CPU"
+    assert words(ort(1.7), elsewhere(1.8)) == "holds on all 2 machines that were tried, on a CPU"
+    assert words(ort(1.7), elsewhere(1.1)) == "holds in part, on a CPU"
+    assert words(ort(1.5, spread=0.2)) == "not testable"

@@ -25,9 +25,9 @@ def shipped(group: str) -> list[str]:
 
 
 MODELS, CHOICES = shipped("model"), shipped("backend")
-SETS = ["default", "mission", "today"]
+SETS = ["default", "methods", "methods_gpu", "mission", "today"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
-ON_GPUS = ["ortmodule_tuned"]
+ON_GPUS = ["ortmodule_tuned", "pytorch_flash", "pytorch_tf32"]
 IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]
 
 

@@ -11,6 +11,7 @@ from bench.measure.parity import (
     GRADIENT_TOLERANCE,
     NOISE_MULTIPLE,
     OWN_MULTIPLE,
+    Tolerances,
     Trajectory,
     check_parity,
     check_tensors,
@@ -25,8 +26,7 @@ def check_losses(losses: list[float], reference: list[float], tolerance: float) 
     return check_parity(
         Trajectory(losses=tuple(losses), gradient_norms=norms),
         Trajectory(losses=tuple(reference), gradient_norms=norms),
-        tolerance,
-        0.01,
+        Tolerances(loss=tolerance, gradient_norm=0.01),
     )
 
 
@@ -35,7 +35,7 @@ def test_gradients_of_another_scale_have_diverged_though_adam_s_losses_follow(no
     ours = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0, 1.0, 1.0, norm))
     reference = Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0,) * 4)
     with pytest.raises(LaunchFailed, match=why):
-        check_parity(ours, reference, 0.01, 0.01)
+        check_parity(ours, reference, Tolerances(loss=0.01, gradient_norm=0.01))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -44,10 +44,40 @@ def test_in_every_precision_a_sum_taken_for_a_mean_is_seen(precision: str) -> No
     reference = Trajectory(losses=losses, gradient_norms=norms)
     summed = Trajectory(losses=losses, gradient_norms=(2.0,) * 4)
     rounded = Trajectory(losses=losses, gradient_norms=(1 + GRADIENT_TOLERANCE[precision] / 2,) * 4)
-    tolerances = LOSS_TOLERANCE[precision], GRADIENT_TOLERANCE[precision]
-    assert check_parity(rounded, reference, *tolerances) == 0
+    tolerances = Tolerances(loss=LOSS_TOLERANCE[precision], gradient_norm=GRADIENT_TOLERANCE[precision])
+    assert check_parity(rounded, reference, tolerances) == 0
     with pytest.raises(LaunchFailed, match="differs"):
-        check_parity(summed, reference, *tolerances)
+        check_parity(summed, reference, tolerances)
+
+
+def check_other_update(losses: list[float], norms: tuple[float, ...]) -> float:
+    """With an optimizer that makes another update than the reference's."""
+    return check_parity(
+        Trajectory(losses=tuple(losses), gradient_norms=norms),
+        Trajectory(losses=tuple(REFERENCE), gradient_norms=(1.0,) * 4),
+        Tolerances(loss=1e-4, gradient_norm=0.01),
+        same_update=False,
+    )
+
+
+def test_another_update_is_judged_by_the_first_step_and_its_later_losses_are_reported() -> None:
+    assert check_other_update([10.0, 9.5, 9.0, 8.0], (1.0, 2.0, 3.0, 4.0)) == pytest.approx(1.4 / 9.4)
+
+
+@pytest.mark.parametrize(
+    ("losses", "norms", "why"),
+    [
+        ([10.1, 9.9, 9.5, 9.4], (1.0,) * 4, "the loss differs"),
+        ([10.0, 9.9, 9.5, 9.4], (1.1, 1.0, 1.0, 1.0), "the gradient's norm differs"),
+        ([10.0, 9.9, 10.5, 10.4], (1.0,) * 4, "rises"),
+        ([10.0, 9.9, math.nan, 9.4], (1.0,) * 4, "not finite"),
+    ],
+)
+def test_another_update_has_diverged_if_its_first_step_or_its_direction_is_wrong(
+    losses: list[float], norms: tuple[float, ...], why: str
+) -> None:
+    with pytest.raises(LaunchFailed, match=why):
+        check_other_update(losses, norms)
 
 
 def test_the_difference_is_the_largest_relative_one() -> None:

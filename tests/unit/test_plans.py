@@ -1,14 +1,17 @@
 """From a configuration to the plan of a comparison, and where its files lie."""
 
 import os
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
 
 from bench.config import identity
+from bench.config.choices import LOSS_TOLERANCE
+from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.measure.launches import PARITY, SEARCH, timed
+from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
 from bench.measure.plans import ComparisonPlan
 from bench.measure.resolve import resolve
 from tests.support.configs import a_config
@@ -55,7 +58,58 @@ def test_the_path_of_mkl_reaches_ranks_records_and_other_nodes(tmp_path: Path, b
         assert backend.spec.blas == blas, "what each rank has to prove"
         assert ("libmkl_full_path.so" in backend.variables.get("LD_PRELOAD", "")) is (blas == "full")
         assert plan.records[name].blas == blas
-    assert plan.launching.settings["blas"] == blas, "what other nodes are told"
+        assert backend.settings["blas"] == blas, "what other nodes are told"
+
+
+def with_methods(folder: Path) -> Config:
+    """A baseline, and a backend for each thing that one may have otherwise than its comparison."""
+    config = a_config(folder)
+    pytorch = config.backends["pytorch"]
+    config.backends = {
+        "pytorch": pytorch,
+        "bf16": replace(pytorch, precision="bf16"),
+        "fp16": replace(pytorch, precision="fp16"),
+        "checkpointing": replace(pytorch, checkpointing=True),
+        "accumulation": replace(pytorch, accumulate=4),
+        "adafactor": replace(pytorch, optimizer="adafactor"),
+    }
+    return config
+
+
+def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp_path: Path) -> None:
+    plan = plan_of(with_methods(tmp_path))
+    specs = {name: backend.spec for name, backend in plan.launching.backends.items()}
+    assert {name: spec.precision.name for name, spec in specs.items() if spec.precision.name != "fp32"} == {
+        "bf16": "bf16",
+        "fp16": "fp16",
+    }
+    assert specs["fp16"].precision == compose(["precision=fp16"]).precision, (
+        "as the whole comparison would have it"
+    )
+    assert [name for name, spec in specs.items() if spec.checkpointing] == ["checkpointing"]
+    assert {name: (spec.micro_batch, spec.grad_accum, spec.accumulate) for name, spec in specs.items()} == {
+        name: (1, 8, 4) if name == "accumulation" else (4, 2, 1) for name in specs
+    }
+    for name, spec in specs.items():
+        workload = plan.records[name].workload
+        assert (workload.precision, workload.checkpointing) == (spec.precision.name, spec.checkpointing)
+        assert (workload.micro_batch, workload.grad_accum) == (spec.micro_batch, spec.grad_accum)
+    recomputing = {
+        name
+        for name, backend in plan.launching.backends.items()
+        if "ORTMODULE_MEMORY_OPT_LEVEL" in backend.variables
+    }
+    assert recomputing == {"checkpointing"}
+
+
+def test_a_backend_is_judged_by_its_own_precision_and_update(tmp_path: Path) -> None:
+    parity = plan_of(with_methods(tmp_path)).parity
+    assert {name: update for name, update in parity.updates.items() if update} == {"adafactor": "adafactor"}
+    assert parity.tolerances["pytorch"] == Tolerances(loss=1e-3, gradient_norm=GRADIENT_TOLERANCE["fp32"])
+    assert parity.tolerances["bf16"] == Tolerances(
+        loss=LOSS_TOLERANCE["bf16"], gradient_norm=GRADIENT_TOLERANCE["bf16"]
+    )
+    assert parity.precisions["fp16"] == "fp16"
 
 
 def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:

@@ -12,40 +12,64 @@ from tests.support.factories import MIB, block, record
 
 
 def test_without_sharding_every_rank_holds_16_bytes_a_parameter() -> None:
-    found = predict(parameters=1000, trainable=1000, sharding="ddp", world_size=4, device="cpu")
+    found = predict(
+        parameters=1000, trainable=1000, optimizer="adamw", sharding="ddp", world_size=4, device="cpu"
+    )
     assert found == Predicted(weights=4000, gradients=4000, optimizer=8000)
 
 
 def test_zero_1_divides_the_states_and_copies_the_rank_s_part_of_the_weights() -> None:
-    found = predict(parameters=1000, trainable=1000, sharding="zero1", world_size=4, device="cpu")
+    found = predict(
+        parameters=1000, trainable=1000, optimizer="adamw", sharding="zero1", world_size=4, device="cpu"
+    )
     assert found == Predicted(weights=5000, gradients=4000, optimizer=2000)
 
 
 def test_deepspeed_s_own_modes_hold_16_bits_and_an_fp32_copy_of_the_rank_s_part() -> None:
-    found = predict(parameters=1000, trainable=1000, sharding="zero1_native", world_size=4, device="cuda")
+    found = predict(
+        parameters=1000,
+        trainable=1000,
+        optimizer="adamw",
+        sharding="zero1_native",
+        world_size=4,
+        device="cuda",
+    )
     assert found == Predicted(weights=2000 + 1000, gradients=2000, optimizer=2000)
 
 
 def test_a_share_that_does_not_come_out_even_is_rounded_up() -> None:
     assert (
-        predict(parameters=10, trainable=10, sharding="zero1", world_size=4, device="cpu").optimizer == 8 * 3
+        predict(
+            parameters=10, trainable=10, optimizer="adamw", sharding="zero1", world_size=4, device="cpu"
+        ).optimizer
+        == 8 * 3
     )
 
 
 def test_frozen_parameters_have_neither_gradients_nor_states() -> None:
-    found = predict(parameters=1000, trainable=10, sharding="ddp", world_size=1, device="cpu")
+    found = predict(
+        parameters=1000, trainable=10, optimizer="adamw", sharding="ddp", world_size=1, device="cpu"
+    )
     assert found == Predicted(weights=4000, gradients=40, optimizer=80)
 
 
 @pytest.mark.parametrize(("sharding", "on_the_device"), [("zero2_offload", 4000), ("zero3_offload", 0)])
 def test_what_is_offloaded_is_not_on_the_gpu(sharding: str, on_the_device: int) -> None:
-    found = predict(parameters=1000, trainable=1000, sharding=sharding, world_size=4, device="cuda")
+    found = predict(
+        parameters=1000, trainable=1000, optimizer="adamw", sharding=sharding, world_size=4, device="cuda"
+    )
     assert found == Predicted(weights=on_the_device, gradients=0, optimizer=0)
 
 
 def test_on_a_cpu_offloading_moves_nothing() -> None:
     """The device is the host, so that the parts are those of the stage."""
-    sizes: dict[str, Any] = {"parameters": 1000, "trainable": 1000, "world_size": 4, "device": "cpu"}
+    sizes: dict[str, Any] = {
+        "parameters": 1000,
+        "trainable": 1000,
+        "world_size": 4,
+        "device": "cpu",
+        "optimizer": "adamw",
+    }
     for stage in ("zero2", "zero3"):
         assert predict(**sizes, sharding=f"{stage}_offload") == predict(**sizes, sharding=stage)
 

@@ -196,6 +196,19 @@ def test_it_starts_anew_under_another_harness_or_with_other_comparisons(
 
 
 @pytest.mark.slow
+def test_gathering_keeps_what_another_machine_measured_of_the_same_comparisons(
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(tmp_path)
+    monkeypatch.setattr(environment, "hash_environment", lambda _: "another machine")
+    assert selftest.main(["--results", str(tmp_path), "--gather"]) == 130
+    assert made[20] == made[19].removesuffix(" interrupted"), "it goes on where the other was stopped"
+    monkeypatch.setattr(identity, "config_hash", lambda _: "other comparisons")
+    assert selftest.main(["--results", str(tmp_path), "--gather"]) == 130
+    assert made[40] == made[0]
+
+
+@pytest.mark.slow
 def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: list[str]) -> None:
     interrupted(tmp_path)
     path = tmp_path / "selftest" / "verdicts.csv"
@@ -204,6 +217,23 @@ def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: lis
     table.to_csv(path, index=False)
     interrupted(tmp_path)
     assert made[20] == made[3]
+
+
+@pytest.mark.usefixtures("made")
+def test_a_comparison_that_was_interrupted_goes_on_only_where_launches_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = selftest._config_of(selftest.CASES["one"][1], ["measure.resident=one"])
+    assert config.measure.launches == 80
+    path = tmp_path / "same-1.csv"
+    assert not selftest._is_interrupted(path, config), "there is none"
+    rows([[2.0, 2.0]] * 79).to_csv(path, index=False)
+    assert selftest._is_interrupted(path, config)
+    monkeypatch.setattr(environment, "hash_environment", lambda _: "another machine")
+    assert not selftest._is_interrupted(path, config)
+    monkeypatch.setattr(environment, "hash_environment", lambda _: "5eed")
+    rows([[2.0, 2.0]] * 80).to_csv(path, index=False)
+    assert not selftest._is_interrupted(path, config), "all is there, and whoever asks wants it anew"
 
 
 @pytest.mark.usefixtures("made")

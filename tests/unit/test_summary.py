@@ -165,6 +165,24 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"precision": "tf32"}, "precision tf32 (reference fp32)"),
+        ({"checkpointing": True}, "checkpointing 1 (reference 0)"),
+        ({"micro_batch": 2, "grad_accum": 4}, "grad_accum 4 (reference 2)"),
+        ({"attention": "sdpa"}, "attention sdpa (reference eager)"),
+    ],
+)
+def test_what_a_backend_may_have_otherwise_is_named_beside_its_speedup(
+    changes: dict[str, Any], named: str
+) -> None:
+    mine = comparison({"ortmodule": [[1.5], [1.5]]}, workload=workload(**changes))
+    found = summary(comparison({"pytorch": [[2.0], [2.0]]}) + mine, "ortmodule")
+    assert found.speedup is not None
+    assert found.message == named
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
         ({"threads_per_rank": 2}, "threads_per_rank 2 (reference 1)"),
         ({"device": "cuda"}, "device cuda (reference cpu)"),
         ({"allocator": "system"}, "allocator system (reference tuned)"),
@@ -172,7 +190,6 @@ def test_a_reference_without_any_row_takes_everybodys_speedup() -> None:
         ({"workload": workload(parameters=6_960_768)}, "parameters 6960768 (reference 4416698)"),
         ({"workload": workload(micro_batch=8)}, "global_batch 32 (reference 16)"),
         ({"workload": workload(seq_len=64)}, "seq_len 64 (reference 128)"),
-        ({"workload": workload(precision="tf32")}, "precision tf32 (reference fp32)"),
         (
             {"workload": workload(world_size=4, micro_batch=2)},
             "world_size 4 (reference 2)",

@@ -1,6 +1,7 @@
 """What others published: figures and claims as data, each with its source. Never mixed with our own."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,37 @@ class Claim:
     claim: str
     how_to_test: str
     testable_on: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuidedMethod:
+    """One line of guide.csv: what transformers' guide to training on a single GPU says of a method.
+
+    Attributes:
+        method: as the guide calls it.
+        choice: of a backend, in which it consists.
+        chosen: the values of that choice that it means; any if empty.
+        improves_speed: `yes`, `no`, or in brackets if it need not be so; empty if the guide does not say.
+        saves_memory: likewise.
+        source: version and page of the guide.
+    """
+
+    method: str
+    choice: str
+    chosen: Sequence[str]
+    improves_speed: str
+    saves_memory: str
+    source: str
+
+
+@cache
+def read_guide() -> tuple[GuidedMethod, ...]:
+    """The lines of guide.csv, in its order."""
+    table = pd.read_csv(FOLDER / "guide.csv", dtype=str, keep_default_na=False)
+    return tuple(
+        GuidedMethod(**row | {"chosen": row["chosen"].split()})  # type: ignore[arg-type]
+        for row in table.to_dict("records")
+    )
 
 
 @cache

@@ -1,16 +1,20 @@
 """The optimizers, a module each, all with the same hyperparameters; and the proof of what was built.
 
 A module is imported only in the process that uses it. Its function `build` takes the parameters and the
-hyperparameters by torch's names (lr, betas, eps, weight_decay) and returns the optimizer.
+hyperparameters by torch's names (lr, betas, eps, weight_decay) and returns the optimizer. If that has only
+some of these, the module names them in `SHARED`.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.optim.optimizer import _default_to_fused_or_foreach
 
+from bench.config.choices import OTHER_UPDATES
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
 
@@ -18,17 +22,52 @@ ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused":
 """Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""
 
 
+def check_sharding(name: str, sharding: str) -> None:
+    """Refuse an optimizer that looks at whole parameters where the sharding gives it parts of a flat one.
+
+    Raises:
+        LaunchFailed: status `unsupported`.
+    """
+    if name in OTHER_UPDATES and sharding != "ddp":
+        raise LaunchFailed(
+            "unsupported",
+            f"optimizer={name} needs whole parameters, which sharding={sharding} divides; "
+            "choose sharding=ddp",
+        )
+
+
+def load(name: str) -> ModuleType:
+    """Import an optimizer's module.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if a package is missing.
+    """
+    try:
+        return import_module(f"bench.worker.optimizers.{name}")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise LaunchFailed(
+            "unsupported",
+            f"optimizer={name} needs the package {package}, which this environment does not have; install it "
+            "there, or choose another optimizer",
+        ) from error
+
+
 def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> torch.optim.Optimizer:
-    """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`."""
+    """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`.
+
+    Or an optimizer of `bench.config.choices.OTHER_UPDATES`, with what it has of AdamW's hyperparameters.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if a package is missing.
+    """
     hyperparameters: dict[str, Any] = {
         "lr": adam.lr,
         "betas": (adam.beta1, adam.beta2),
         "eps": adam.eps,
         "weight_decay": adam.weight_decay,
     }
-    optimizer: torch.optim.Optimizer = import_module(f"bench.worker.optimizers.{name}").build(
-        parameters, hyperparameters
-    )
+    optimizer: torch.optim.Optimizer = load(name).build(parameters, hyperparameters)
     return optimizer
 
 
@@ -51,14 +90,14 @@ def proof(
         for group in optimizer.param_groups
     ]
     wanted = {
-        "lr": adam.lr,
+        "lr": [adam.lr],
         "betas": [adam.beta1, adam.beta2],
-        "eps": adam.eps,
-        "weight_decay": adam.weight_decay,
+        "eps": [adam.eps],
+        "weight_decay": [adam.weight_decay],
     }
     for group in groups:
-        for key, value in wanted.items():
-            if group.get(key) != value:
+        for key in getattr(load(name), "SHARED", wanted):
+            if not _are_equal(group.get(key), wanted[key]):
                 raise LaunchFailed("invalid", f"the optimizer runs with {key}={group.get(key)}")
     implementation = find_implementation(optimizer, list(updated))
     if implementation != ASKED.get(name, implementation):
@@ -88,18 +127,33 @@ def _implementation_of(group: dict[str, Any], updated: list[torch.Tensor]) -> st
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Bytes of the moments (and counters) that this rank holds."""
-    return sum(
-        _local(value).numel() * value.element_size()
+    """Bytes of the moments (and counters, scales …) that this rank holds; what several share counts once."""
+    held = {
+        (tensor.data_ptr(), tensor.numel()): tensor.numel() * tensor.element_size()
         for state in optimizer.state.values()
         for value in state.values()
         if isinstance(value, torch.Tensor)
+        for tensor in _held(value)
+    }
+    return sum(held.values())
+
+
+def _held(value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors of which a tensor is made: this rank's part of it, or its codes and their scales."""
+    if hasattr(value, "__tensor_flatten__"):
+        for name in value.__tensor_flatten__()[0]:
+            yield from _held(getattr(value, name))
+    else:
+        yield value
+
+
+def _are_equal(found: Any, wanted: list[float]) -> bool:
+    """Whether a hyperparameter, which some optimizers keep as a tensor of fp32, has the wanted value."""
+    values = found if isinstance(found, list) else [found]
+    return len(values) == len(wanted) and all(
+        isinstance(one, int | float) and math.isclose(one, value, rel_tol=1e-6)
+        for one, value in zip(values, wanted, strict=True)
     )
-
-
-def _local(value: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a tensor that is spread over several."""
-    return value.to_local() if hasattr(value, "to_local") else value
 
 
 def class_path(thing: object) -> str:
@@ -108,6 +162,8 @@ def class_path(thing: object) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, int | float | str | bool | list) or value is None:

@@ -1,7 +1,8 @@
-"""Chooses where a rank's micro-batches come from, and makes the synthetic ones."""
+"""Chooses where a rank's micro-batches come from, makes the synthetic ones, and divides them into parts."""
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -14,6 +15,15 @@ from bench.worker.workload.tasks import Arrays
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
     """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
+    if spec.accumulate > 1:
+        as_the_others = dataclasses.replace(
+            spec,
+            micro_batch=spec.micro_batch * spec.accumulate,
+            grad_accum=spec.grad_accum // spec.accumulate,
+            accumulate=1,
+        )
+        whole = make(as_the_others, model, rank=rank, world_size=world_size, pinned=pinned)
+        return InParts(whole, spec.accumulate)
     if spec.data.name == "hf":
         from bench.worker.workload.loader import (
             Loader,  # imports `datasets`, which synthetic batches do not need
@@ -55,6 +65,38 @@ class Synthetic:
 
     def waited(self) -> None:
         """Nobody waits for what is there."""
+
+
+class InParts:
+    """The micro-batches of another feed, each divided into so many: every step has the same samples."""
+
+    def __init__(self, whole: Feed, parts: int) -> None:
+        self.whole = whole
+        self.parts = parts
+        self.padding_share = whole.padding_share
+
+    def steps(self, count: int) -> Iterable[list[Batch]]:
+        """What is there beforehand is divided beforehand, so that nothing is made inside a block."""
+        steps = self.whole.steps(count)
+        divided = map(self._divide_step, steps)
+        return list(divided) if isinstance(steps, list) else divided
+
+    def _divide_step(self, micro_batches: list[Batch]) -> list[Batch]:
+        return [part for batch in micro_batches for part in divide(batch, self.parts)]
+
+    def repeat_first(self, count: int) -> None:
+        """Cycle through the first `count` of the other feed's."""
+        self.whole.repeat_first(count)
+
+    def waited(self) -> float | None:
+        """What the other feed waited."""
+        return self.whole.waited()
+
+
+def divide(batch: Batch, parts: int) -> list[Batch]:
+    """The samples of a batch in so many batches of equal size, as views."""
+    pieces = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
+    return [{name: piece[number] for name, piece in pieces.items()} for number in range(parts)]
 
 
 def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:

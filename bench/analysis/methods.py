@@ -1,0 +1,208 @@
+"""What each method of training saves and costs: `experiment=methods`, one backend for each method."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.analysis import reference
+from bench.analysis.attribution import FACTORS
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.intervals import Speedup
+from bench.analysis.reference import GuidedMethod
+from bench.analysis.summary import BackendSummary
+from bench.results import arithmetic
+
+NOTEWORTHY = 0.02
+"""A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""
+
+SAVES, COSTS, SAME = "saves", "costs", "same"
+"""What a method does to the peak of memory."""
+
+AGREES, DISAGREES = "agrees", "disagrees"
+"""Whether what was measured is what the guide says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One choice of a backend that the reference has otherwise."""
+
+    choice: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One backend of a comparison of methods.
+
+    Attributes:
+        backend: its name.
+        changes: what it has otherwise than the reference, at least one thing.
+        guided: what the guide says, where it changes one thing alone and the guide speaks of that.
+        status: of the backend; only with `ok` there are figures.
+        message: why it has none, or what else is to be said.
+        speedup: over the reference; None if there is none.
+        verdict: of that.
+        memory_mib: its peak without the libraries.
+        memory_ratio: of that to the reference's.
+        state_bytes: of the optimizer, for each trained parameter.
+        loss_difference: the largest relative one of the parity steps.
+    """
+
+    backend: str
+    changes: Sequence[Change]
+    guided: GuidedMethod | None
+    status: str
+    message: str
+    speedup: Speedup | None
+    verdict: str | None
+    memory_mib: float | None
+    memory_ratio: float | None
+    state_bytes: float | None
+    loss_difference: float | None
+
+    @property
+    def effect_on_memory(self) -> str | None:
+        """One of `SAVES`, `COSTS` and `SAME`; None if the peak is not known."""
+        if self.memory_ratio is None:
+            return None
+        if abs(self.memory_ratio - 1) <= NOTEWORTHY:
+            return SAME
+        return SAVES if self.memory_ratio < 1 else COSTS
+
+    @property
+    def speed_as_guided(self) -> str | None:
+        """Whether the speed is what the guide says; None if it does not say, or the interval allows both."""
+        if self.guided is None or self.verdict in (None, "inconclusive"):
+            return None
+        return _agreement(self.guided.improves_speed, self.verdict == "faster")
+
+    @property
+    def memory_as_guided(self) -> str | None:
+        """Whether the memory is what the guide says; None if it does not say, or nothing is known."""
+        if self.guided is None or self.effect_on_memory is None:
+            return None
+        return _agreement(self.guided.saves_memory, self.effect_on_memory == SAVES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodsFound:
+    """What a comparison of methods found.
+
+    Attributes:
+        reference: the baseline's name.
+        reference_mib: its peak without the libraries; None if it is not known.
+        reference_state_bytes: of its optimizer, for each trained parameter.
+        methods: in the order of the comparison.
+        front: the names of the backends, the baseline among them, that no other beats in speed and memory at
+            the same time; from the fastest to the smallest.
+    """
+
+    reference: str
+    reference_mib: float | None
+    reference_state_bytes: float | None
+    methods: Sequence[Method]
+    front: Sequence[str]
+
+    @property
+    def measured(self) -> Sequence[Method]:
+        """Those with a speed-up and a peak."""
+        return [one for one in self.methods if one.speedup and one.memory_ratio]
+
+
+def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
+    """What each backend of a comparison does to speed and memory; None if its reference was not measured."""
+    base = comparison.of(comparison.reference)
+    if base is None or base.status != "ok":
+        return None
+    base_mib = _peak_without_libraries(comparison, base)
+    methods = [_method(comparison, other, base, base_mib) for other in comparison.others]
+    return MethodsFound(
+        reference=base.backend,
+        reference_mib=base_mib,
+        reference_state_bytes=_state_bytes(comparison, base),
+        methods=methods,
+        front=_front(base.backend, methods),
+    )
+
+
+def _method(
+    comparison: ComparisonResults, mine: BackendSummary, base: BackendSummary, base_mib: float | None
+) -> Method:
+    changes = [
+        Change(choice=factor, before=getattr(base, factor), after=getattr(mine, factor))
+        for factor in FACTORS
+        if getattr(base, factor) != getattr(mine, factor)
+    ]
+    mib = _peak_without_libraries(comparison, mine)
+    return Method(
+        backend=mine.backend,
+        changes=changes,
+        guided=_guided(changes),
+        status=mine.status,
+        message=mine.message,
+        speedup=mine.speedup,
+        verdict=mine.verdict,
+        memory_mib=mib,
+        memory_ratio=arithmetic.ratio(mib, base_mib) if mib and base_mib else None,
+        state_bytes=_state_bytes(comparison, mine),
+        loss_difference=mine.loss_difference,
+    )
+
+
+def _guided(changes: Sequence[Change]) -> GuidedMethod | None:
+    if len(changes) != 1:
+        return None
+    (change,) = changes
+    return next(
+        (
+            one
+            for one in reference.read_guide()
+            if one.choice == change.choice and (not one.chosen or change.after in one.chosen)
+        ),
+        None,
+    )
+
+
+def _peak_without_libraries(comparison: ComparisonResults, summary: BackendSummary) -> float | None:
+    """The peak that training itself has, in MiB: the same libraries lie beside it under every method.
+
+    How much they take of a GPU is not known; there the peak is whole.
+    """
+    peak = comparison.peak_mib(summary)
+    if peak is None or not comparison.on_cpu:
+        return peak
+    rows = comparison.rows[comparison.rows["backend"] == summary.backend]
+    libraries = rows["host_runtime_mib"].dropna()
+    return None if libraries.empty else peak - float(libraries.max())
+
+
+def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> float | None:
+    parameters = comparison.rows["trainable_parameters"].dropna()
+    if summary.optimizer_state_bytes is None or parameters.empty:
+        return None
+    return arithmetic.ratio(float(summary.optimizer_state_bytes), float(parameters.max()))
+
+
+def _front(reference_name: str, methods: Sequence[Method]) -> list[str]:
+    """The Pareto front of speed and memory, by their point estimates."""
+    points = [(reference_name, 1.0, 1.0)]
+    points += [
+        (one.backend, one.speedup.ratio, one.memory_ratio)
+        for one in methods
+        if one.speedup and one.memory_ratio
+    ]
+    points.sort(key=lambda point: (-point[1], point[2]))
+    front, least = [], math.inf
+    for name, _, memory in points:
+        if memory < least:
+            front.append(name)
+            least = memory
+    return front
+
+
+def _agreement(said: str, found: bool) -> str | None:
+    """Whether something that was found is what was said; None of what need not be so."""
+    if said not in ("yes", "no"):
+        return None
+    return AGREES if found == (said == "yes") else DISAGREES

@@ -1,0 +1,224 @@
+"""The plane of speed and memory: each method an arrow from the baseline, and those that no other beats."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from bench.analysis.methods import Method, MethodsFound
+from bench.report.figures import chart, style
+from bench.report.formatting import TIMES
+
+PLANE = 3.0
+"""Inches of the plane, on either side."""
+
+LEFT, RIGHT = 0.55, 2.35
+"""Inches beside it, for the axis and for the list of methods."""
+
+APART = 11.0
+"""Points that the centres of two numbers are apart at least."""
+
+MARKERS = {
+    "optimizer": ("o", "#E69F00"),
+    "precision": ("s", "#0072B2"),
+    "checkpointing": ("^", "#009E73"),
+    "grad_accum": ("v", "#CC79A7"),
+    "attention": ("D", "#56B4E9"),
+    "engine": ("P", "#D55E00"),
+    "sharding": ("X", "#999999"),
+}
+"""Marker and colour of a method, by the one choice in which it consists."""
+
+SEVERAL = ("*", "#1A1A1A")
+"""The same of a method that changes several things."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A method on the plane; its number is that of its line in the list."""
+
+    number: int
+    x: float
+    y: float
+    marker: str
+    colour: str
+
+
+def draw_methods(
+    found: MethodsFound, names: Sequence[str], *, title: str, subtitle: str, caption: str
+) -> Figure:
+    """Draw the plane, with the numbered methods beside it.
+
+    Args:
+        found: with at least one method that was measured.
+        names: of its methods, in words, in their order.
+        title: of the figure.
+        subtitle: workload and machine.
+        caption: below it.
+    """
+    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
+    caption = chart.wrapped(caption, 100)
+    width = style.WIDTH_INCHES
+    top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
+    bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
+    plane = max(PLANE, chart.LINE * (len(names) + 2))
+    height = top + plane + bottom
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
+    figure.text(
+        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.FAINT, fontsize=8.5
+    )
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    across = width - LEFT - RIGHT
+    axes = figure.add_axes((LEFT / width, bottom / height, across / width, plane / height))
+    points = _points(found)
+    _scale(axes, points)
+    _draw_front(axes, found)
+    for one in points:
+        axes.annotate(
+            "",
+            xy=(one.x, one.y),
+            xytext=(1, 1),
+            arrowprops={"arrowstyle": "-", "color": style.FAINT, "linewidth": 0.5, "alpha": 0.6},
+        )
+        axes.plot(one.x, one.y, one.marker, color=one.colour, markersize=6, mec=style.INK, mew=0.5, zorder=5)
+    axes.plot(1, 1, "o", color="white", markersize=7, mec=style.INK, mew=1.2, zorder=6)
+    _number(axes, points, figure.dpi)
+    axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
+    axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
+    _list_methods(figure, found, names, x=1 - (RIGHT - 0.15) / width, top=1 - top / height, height=height)
+    return figure
+
+
+def _points(found: MethodsFound) -> list[Point]:
+    points = []
+    for number, one in enumerate(found.methods, 1):
+        if one.speedup and one.memory_ratio:
+            marker, colour = look(one)
+            points.append(
+                Point(number=number, x=one.speedup.ratio, y=one.memory_ratio, marker=marker, colour=colour)
+            )
+    return points
+
+
+def look(method: Method) -> tuple[str, str]:
+    """Marker and colour of a method."""
+    choices = [change.choice for change in method.changes]
+    return MARKERS.get(choices[0], SEVERAL) if len(choices) == 1 else SEVERAL
+
+
+def _scale(axes: Axes, points: Sequence[Point]) -> None:
+    """Logarithmic axes with room around the points, and lines through the baseline."""
+    for name, values in (("x", [one.x for one in points]), ("y", [one.y for one in points])):
+        logs = [math.log(value) for value in (*values, 0.97, 1.03)]
+        room = 0.08 * (max(logs) - min(logs))
+        axes.set(
+            **{f"{name}scale": "log", f"{name}lim": (math.exp(min(logs) - room), math.exp(max(logs) + room))}
+        )
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_locator(MaxNLocator(6))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
+    axes.tick_params(labelsize=8)
+    axes.set_axisbelow(True)
+    axes.grid(color=style.GRID, linewidth=0.6)
+    for line in (axes.axvline, axes.axhline):
+        line(1, color=style.FAINT, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
+
+
+def _draw_front(axes: Axes, found: MethodsFound) -> None:
+    """A line of steps through those that no other beats in both."""
+    places = {one.backend: (one.speedup.ratio, one.memory_ratio) for one in found.methods if one.speedup}
+    places[found.reference] = (1.0, 1.0)
+    xs, ys = zip(*(places[name] for name in found.front), strict=True)
+    axes.step(xs, ys, where="pre", color=style.ALARM, linewidth=1.2, zorder=3, label="front")
+
+
+def _number(axes: Axes, points: Sequence[Point], dpi: float) -> None:
+    """Write each point's number beside it, moved away from the others."""
+    if not points:
+        return
+    anchors = axes.transData.transform([(one.x, one.y) for one in points]) * 72 / dpi
+    baseline = axes.transData.transform([(1.0, 1.0)]) * 72 / dpi
+    for one, shift in zip(points, spread(anchors, np.vstack([anchors, baseline])), strict=True):
+        axes.annotate(
+            str(one.number),
+            xy=(one.x, one.y),
+            xytext=(float(shift[0]), float(shift[1])),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            zorder=7,
+        )
+
+
+def spread(anchors: Floats, obstacles: Floats) -> Floats:
+    """Where to write a label of each anchor so that none lies on another label or on an obstacle.
+
+    Args:
+        anchors: shape (n, 2), in points.
+        obstacles: shape (m, 2), in points: what must stay visible.
+
+    Returns:
+        Shape (n, 2): each label's place relative to its anchor.
+    """
+    count = len(anchors)
+    angles = 2.4 * np.arange(count)  # the golden angle, so that equal anchors start in different directions
+    labels = anchors + APART * np.column_stack([np.cos(angles), np.sin(angles)])
+    for _ in range(300):
+        others = np.vstack([labels, obstacles])
+        apart = labels[:, None] - others[None]
+        distance = np.linalg.norm(apart, axis=2)
+        distance[np.arange(count), np.arange(count)] = np.inf
+        close = np.clip(APART - distance, 0, None)
+        if not close.any():
+            break
+        towards = apart / np.maximum(distance, 1e-6)[..., None]
+        labels = labels + 0.5 * (close[..., None] * np.nan_to_num(towards)).sum(axis=1)
+    shifts: Floats = labels - anchors
+    return shifts
+
+
+def _list_methods(
+    figure: Figure, found: MethodsFound, names: Sequence[str], *, x: float, top: float, height: float
+) -> None:
+    """Every method with its number and marker; one without a result says why in a word."""
+    marked = figure.add_axes((x, 0, 1 - x, 1))
+    marked.set_axis_off()
+    marked.set_xlim(0, 1)
+    marked.set_ylim(0, 1)
+    step = chart.LINE / height
+    lines: list[tuple[str, Method | None]] = [(f"    {found.reference}", None)]
+    lines += [
+        (f"{number} {name}", one)
+        for number, (name, one) in enumerate(zip(names, found.methods, strict=True), 1)
+    ]
+    for place, (words, one) in enumerate(lines):
+        y = top - (place + 0.7) * step
+        if one is None:
+            marked.plot(0.02, y, "o", color="white", markersize=6, mec=style.INK, mew=1.2)
+        elif one.speedup and one.memory_ratio:
+            marker, colour = look(one)
+            marked.plot(0.02, y, marker, color=colour, markersize=5, mec=style.INK, mew=0.5)
+        else:
+            words = f"{words}: {one.status if one.status != 'ok' else 'no speed-up'}"
+        bold = (found.reference if one is None else one.backend) in found.front
+        marked.text(
+            0.07,
+            y,
+            words,
+            va="center",
+            fontsize=7.5,
+            fontweight="bold" if bold else "normal",
+            color=style.ALARM if one is not None and not one.speedup else style.INK,
+        )

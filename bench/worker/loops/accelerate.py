@@ -1,0 +1,51 @@
+"""Accelerate's loop, as its documentation writes it: prepare, accumulate, backward, step."""
+
+from typing import Any
+
+import accelerate
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+
+from bench.worker.loops._watched import WatchedLoop
+from bench.worker.sharding import Batch, BuildOptimizer, trained
+
+
+class Loop(WatchedLoop):
+    """The batches lie ready, as for the bare loop: a loader is what `data=hf` measures."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        build_optimizer: BuildOptimizer,
+        device: torch.device,
+        micro_batch: int,  # noqa: ARG002 - the batches have it
+        grad_accum: int,
+    ) -> None:
+        # No synchronisation with a loader's end, which endless batches do not have.
+        self.accelerator = Accelerator(
+            cpu=device.type == "cpu",
+            gradient_accumulation_steps=grad_accum,
+            kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+        )
+        optimizer = build_optimizer(trained(module))
+        super().__init__(module, optimizer)
+        self.module, self.stepper = self.accelerator.prepare(module, optimizer)
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """One optimizer step; with the last micro-batch gradients are averaged over the ranks."""
+        losses = []
+        for batch in micro_batches:
+            with self.accelerator.accumulate(self.module):
+                loss = self.module(**batch).loss
+                self.loss_function = type(loss.grad_fn).__name__
+                self.accelerator.backward(loss)
+                self.stepper.step()
+                self.stepper.zero_grad()
+            losses.append(loss.detach())
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def proof(self) -> dict[str, Any]:
+        """The classes of the loop and of the module."""
+        return self.prove(self.accelerator, f"accelerate {accelerate.__version__}", self.module)

@@ -1,0 +1,60 @@
+"""Optimum's ORTTrainer, transformers' Trainer around ONNX Runtime's ORTModule; on one rank.
+
+Checked against optimum 1.25.3. On every rank but the first it asks for a CUDA device, also on a CPU.
+"""
+
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from types import ModuleType
+from typing import Any
+
+import torch
+from onnxruntime.training.ortmodule import ORTModule
+from optimum.onnxruntime import ORTTrainer, ORTTrainingArguments
+
+from bench.errors import LaunchFailed
+from bench.worker.loops import trainer
+
+
+class KeepsLosses(trainer.KeepsLosses, ORTTrainer):
+    """ORTTrainer's loop, with the batches and losses of `trainer.KeepsLosses`."""
+
+
+class Loop(trainer.Loop):
+    """As Trainer's loop."""
+
+    version = f"optimum {version('optimum')}"
+
+    def make_trainer(
+        self, module: torch.nn.Module, arguments: Mapping[str, Any], **others: Any
+    ) -> trainer.KeepsLosses:
+        """ORTTrainer, which wraps the model by itself: it gets the one that the engine has wrapped.
+
+        Raises:
+            LaunchFailed: status `unsupported`, on several ranks of a CPU.
+        """
+        if torch.distributed.get_world_size() > 1 and arguments["use_cpu"]:
+            raise LaunchFailed(
+                "unsupported",
+                "loop=ort_trainer asks for a CUDA device on every rank but the first; "
+                "choose device.world_size=1",
+            )
+        stand_in_for_torch_ort(module)
+        return KeepsLosses(module.module, ORTTrainingArguments(**arguments), **others)
+
+
+def stand_in_for_torch_ort(module: torch.nn.Module) -> None:
+    """Let `from torch_ort import ORTModule` find a class that makes this module of everything.
+
+    The package hands on ONNX Runtime's ORTModule and nothing else that ORTTrainer uses, but brings the GPU
+    build along. The engine's module has its threads held, and proves what ran.
+    """
+
+    class Ready(ORTModule):
+        def __new__(cls, *_: object) -> Any:
+            return module
+
+    torch_ort = ModuleType("torch_ort")
+    torch_ort.ORTModule = Ready  # type: ignore[attr-defined]
+    sys.modules["torch_ort"] = torch_ort

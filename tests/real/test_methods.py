@@ -1,0 +1,172 @@
+"""Every method of `experiment=methods` for real, on a tiny model: gates, states, what is missing."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from bench.config.backend import Backend
+from bench.config.schema import Config
+from bench.measure.comparison import Comparison
+from bench.results import csv_files
+from bench.setup import stacks
+from bench.worker.workload.feeds import InParts, divide
+from tests.support.configs import a_config, a_model
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+pinned = pytest.mark.skipif(stacks.own() != "ort", reason="torchao compiles for minutes; once is enough")
+
+PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
+METHODS = {
+    "adafactor": replace(PYTORCH, optimizer="adafactor"),
+    "adafactor_transformers": replace(PYTORCH, optimizer="adafactor_transformers"),
+    "8bit": replace(PYTORCH, optimizer="adamw_8bit_bitsandbytes"),
+    "bf16": replace(PYTORCH, precision="bf16"),
+    "fp16": replace(PYTORCH, precision="fp16"),
+    "checkpointing": replace(PYTORCH, checkpointing=True),
+    "accumulation": replace(PYTORCH, accumulate=4),
+    "smallest": replace(
+        PYTORCH, optimizer="adamw_8bit_bitsandbytes", precision="bf16", checkpointing=True, accumulate=4
+    ),
+}
+REFUSED = {
+    "apex": replace(PYTORCH, optimizer="apex_fused_adam"),  # which is not installed
+    "8bit_zero1": replace(PYTORCH, optimizer="adamw_8bit_bitsandbytes", sharding="zero1"),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """One launch of all of them beside plain PyTorch, on one rank, one group after the other."""
+    config = one_rank(tmp_path_factory.mktemp("methods"), {"pytorch": PYTORCH} | METHODS | REFUSED)
+    Comparison(config, "m-cpux1").measure()
+    return csv_files.read(Path(config.results_dir) / "m-cpux1.csv")
+
+
+def one_rank(folder: Path, backends: dict[str, Backend]) -> Config:
+    model = a_model()
+    made = a_config(
+        folder,
+        model=replace(
+            model,
+            # A mean over samples, which is the same in parts; over tokens, parts may have unequally many.
+            task="sequence-classification",
+            config=model.config | {"hidden_size": 64, "vocab_size": 512, "num_labels": 2},
+        ),
+        launches=1,
+        rounds=1,
+        block_seconds=0.05,
+        resident="one",
+        timeout_s=300,
+    )
+    return replace(
+        made,
+        backends=backends,
+        device=replace(made.device, world_size=1),
+        data=replace(made.data, lengths="full"),
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_passes_the_gates_and_is_timed(name: str, rows: pd.DataFrame) -> None:
+    mine = rows[rows["backend"] == name]
+    assert set(mine["status"]) <= {"ok", "invalid"}, mine["message"].tolist()
+    print(name, mine["loss_difference"].max(), mine["optimizer_state_bytes"].max())
+    assert mine["samples_per_s"].notna().all()
+    if METHODS[name].optimizer == "adamw" and METHODS[name].precision is None:
+        assert mine["loss_difference"].max() < 1e-6
+    assert name in ("checkpointing", "accumulation") or mine["loss_difference"].max() > 0
+
+
+def test_what_is_missing_is_unsupported_in_a_sentence_and_the_others_go_on(rows: pd.DataFrame) -> None:
+    for name, words in (
+        ("apex", "optimizer=apex_fused_adam needs the package apex"),
+        ("8bit_zero1", "needs whole parameters, which sharding=zero1 divides; choose sharding=ddp"),
+    ):
+        (row,) = rows[rows["backend"] == name].itertuples()
+        assert row.status == "unsupported"
+        assert words in str(row.message)
+
+
+def test_a_mean_over_tokens_is_another_in_parts_and_that_is_seen(tmp_path: Path) -> None:
+    config = one_rank(tmp_path, {"pytorch": PYTORCH, "accumulation": METHODS["accumulation"]})
+    config = replace(config, model=replace(config.model, task="masked-lm"))
+    config = replace(config, measure=replace(config.measure, launches=0))
+    Comparison(config, "m-cpux1").measure()
+    rows = csv_files.read(Path(config.results_dir) / "m-cpux1.csv").set_index("backend")
+    assert rows.loc["pytorch", "status"] == "untimed"
+    assert rows.loc["accumulation", "status"] == "diverged"
+
+
+def state_bytes(rows: pd.DataFrame, name: str) -> float:
+    """Of each parameter."""
+    mine = rows[rows["backend"] == name]
+    return float(mine["optimizer_state_bytes"].max() / mine["trainable_parameters"].max())
+
+
+def test_states_have_the_bytes_that_are_predicted(rows: pd.DataFrame) -> None:
+    assert state_bytes(rows, "pytorch") == pytest.approx(8, rel=0.01)
+    for adafactor in ("adafactor", "adafactor_transformers"):
+        # A row and a column of each matrix, and whole vectors.
+        assert 0 < state_bytes(rows, adafactor) < 0.5
+    assert 2 < state_bytes(rows, "8bit") < 3.5, "tensors below 4,096 elements keep fp32"
+
+
+def test_accumulation_trains_the_same_samples_in_parts(rows: pd.DataFrame) -> None:
+    whole, parts = (rows[rows["backend"] == name].iloc[0] for name in ("pytorch", "accumulation"))
+    assert (whole["micro_batch"], whole["grad_accum"]) == (4, 2)
+    assert (parts["micro_batch"], parts["grad_accum"]) == (1, 8)
+    assert whole["global_batch"] == parts["global_batch"]
+
+
+@pinned
+@pytest.mark.long
+@pytest.mark.parametrize("bits", [8, 4])
+def test_torchao_s_states_are_read_back(bits: int, tmp_path: Path) -> None:
+    name = f"adamw_{bits}bit_torchao"
+    config = one_rank(tmp_path, {"pytorch": PYTORCH, name: replace(PYTORCH, optimizer=name)})
+    Comparison(config, "m-cpux1").measure()
+    rows = csv_files.read(Path(config.results_dir) / "m-cpux1.csv")
+    assert set(rows["status"]) <= {"ok", "invalid"}, rows["message"].dropna().tolist()
+    assert bits / 4 < state_bytes(rows, name) < bits / 4 + 1.5
+
+
+class Whole:
+    """A feed of two micro-batches of four samples per step."""
+
+    padding_share: float | None = 0.5
+
+    def __init__(self) -> None:
+        self.repeated = 0
+
+    def steps(self, count: int) -> list[list[dict[str, torch.Tensor]]]:
+        return [
+            [{"x": torch.arange(8).reshape(4, 2) + 100 * step + 10 * number} for number in range(2)]
+            for step in range(count)
+        ]
+
+    def repeat_first(self, count: int) -> None:
+        self.repeated = count
+
+    def waited(self) -> float | None:
+        return 1.5
+
+
+def test_parts_hold_every_sample_once_in_order() -> None:
+    whole = Whole()
+    feed = InParts(whole, 2)
+    (first, second) = feed.steps(2)
+    assert [len(first), len(second)] == [4, 4]
+    assert torch.equal(
+        torch.cat([part["x"] for part in first]), torch.cat([one["x"] for one in whole.steps(1)[0]])
+    )
+    feed.repeat_first(3)
+    assert (whole.repeated, feed.waited(), feed.padding_share) == (3, 1.5, 0.5)
+    batch = {"x": torch.zeros(4, 2)}
+    assert all(part["x"].data_ptr() >= batch["x"].data_ptr() for part in divide(batch, 4)), "views"

@@ -1,0 +1,240 @@
+"""What each method saves and costs: figures, sentences, page and plane, from hand-made rows."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.analysis.claims import judge_claims
+from bench.analysis.methods import AGREES, DISAGREES, MethodsFound, find_methods
+from bench.config.compose import compose
+from bench.config.identity import measured_settings
+from bench.errors import UserError
+from bench.report.collection import ReportedComparison
+from bench.report.figures.methods import APART, spread
+from bench.report.methods_page import answer, name_method
+from bench.report.render import render_other_pages
+from bench.results import csv_files
+from bench.results.records import Record, Workload
+from tests.support.factories import MIB, block, failed, record, workload
+from tests.support.reports import svg_texts
+
+LIBRARIES = 100
+PARAMETERS = 1000
+
+
+def plain() -> Workload:
+    return workload(micro_batch=8, grad_accum=1, trainable_parameters=PARAMETERS)
+
+
+def launches(
+    backend: str, seconds: float, mib: int, state: int = 8 * PARAMETERS, **changes: Any
+) -> list[Record]:
+    """Three launches of a backend, one block each, whose peak is `mib` above the libraries."""
+    own = {key: changes.pop(key) for key in ("precision", "checkpointing", "grad_accum") if key in changes}
+    batch = {"micro_batch": 8 // own["grad_accum"]} if "grad_accum" in own else {}
+    work = workload(**{"micro_batch": 8, "grad_accum": 1, "trainable_parameters": PARAMETERS} | own | batch)
+    peak = (LIBRARIES + mib) * MIB
+    return [
+        record(
+            backend,
+            launch,
+            workload=work,
+            blocks=(block(1, seconds * (1 + 0.001 * launch), host_peak_bytes=(peak, peak)),),
+            host_runtime_bytes=(LIBRARIES * MIB,) * 2,
+            optimizer_state_bytes=(state, state),
+            **changes,
+        )
+        for launch in (1, 2, 3)
+    ]
+
+
+def results(*groups: list[Record]) -> ReportedComparison:
+    rows = csv_files.table_of_records([one for group in groups for one in group])
+    return ReportedComparison(stem="bert-tiny-cpux2", rows=rows, folder="methods/a-machine")
+
+
+def guided() -> ReportedComparison:
+    """A faster optimizer, a slower checkpointing, a slower accumulation that saves nothing, and a failure."""
+    return results(
+        launches("pytorch", 2.0, 400),
+        launches("pytorch_fused", 1.6, 400),
+        launches("pytorch_checkpointing", 2.5, 200, checkpointing=True),
+        launches("pytorch_accumulation", 2.2, 401, grad_accum=4),
+        launches("pytorch_adafactor", 2.1, 300, state=5, optimizer="adafactor", loss_difference=0.02),
+        launches("pytorch_smallest", 4.0, 100, precision="bf16", checkpointing=True, grad_accum=4),
+        [failed("compile", "diverged", "a gradient is lost", engine="compile", launch=0, workload=plain())],
+    )
+
+
+def find(comparison: ReportedComparison) -> MethodsFound:
+    found = find_methods(comparison)
+    assert found is not None
+    return found
+
+
+def test_speed_memory_and_states_are_those_of_the_rows() -> None:
+    found = find(guided())
+    assert (found.reference, found.reference_mib, found.reference_state_bytes) == ("pytorch", 400, 8)
+    figures = {one.backend: one for one in found.methods}
+    fused, recomputing, adafactor = (
+        figures[f"pytorch_{name}"] for name in ("fused", "checkpointing", "adafactor")
+    )
+    assert fused.speedup is not None
+    assert fused.speedup.ratio == pytest.approx(1.25)
+    assert (fused.memory_ratio, recomputing.memory_ratio) == (1, 0.5), "the libraries are left out"
+    assert adafactor.state_bytes == pytest.approx(0.005)
+    assert adafactor.loss_difference == 0.02
+    assert figures["compile"].speedup is None
+    assert figures["compile"].status == "diverged"
+
+
+def test_a_method_is_named_by_what_it_changes() -> None:
+    names = {one.backend: name_method(one) for one in find(guided()).methods}
+    assert names == {
+        "pytorch_fused": "fused AdamW",
+        "pytorch_checkpointing": "checkpointing",
+        "pytorch_accumulation": "accumulation × 4",
+        "pytorch_adafactor": "Adafactor (torch)",
+        "pytorch_smallest": "bf16 + checkpointing + accumulation × 4",
+        "compile": "torch.compile",
+    }
+
+
+def test_the_front_holds_what_nothing_beats_in_both() -> None:
+    assert find(guided()).front == [
+        "pytorch_fused",
+        "pytorch_adafactor",
+        "pytorch_checkpointing",
+        "pytorch_smallest",
+    ]
+
+
+def test_the_guide_is_compared_where_one_thing_was_changed() -> None:
+    said = {one.backend: (one.speed_as_guided, one.memory_as_guided) for one in find(guided()).methods}
+    assert said == {
+        "pytorch_fused": (AGREES, DISAGREES),  # "optimizer choice: yes, yes", and its memory is the same
+        "pytorch_checkpointing": (AGREES, AGREES),
+        "pytorch_accumulation": (AGREES, DISAGREES),
+        "pytorch_adafactor": (DISAGREES, AGREES),
+        "pytorch_smallest": (None, None),
+        "compile": (None, None),
+    }
+
+
+def test_the_answer_is_true_of_the_rows() -> None:
+    assert answer(find(guided())) == (
+        "Of 5 methods 1 train faster than pytorch, 3 need less memory, 0 do both. The fastest is fused "
+        "AdamW: 1.250× the speed, 1.00× the memory. The smallest is bf16 + checkpointing + accumulation × 4: "
+        "0.25× the memory, 0.500× the speed. The guide is right here 5 of 8 times; it is wrong here on fused "
+        "AdamW (memory), accumulation × 4 (memory), Adafactor (torch) (speed)."
+    )
+
+
+def test_without_any_result_it_says_so() -> None:
+    nothing = results(launches("pytorch", 2.0, 400), [failed("compile", "crashed", "no", launch=0)])
+    assert answer(find(nothing)) == "No method has a result."
+    assert find_methods(results([failed("pytorch", "oom", "no")])) is None
+
+
+def test_another_precision_or_batch_in_parts_is_said_beside_the_speed_up() -> None:
+    comparison = guided()
+    smallest, recomputing = (comparison.of(f"pytorch_{name}") for name in ("smallest", "checkpointing"))
+    assert smallest is not None
+    assert recomputing is not None
+    assert smallest.message.startswith(
+        "precision bf16 (reference fp32); checkpointing 1 (reference 0); grad_accum 4"
+    )
+    assert recomputing.message.startswith("checkpointing 1 (reference 0)")
+
+
+def test_the_best_pytorch_makes_the_reference_s_update_in_its_precision() -> None:
+    comparison = results(
+        launches("pytorch", 2.0, 400),
+        launches("pytorch_fused", 1.6, 400),
+        launches("pytorch_bf16", 1.0, 400, precision="bf16"),
+        launches("pytorch_adafactor", 1.1, 400, optimizer="adafactor"),
+    )
+    assert [one.backend for one in comparison.summaries if one.is_best_pytorch] == ["pytorch_fused"]
+
+
+def test_the_page_has_a_row_for_every_method_and_its_figure_all_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "methods" / "a-machine"
+    folder.mkdir(parents=True)
+    guided().rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
+    written, refused = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    assert refused == []
+    page, figure = written
+    text = page.read_text()
+    for words in (
+        "fused AdamW",
+        "checkpointing",
+        "Adafactor (torch)",
+        "diverged",
+        "a gradient is lost",
+        "yes: not here",
+    ):
+        assert words in text
+    assert f"({figure.name})" in text
+    texts = svg_texts(figure)
+    assert {"1", "2", "3", "4", "5"} <= {*texts}, "numbers on the plane"
+    assert any(words.endswith("torch.compile: diverged") for words in texts)
+
+
+def test_numbers_on_the_plane_lie_apart_even_where_points_coincide() -> None:
+    import numpy as np
+
+    anchors = np.array([[100.0, 100.0]] * 6 + [[104.0, 100.0], [200.0, 50.0]])
+    labels = anchors + spread(anchors, anchors)
+    distances = np.linalg.norm(labels[:, None] - labels[None], axis=2) + 1e9 * np.eye(len(labels))
+    assert distances.min() > 0.8 * APART
+    assert np.linalg.norm(labels[-1] - anchors[-1]) == pytest.approx(APART), "a lonely one stays near"
+
+
+def test_claims_are_tested_within_a_comparison_of_methods() -> None:
+    verdicts = {finding.claim.id: finding.verdict for finding in judge_claims([guided()])}
+    assert verdicts["accumulation-slows"] == "reproduced"
+    assert verdicts["checkpointing-20"] == "reproduced", "0.8 times the speed, half the memory"
+    assert verdicts["adafactor-4-bytes"] == "contradicted", "0.005 bytes"
+    eight_bits = launches("pytorch_8bit", 2.0, 300, state=2100, optimizer="adamw_8bit_bitsandbytes")
+    found = judge_claims([results(launches("pytorch", 2.0, 400), eight_bits)])
+    assert {one.claim.id: one.verdict for one in found}["adam8bit-2-bytes"] == "reproduced"
+
+
+def test_the_experiment_has_every_method_of_a_cpu() -> None:
+    config = compose(["device=cpu", "experiment=methods", "model=bert-mini"])
+    assert config.reference == "pytorch"
+    assert config.device.world_size == 1
+    different = {
+        name
+        for name, backend in config.backends.items()
+        if dataclasses.replace(backend) != config.backends["pytorch"]
+    }
+    assert different == {*config.backends} - {"pytorch"}, "each changes something"
+
+
+def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_could_choose() -> None:
+    config = compose(["device=cpu", "backend=[pytorch,pytorch_bf16]"])
+    settings = measured_settings(config)["backends"]
+    assert "precision" not in settings["pytorch"]
+    assert settings["pytorch_bf16"]["precision"] == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (
+            ["backends.pytorch_accumulation.accumulate=3"],
+            "does not divide micro_batch=8; choose micro_batch=9",
+        ),
+        (["backends.pytorch_accumulation.accumulate=0"], "must be at least 1"),
+        (["measure.batch=max", "device.memory_limit_gib=4"], "each backend has its own"),
+        (["backends.pytorch_accumulation.precision=fp8"], "precision=fp8 is not known; choose one of"),
+        (["backends.pytorch_accumulation.precision=tf32"], "exists on CUDA devices only"),
+    ],
+)
+def test_what_a_backend_cannot_have_is_refused_in_a_sentence(overrides: list[str], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compose(["device=cpu", "model=bert-mini", "backend=[pytorch,pytorch_accumulation]", *overrides])
+    assert words in str(caught.value)
