@@ -207,15 +207,14 @@ def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
 
 
 def _is_interrupted(csv: Path, config: Config) -> bool:
-    """Whether a results file of this comparison, harness and machine lacks launches, as it may after hours."""
+    """Whether a results file of this comparison, harness and machine lacks launches."""
     try:
         table = csv_files.read(csv)
     except UserError:  # missing, damaged, or of another schema
         return False
     here = environment.hash_environment(identity.collect_environment(config))
-    same = {*table["environment_hash"]} == {here} and {*table["config_hash"]} == {
-        identity.config_hash(config)
-    }
+    wanted = {here}, {identity.config_hash(config)}
+    same = ({*table["environment_hash"]}, {*table["config_hash"]}) == wanted
     return same and table["launch"].max() < config.measure.launches
 
 
