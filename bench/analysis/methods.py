@@ -93,7 +93,7 @@ class MethodsFound:
         reference: the baseline's name.
         reference_mib: its peak without the libraries; None if it is not known.
         reference_state_bytes: of its optimizer, for each trained parameter.
-        methods: in the order of the comparison.
+        methods: those that change one thing first, by what that is.
         front: the names of the backends, the baseline among them, that no other beats in speed and memory at
             the same time; from the fastest to the smallest.
     """
@@ -116,7 +116,7 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
     if base is None or base.status != "ok":
         return None
     base_mib = _peak_without_libraries(comparison, base)
-    methods = [_method(comparison, other, base, base_mib) for other in comparison.others]
+    methods = sorted((_method(comparison, other, base, base_mib) for other in comparison.others), key=_place)
     return MethodsFound(
         reference=base.backend,
         reference_mib=base_mib,
@@ -148,6 +148,10 @@ def _method(
         state_bytes=_state_bytes(comparison, mine),
         loss_difference=mine.loss_difference,
     )
+
+
+def _place(one: Method) -> tuple[int, list[int], str]:
+    return len(one.changes), [FACTORS.index(change.choice) for change in one.changes], one.backend
 
 
 def _guided(changes: Sequence[Change]) -> GuidedMethod | None:

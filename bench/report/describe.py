@@ -76,6 +76,8 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
         if source != "synthetic"
         else ""
         if lengths == "uniform"
+        else "no padding"
+        if lengths == "full"
         else f"lengths like {lengths}",
     }
 

@@ -44,6 +44,9 @@ _WORDS = {
 """A choice, as the field calls it."""
 
 
+_BRINGING_LIBRARIES = {"adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao"}
+
+
 def read_methods(results_dir: Path) -> Collection:
     """The comparisons of methods on every machine; none if there are none."""
     machines = [
@@ -221,6 +224,11 @@ def _notes(found: MethodsFound) -> list[str]:
         "- memory: peak of a rank in the timed steps, without the libraries that lay there before the model; "
         "within 2 % of the baseline's it counts as the same, since a peak has no interval",
     ]
+    if bringing := sorted(_BRINGING_LIBRARIES & others):
+        notes.append(
+            f"- {', '.join(bringing)}: the library that they bring along counts as theirs; with a small "
+            "model it may take more than their states save"
+        )
     if others:
         listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in sorted(others))
         notes.append(

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.analysis.claims import judge_claims
 from bench.analysis.methods import find_methods
 from bench.errors import UserError
-from bench.report import index_contents, parallel, summary_table
+from bench.report import describe, index_contents, parallel, summary_table
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.comparison_page import render_comparison
 from bench.report.files import read_reproduced
@@ -133,7 +133,7 @@ def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[st
             found,
             [name_method(method) for method in found.methods],
             title=figure_title(one),
-            subtitle=f"{one.workload}; {one.panel}",
+            subtitle=f"{describe.short_workload(describe.of_reference(one.rows))}; {one.panel}",
             caption=CAPTION,
         )
         figures.append(plan.save((figure_stem(one), draw), out_dir))

@@ -12,7 +12,7 @@ from bench.config.compose import compose
 from bench.config.identity import measured_settings
 from bench.errors import UserError
 from bench.report.collection import ReportedComparison
-from bench.report.figures.methods import APART, spread
+from bench.report.figures.methods import APART, at_most, spread
 from bench.report.methods_page import answer, name_method
 from bench.report.render import render_other_pages
 from bench.results import csv_files
@@ -88,6 +88,17 @@ def test_speed_memory_and_states_are_those_of_the_rows() -> None:
     assert adafactor.loss_difference == 0.02
     assert figures["compile"].speedup is None
     assert figures["compile"].status == "diverged"
+
+
+def test_methods_that_change_one_thing_come_first_by_what_that_is() -> None:
+    assert [one.backend for one in find(guided()).methods] == [
+        "pytorch_adafactor",
+        "pytorch_fused",
+        "compile",
+        "pytorch_checkpointing",
+        "pytorch_accumulation",
+        "pytorch_smallest",
+    ]
 
 
 def test_a_method_is_named_by_what_it_changes() -> None:
@@ -190,6 +201,18 @@ def test_numbers_on_the_plane_lie_apart_even_where_points_coincide() -> None:
     distances = np.linalg.norm(labels[:, None] - labels[None], axis=2) + 1e9 * np.eye(len(labels))
     assert distances.min() > 0.8 * APART
     assert np.linalg.norm(labels[-1] - anchors[-1]) == pytest.approx(APART), "a lonely one stays near"
+
+
+def test_what_lies_beyond_the_plane_is_drawn_at_its_edge_and_named_with_its_number(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "methods" / "a-machine"
+    folder.mkdir(parents=True)
+    slow = launches("pytorch_fp16", 40.0, 400, precision="fp16")
+    rows = results(launches("pytorch", 2.0, 400), launches("pytorch_fused", 1.6, 390), slow).rows
+    rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
+    (_, figure), _ = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    assert "2 fp16: 0.05× the speed, at" in svg_texts(figure)
+    assert at_most(0.05) == pytest.approx(1 / 3)
+    assert at_most(0.9) == 0.9
 
 
 def test_claims_are_tested_within_a_comparison_of_methods() -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import chart, style
@@ -34,6 +34,14 @@ MARKERS = {
     "sharding": ("X", "#999999"),
 }
 """Marker and colour of a method, by the one choice in which it consists."""
+
+FARTHEST = 3.0
+"""Times the baseline's speed or memory, or a part of it: what is beyond is drawn at the edge."""
+
+TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0)
+
+LONGEST_LINE = 32
+"""Characters of a line in the list of methods."""
 
 SEVERAL = ("*", "#1A1A1A")
 """The same of a method that changes several things."""
@@ -69,7 +77,8 @@ def draw_methods(
     width = style.WIDTH_INCHES
     top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
     bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
-    plane = max(PLANE, chart.LINE * (len(names) + 2))
+    listed = _list(found, names)
+    plane = max(PLANE, chart.LINE * (sum(words.count("\n") + 1 for words, _ in listed) + 1))
     height = top + plane + bottom
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
@@ -95,7 +104,7 @@ def draw_methods(
     _number(axes, points, figure.dpi)
     axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
     axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
-    _list_methods(figure, found, names, x=1 - (RIGHT - 0.15) / width, top=1 - top / height, height=height)
+    _draw_list(figure, found, listed, x=1 - (RIGHT - 0.15) / width, top=1 - top / height, height=height)
     return figure
 
 
@@ -104,10 +113,14 @@ def _points(found: MethodsFound) -> list[Point]:
     for number, one in enumerate(found.methods, 1):
         if one.speedup and one.memory_ratio:
             marker, colour = look(one)
-            points.append(
-                Point(number=number, x=one.speedup.ratio, y=one.memory_ratio, marker=marker, colour=colour)
-            )
+            x, y = at_most(one.speedup.ratio), at_most(one.memory_ratio)
+            points.append(Point(number=number, x=x, y=y, marker=marker, colour=colour))
     return points
+
+
+def at_most(ratio: float) -> float:
+    """A ratio, or the edge of the plane if it lies beyond."""
+    return min(max(ratio, 1 / FARTHEST), FARTHEST)
 
 
 def look(method: Method) -> tuple[str, str]:
@@ -125,7 +138,7 @@ def _scale(axes: Axes, points: Sequence[Point]) -> None:
             **{f"{name}scale": "log", f"{name}lim": (math.exp(min(logs) - room), math.exp(max(logs) + room))}
         )
         axis = axes.xaxis if name == "x" else axes.yaxis
-        axis.set_major_locator(MaxNLocator(6))
+        axis.set_major_locator(FixedLocator(_ticks(*getattr(axes, f"get_{name}lim")())))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
     axes.tick_params(labelsize=8)
@@ -135,10 +148,22 @@ def _scale(axes: Axes, points: Sequence[Point]) -> None:
         line(1, color=style.FAINT, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers within an axis, far enough apart for their words; always the baseline."""
+    apart = 0.14 * math.log(high / low)
+    chosen = [1.0]
+    for tick in sorted(TICKS, key=lambda tick: abs(math.log(tick))):
+        if low <= tick <= high and all(abs(math.log(tick / one)) >= apart for one in chosen):
+            chosen.append(tick)
+    return sorted(chosen)
+
+
 def _draw_front(axes: Axes, found: MethodsFound) -> None:
     """A line of steps through those that no other beats in both."""
-    places = {one.backend: (one.speedup.ratio, one.memory_ratio) for one in found.methods if one.speedup}
-    places[found.reference] = (1.0, 1.0)
+    places = {found.reference: (1.0, 1.0)}
+    for one in found.methods:
+        if one.speedup and one.memory_ratio:
+            places[one.backend] = at_most(one.speedup.ratio), at_most(one.memory_ratio)
     xs, ys = zip(*(places[name] for name in found.front), strict=True)
     axes.step(xs, ys, where="pre", color=style.ALARM, linewidth=1.2, zorder=3, label="front")
 
@@ -189,36 +214,51 @@ def spread(anchors: Floats, obstacles: Floats) -> Floats:
     return shifts
 
 
-def _list_methods(
-    figure: Figure, found: MethodsFound, names: Sequence[str], *, x: float, top: float, height: float
+def _list(found: MethodsFound, names: Sequence[str]) -> list[tuple[str, Method | None]]:
+    """The list: the baseline, then every method with its number and what the plane does not show."""
+    lines: list[tuple[str, Method | None]] = [(found.reference, None)]
+    for number, (name, one) in enumerate(zip(names, found.methods, strict=True), 1):
+        words = f"{number} {name}"
+        if not (one.speedup and one.memory_ratio):
+            words += f": {one.status if one.status != 'ok' else 'no speed-up'}"
+        elif at_most(one.speedup.ratio) != one.speedup.ratio:
+            words += f": {one.speedup.ratio:.2f}{TIMES} the speed, at the edge"
+        elif at_most(one.memory_ratio) != one.memory_ratio:
+            words += f": {one.memory_ratio:.2f}{TIMES} the memory, at the edge"
+        lines.append((chart.wrapped(words, LONGEST_LINE), one))
+    return lines
+
+
+def _draw_list(
+    figure: Figure,
+    found: MethodsFound,
+    lines: Sequence[tuple[str, Method | None]],
+    *,
+    x: float,
+    top: float,
+    height: float,
 ) -> None:
-    """Every method with its number and marker; one without a result says why in a word."""
     marked = figure.add_axes((x, 0, 1 - x, 1))
     marked.set_axis_off()
     marked.set_xlim(0, 1)
     marked.set_ylim(0, 1)
     step = chart.LINE / height
-    lines: list[tuple[str, Method | None]] = [(f"    {found.reference}", None)]
-    lines += [
-        (f"{number} {name}", one)
-        for number, (name, one) in enumerate(zip(names, found.methods, strict=True), 1)
-    ]
-    for place, (words, one) in enumerate(lines):
-        y = top - (place + 0.7) * step
+    y = top - 0.7 * step
+    for words, one in lines:
         if one is None:
             marked.plot(0.02, y, "o", color="white", markersize=6, mec=style.INK, mew=1.2)
         elif one.speedup and one.memory_ratio:
             marker, colour = look(one)
             marked.plot(0.02, y, marker, color=colour, markersize=5, mec=style.INK, mew=0.5)
-        else:
-            words = f"{words}: {one.status if one.status != 'ok' else 'no speed-up'}"
         bold = (found.reference if one is None else one.backend) in found.front
-        marked.text(
-            0.07,
-            y,
-            words,
-            va="center",
-            fontsize=7.5,
-            fontweight="bold" if bold else "normal",
-            color=style.ALARM if one is not None and not one.speedup else style.INK,
-        )
+        for line in words.split("\n"):
+            marked.text(
+                0.07,
+                y,
+                line,
+                va="center",
+                fontsize=7.5,
+                fontweight="bold" if bold else "normal",
+                color=style.ALARM if one is not None and not one.speedup else style.INK,
+            )
+            y -= step
