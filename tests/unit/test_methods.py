@@ -138,8 +138,8 @@ def test_the_answer_is_true_of_the_rows() -> None:
     assert answer(find(guided())) == (
         "Of 5 methods 1 train faster than pytorch, 3 need less memory, 0 do both. The fastest is fused "
         "AdamW: 1.250× the speed, 1.00× the memory. The smallest is bf16 + checkpointing + accumulation × 4: "
-        "0.25× the memory, 0.500× the speed. The guide is right here 5 of 8 times; it is wrong here on fused "
-        "AdamW (memory), accumulation × 4 (memory), Adafactor (torch) (speed)."
+        "0.25× the memory, 0.500× the speed. The guide is right here 5 of 8 times; it is wrong here on "
+        "Adafactor (torch) (speed), fused AdamW (memory), accumulation × 4 (memory)."
     )
 
 
@@ -189,7 +189,7 @@ def test_the_page_has_a_row_for_every_method_and_its_figure_all_numbers(tmp_path
         assert words in text
     assert f"({figure.name})" in text
     texts = svg_texts(figure)
-    assert {"1", "2", "3", "4", "5"} <= {*texts}, "numbers on the plane"
+    assert {"1", "2", "4", "5", "6"} <= {*texts}, "numbers on the plane"
     assert any(words.endswith("torch.compile: diverged") for words in texts)
 
 
@@ -210,7 +210,7 @@ def test_what_lies_beyond_the_plane_is_drawn_at_its_edge_and_named_with_its_numb
     rows = results(launches("pytorch", 2.0, 400), launches("pytorch_fused", 1.6, 390), slow).rows
     rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
     (_, figure), _ = render_other_pages(tmp_path / "results", tmp_path / "reports")
-    assert "2 fp16: 0.05× the speed, at" in svg_texts(figure)
+    assert any(words.startswith("2 fp16: 0.05× the speed") for words in svg_texts(figure))
     assert at_most(0.05) == pytest.approx(1 / 3)
     assert at_most(0.9) == 0.9
 
