@@ -15,6 +15,9 @@ from bench.results import arithmetic
 NOTEWORTHY = 0.02
 """A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""
 
+BRING_A_LIBRARY = ("adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao")
+"""Optimizers whose library is loaded after the memory of all others was read, so that a peak contains it."""
+
 SAVES, COSTS, SAME = "saves", "costs", "same"
 """What a method does to the peak of memory."""
 
@@ -79,8 +82,12 @@ class Method:
 
     @property
     def memory_as_guided(self) -> str | None:
-        """Whether the memory is what the guide says; None if it does not say, or nothing is known."""
-        if self.guided is None or self.effect_on_memory is None:
+        """Whether the memory is what the guide says.
+
+        None if it does not say, nothing is known, or the peak contains a library that the method brings.
+        """
+        brings_a_library = any(change.after in BRING_A_LIBRARY for change in self.changes)
+        if self.guided is None or self.effect_on_memory is None or brings_a_library:
             return None
         return _agreement(self.guided.saves_memory, self.effect_on_memory == SAVES)
 

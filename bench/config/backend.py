@@ -20,9 +20,7 @@ class Backend:
     precision: str | None = None  # likewise
     checkpointing: bool | None = None  # likewise
     loop: str = "bare"  # what makes the steps: bench/worker/loops/
-    accumulate: int = (
-        1  # parts that each micro-batch is trained in, one after the other; its samples stay the same
-    )
+    accumulate: int = 1  # parts in which each micro-batch is trained; its samples stay the same
     slowed_by: float = 0.0  # each step waits this share of its own time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.analysis.methods import AGREES, DISAGREES, SAVES, Change, Method, MethodsFound, find_methods
+from bench.analysis.methods import (
+    AGREES,
+    BRING_A_LIBRARY,
+    DISAGREES,
+    SAVES,
+    Change,
+    Method,
+    MethodsFound,
+    find_methods,
+)
 from bench.analysis.reference import read_guide
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
@@ -42,9 +51,6 @@ _WORDS = {
     ("sharding", "zero2_offload"): "ZeRO-2, offloaded",
 }
 """A choice, as the field calls it."""
-
-
-_BRINGING_LIBRARIES = {"adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao"}
 
 
 def read_methods(results_dir: Path) -> Collection:
@@ -224,10 +230,10 @@ def _notes(found: MethodsFound) -> list[str]:
         "- memory: peak of a rank in the timed steps, without the libraries that lay there before the model; "
         "within 2 % of the baseline's it counts as the same, since a peak has no interval",
     ]
-    if bringing := sorted(_BRINGING_LIBRARIES & others):
+    if bringing := sorted(others & {*BRING_A_LIBRARY}):
         notes.append(
             f"- {', '.join(bringing)}: the library that they bring along counts as theirs; with a small "
-            "model it may take more than their states save"
+            "model it may take more than their states save, so that the guide is not judged by it"
         )
     if others:
         listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in sorted(others))

@@ -10,7 +10,8 @@ import torch.distributed
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, initial_state, loops, mkl_path, optimizers, sharding
+from bench.worker import engines, initial_state, mkl_path, optimizers, sharding
+from bench.worker.choices import load_choice
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
@@ -60,11 +61,8 @@ class Training:
             threads=spec.threads if spec.holds_threads else None,
             checkpointing=spec.checkpointing,
         )
-        make_steps, made_by = (
-            (sharding.make, spec.sharding) if spec.loop == "bare" else (loops.make, spec.loop)
-        )
-        self.sharding = make_steps(
-            made_by,
+        makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loop", spec.loop).Loop
+        self.sharding: sharding.Sharding = makes_steps(
             module,
             build_optimizer=lambda parameters: optimizers.build(spec.optimizer, parameters, spec.adam),
             device=self.device,

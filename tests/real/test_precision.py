@@ -355,8 +355,7 @@ batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels
 
 def native(model, scale):
     engine = engines.make(sys.argv[1])
-    return sharding.make(
-        "zero1_native",
+    return sharding.load("zero1_native").Sharding(
         engine.wrap(model, threads=1, checkpointing=False),
         build_optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
         device=torch.device("cpu"),

@@ -134,6 +134,13 @@ def test_the_guide_is_compared_where_one_thing_was_changed() -> None:
     }
 
 
+def test_a_peak_that_contains_a_library_says_nothing_of_the_guide() -> None:
+    eight_bits = launches("pytorch_8bit", 2.5, 500, state=2100, optimizer="adamw_8bit_bitsandbytes")
+    (one,) = find(results(launches("pytorch", 2.0, 400), eight_bits)).methods
+    assert one.memory_ratio == 1.25
+    assert (one.speed_as_guided, one.memory_as_guided) == (DISAGREES, None)
+
+
 def test_the_answer_is_true_of_the_rows() -> None:
     assert answer(find(guided())) == (
         "Of 5 methods 1 train faster than pytorch, 3 need less memory, 0 do both. The fastest is fused "

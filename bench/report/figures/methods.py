@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import chart, style
+from bench.report.figures.titled import titled_axes
 from bench.report.formatting import TIMES
 
 PLANE = 3.0
@@ -35,6 +35,9 @@ MARKERS = {
 }
 """Marker and colour of a method, by the one choice in which it consists."""
 
+SEVERAL = ("*", "#1A1A1A")
+"""The same of a method that changes several things."""
+
 FARTHEST = 3.0
 """Times the baseline's speed or memory, or a part of it: what is beyond is drawn at the edge."""
 
@@ -42,9 +45,6 @@ TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2
 
 LONGEST_LINE = 32
 """Characters of a line in the list of methods."""
-
-SEVERAL = ("*", "#1A1A1A")
-"""The same of a method that changes several things."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,23 +72,9 @@ def draw_methods(
         subtitle: workload and machine.
         caption: below it.
     """
-    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
-    caption = chart.wrapped(caption, 100)
-    width = style.WIDTH_INCHES
-    top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
-    bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
     listed = _list(found, names)
     plane = max(PLANE, chart.LINE * (sum(words.count("\n") + 1 for words, _ in listed) + 1))
-    height = top + plane + bottom
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(
-        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.FAINT, fontsize=8.5
-    )
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
-    across = width - LEFT - RIGHT
-    axes = figure.add_axes((LEFT / width, bottom / height, across / width, plane / height))
+    figure, axes = titled_axes(title, subtitle, caption, left=LEFT, right=RIGHT, inches=plane)
     points = _points(found)
     _scale(axes, points)
     _draw_front(axes, found)
@@ -104,7 +90,7 @@ def draw_methods(
     _number(axes, points, figure.dpi)
     axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
     axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
-    _draw_list(figure, found, listed, x=1 - (RIGHT - 0.15) / width, top=1 - top / height, height=height)
+    _draw_list(figure, found, listed, top=axes.get_position().y1)
     return figure
 
 
@@ -234,15 +220,14 @@ def _draw_list(
     found: MethodsFound,
     lines: Sequence[tuple[str, Method | None]],
     *,
-    x: float,
     top: float,
-    height: float,
 ) -> None:
+    x = 1 - (RIGHT - 0.15) / figure.get_figwidth()
     marked = figure.add_axes((x, 0, 1 - x, 1))
     marked.set_axis_off()
     marked.set_xlim(0, 1)
     marked.set_ylim(0, 1)
-    step = chart.LINE / height
+    step = chart.LINE / figure.get_figheight()
     y = top - 0.7 * step
     for words, one in lines:
         if one is None:

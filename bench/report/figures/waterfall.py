@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
@@ -14,6 +13,7 @@ from bench.analysis.fairness import Fairness
 from bench.analysis.intervals import Speedup
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
+from bench.report.figures.titled import titled_axes
 from bench.report.formatting import TIMES, ratio_and_interval
 
 STEP = 0.5
@@ -113,22 +113,11 @@ def _part(part: Part, level: float) -> Bar:
 
 
 def _draw(title: str, subtitle: str, bars: Sequence[Bar], *, label: str, caption: str) -> Figure:
-    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
-    caption = chart.wrapped(caption, 100)
     longest = max(min(chart.LONGEST_NAME, len(words)) for one in bars for words in (one.name, one.below))
-    left, right = 0.3 + chart.CHARACTER * longest, 2.0
-    top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
-    bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
-    width, inches = style.WIDTH_INCHES, STEP * len(bars)
-    height = top + inches + bottom
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(
-        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.FAINT, fontsize=8.5
+    inches = STEP * len(bars)
+    figure, axes = titled_axes(
+        title, subtitle, caption, left=0.3 + chart.CHARACTER * longest, right=2.0, inches=inches
     )
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
-    axes = figure.add_axes((left / width, bottom / height, (width - left - right) / width, inches / height))
     for number, one in enumerate(bars):
         _bar(axes, (number + 0.5) * STEP, one, last=number == len(bars) - 1)
     axes.axvline(1, color=style.INK, linewidth=1, linestyle=(0, (4, 2)), zorder=4)

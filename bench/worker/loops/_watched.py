@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from bench.config.training import Precision
+from bench.errors import LaunchFailed
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import ReadGradients, trained_by_name
 
@@ -15,11 +17,23 @@ class WatchedLoop:
     Args:
         model: whose parameters are trained, unwrapped.
         optimizer: that updates them, unwrapped.
+        precision: in which the model computes.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if the loss would have to be scaled.
     """
 
     autocasts = True
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, precision: Precision
+    ) -> None:
+        if precision.initial_scale is not None:
+            raise LaunchFailed(
+                "unsupported",
+                "loops other than the bare one are not tried with the scaled loss of fp16; "
+                "choose precision=bf16 or fp32",
+            )
         self.model = model
         self.optimizer = optimizer
         self.loss_function = ""

@@ -7,6 +7,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 
+from bench.config.training import Precision
 from bench.worker.loops._watched import WatchedLoop
 from bench.worker.sharding import Batch, BuildOptimizer, trained
 
@@ -22,6 +23,7 @@ class Loop(WatchedLoop):
         device: torch.device,
         micro_batch: int,  # noqa: ARG002 - the batches have it
         grad_accum: int,
+        precision: Precision,
     ) -> None:
         # No synchronisation with a loader's end, which endless batches do not have.
         self.accelerator = Accelerator(
@@ -30,7 +32,7 @@ class Loop(WatchedLoop):
             kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
         )
         optimizer = build_optimizer(trained(module))
-        super().__init__(module, optimizer)
+        super().__init__(module, optimizer, precision)
         self.module, self.stepper = self.accelerator.prepare(module, optimizer)
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:

@@ -11,6 +11,7 @@ import transformers
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+from bench.config.training import Precision
 from bench.worker.loops._watched import WatchedLoop
 from bench.worker.sharding import Batch, BuildOptimizer, trained
 
@@ -82,9 +83,10 @@ class Loop(WatchedLoop):
         device: torch.device,
         micro_batch: int,
         grad_accum: int,
+        precision: Precision,
     ) -> None:
         optimizer = build_optimizer(trained(module))
-        super().__init__(module, optimizer)
+        super().__init__(module, optimizer, precision)
         self.threads = torch.get_num_threads()
         self.folder = tempfile.TemporaryDirectory()
         self.handed = Handed()

@@ -7,8 +7,6 @@ some of these, the module names them in `SHARED`.
 
 import math
 from collections.abc import Iterable, Iterator
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +15,7 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 from bench.config.choices import OTHER_UPDATES
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
+from bench.worker.choices import load_choice
 
 ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused": "fused"}
 """Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""
@@ -36,23 +35,6 @@ def check_sharding(name: str, sharding: str) -> None:
         )
 
 
-def load(name: str) -> ModuleType:
-    """Import an optimizer's module.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if a package is missing.
-    """
-    try:
-        return import_module(f"bench.worker.optimizers.{name}")
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise LaunchFailed(
-            "unsupported",
-            f"optimizer={name} needs the package {package}, which this environment does not have; install it "
-            "there, or choose another optimizer",
-        ) from error
-
-
 def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> torch.optim.Optimizer:
     """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`.
 
@@ -67,7 +49,7 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
         "eps": adam.eps,
         "weight_decay": adam.weight_decay,
     }
-    optimizer: torch.optim.Optimizer = load(name).build(parameters, hyperparameters)
+    optimizer: torch.optim.Optimizer = load_choice("optimizer", name).build(parameters, hyperparameters)
     return optimizer
 
 
@@ -96,7 +78,7 @@ def proof(
         "weight_decay": [adam.weight_decay],
     }
     for group in groups:
-        for key in getattr(load(name), "SHARED", wanted):
+        for key in getattr(load_choice("optimizer", name), "SHARED", wanted):
             if not _are_equal(group.get(key), wanted[key]):
                 raise LaunchFailed("invalid", f"the optimizer runs with {key}={group.get(key)}")
     implementation = find_implementation(optimizer, list(updated))

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 import torch
 
-from bench.config.training import Precision
-
 Batch = dict[str, torch.Tensor]
 ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
 BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
@@ -60,34 +58,13 @@ class Sharding(Protocol):
 
 
 def load(name: str) -> ModuleType:
-    """Import the sharding called `name`, and with it the libraries that it needs."""
-    return import_module(f"bench.worker.sharding.{name}")
+    """Import the sharding called `name`, and with it the libraries that it needs.
 
-
-def make(
-    name: str,
-    module: torch.nn.Module,
-    *,
-    build_optimizer: BuildOptimizer,
-    device: torch.device,
-    micro_batch: int,
-    grad_accum: int,
-    precision: Precision,
-) -> Sharding:
-    """The sharding called `name` around `module`, which is on `device` and holds the initial weights.
-
-    torch.distributed must be initialised. `precision` decides about loss scaling, and about casts where the
-    module does not cast itself (`autocasts`).
+    Its class `Sharding` is made around a module that is on the device and holds the initial weights, once
+    torch.distributed is initialised. The argument `precision` decides about loss scaling, and about casts
+    where the module does not cast itself (`autocasts`).
     """
-    sharding: Sharding = load(name).Sharding(
-        module,
-        build_optimizer=build_optimizer,
-        device=device,
-        micro_batch=micro_batch,
-        grad_accum=grad_accum,
-        precision=precision,
-    )
-    return sharding
+    return import_module(f"bench.worker.sharding.{name}")
 
 
 def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
