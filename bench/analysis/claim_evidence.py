@@ -78,6 +78,14 @@ class StateBytes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WeightBytes:
+    """Bytes of all copies of the weights for each trained parameter."""
+
+    backend: str
+    bytes_per_parameter: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateShared:
     """Optimizer state of a rank under ZeRO-1 as a share of that under DDP."""
 
@@ -97,6 +105,7 @@ Evidence: TypeAlias = (
     | PeakMemory
     | StateBytes
     | StateShared
+    | WeightBytes
 )
 
 

@@ -16,6 +16,7 @@ from bench.analysis.claim_evidence import (
     PeakMemory,
     StateBytes,
     StateShared,
+    WeightBytes,
 )
 from bench.analysis.comparability import CHOICES
 from bench.analysis.comparison_results import ComparisonResults
@@ -23,7 +24,9 @@ from bench.analysis.intervals import Speedup
 from bench.analysis.reference import BLOG_BAND
 from bench.analysis.summary import PYTORCH, BackendSummary
 from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
+from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.results import arithmetic
+from bench.results.prediction import FP32_BYTES
 from bench.results.table_values import distinct_text
 
 STATE_TOLERANCE = 0.02
@@ -31,9 +34,6 @@ STATE_TOLERANCE = 0.02
 
 LOW_BIT_TOLERANCE = 0.1
 """The same of claims that leave out the scales of blocks, or say "little more"."""
-
-_PARTS = ("2", "4", "8", "16")
-"""In which a micro-batch may be trained, where a claim is about accumulation."""
 
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
@@ -44,10 +44,16 @@ EQUAL_COLUMNS = (
 )
 """What two comparisons must have in common, but for the one thing that a claim is about."""
 
+IN_BOTH_FORMATS = 1.5
+"""Bytes of weights in 16 and in 32 bits over those in 32 bits alone."""
+
+MULTIPLE = 8
+"""Of samples in a batch: the guide says that these are faster per sample."""
+
 Comparisons = Sequence[ComparisonResults]
 
-Test = Callable[[Comparisons], list[Answer] | str]
-"""The answers of comparisons, or why there can be none."""
+Test = Callable[[Comparisons], list[Answer]]
+"""The answers of comparisons."""
 
 
 def _at_equal_batch(comparisons: Comparisons) -> list[ComparisonResults]:
@@ -102,15 +108,23 @@ def _faster(backend: str) -> Test:
     return _speedup_at_least(backend, 1.0)
 
 
+Swap = Callable[[str, str], bool]
+"""Whether a claim is about the first value of a choice becoming the second."""
+
+
+def _swap(before: str, after: str) -> Swap:
+    return lambda old, new: (old, new) == (before, after)
+
+
 def _pairs_differing_in(
-    comparison: ComparisonResults, choice: str, before: str, after: str
+    comparison: ComparisonResults, choice: str, is_swapped: Swap
 ) -> Iterable[tuple[BackendSummary, BackendSummary]]:
     """The backends of a comparison that differ in one choice alone."""
     choices = {*CHOICES} - {choice}
     for first in comparison.summaries:
         for second in comparison.summaries:
             same = all(getattr(first, other) == getattr(second, other) for other in choices)
-            if same and (getattr(first, choice), getattr(second, choice)) == (before, after):
+            if same and is_swapped(getattr(first, choice), getattr(second, choice)):
                 yield first, second
 
 
@@ -118,15 +132,13 @@ Suits = Callable[[ComparisonResults, BackendSummary], bool]
 """Whether a backend of a comparison is what a claim speaks of."""
 
 
-def _faster_with(
-    choice: str, before: str, after: str, *, suits: Suits = lambda _comparison, _before: True
-) -> Test:
+def _faster_with(choice: str, is_swapped: Swap, *, suits: Suits = lambda _comparison, _before: True) -> Test:
     """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
 
     def test(comparisons: Comparisons) -> list[Answer]:
         answers = []
         for comparison in _at_equal_batch(comparisons):
-            for old, new in _pairs_differing_in(comparison, choice, before, after):
+            for old, new in _pairs_differing_in(comparison, choice, is_swapped):
                 if not suits(comparison, old):
                     continue
                 if not all(side.is_reference or side.speedup for side in (old, new)):
@@ -158,9 +170,22 @@ def _steps_by_parameter(comparison: ComparisonResults, backend: BackendSummary) 
 
 def _fused_faster(comparisons: Comparisons) -> list[Answer]:
     """Fused AdamW against the loop over parameters, which `adamw_forloop` is, and on a CPU `adamw`."""
-    loops = ("adamw", "adamw_forloop")
-    tests = (_faster_with("optimizer", loop, "adamw_fused", suits=_steps_by_parameter) for loop in loops)
-    return [answer for test in tests for answer in test(comparisons) if isinstance(answer, Answer)]
+    return _faster_with(
+        "optimizer",
+        lambda old, new: old in ("adamw", "adamw_forloop") and new == "adamw_fused",
+        suits=_steps_by_parameter,
+    )(comparisons)
+
+
+def _prepares_more_beside(old: str, new: str) -> bool:
+    """Whether more workers prepare batches, or they wait in pinned memory: one of the two, not both."""
+    if "" in (old, new):
+        return False
+    before, after = (dict(part.split("=") for part in text.split()) for text in (old, new))
+    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
+    if changed == ["workers"]:
+        return int(before["workers"]) < int(after["workers"])
+    return changed == ["pinned_memory"] and after["pinned_memory"] == "true"
 
 
 def _zero1_slower_on_one_rank(comparisons: Comparisons) -> list[Answer]:
@@ -222,31 +247,43 @@ def _slower_across_files(
     return answers
 
 
+def _accumulates_more(old: str, new: str) -> bool:
+    return "" not in (old, new) and int(old) < int(new)
+
+
 def _accumulation_slower(comparisons: Comparisons) -> list[Answer]:
     """At the same global batch, more accumulation with smaller micro-batches is slower."""
     within = [
         replace(answer, holds=_not(answer.holds))
-        for parts in _PARTS
-        for answer in _faster_with("grad_accum", "1", parts)(comparisons)
-        if isinstance(answer, Answer)
+        for answer in _faster_with("grad_accum", _accumulates_more)(comparisons)
     ]
-    return within + _slower_across_files(comparisons, "grad_accum", lambda one, other: int(one) > int(other))
+    return within + _slower_across_files(
+        comparisons, "grad_accum", lambda one, other: _accumulates_more(other, one)
+    )
 
 
 def _torch_attention_faster(comparisons: Comparisons) -> list[Answer]:
     """Torch's own attention is faster than eager attention, within a comparison or between two."""
-    within = _faster_with("attention", "eager", "sdpa")(comparisons)
-    assert not isinstance(within, str)
+    within = _faster_with("attention", _swap("eager", "sdpa"))(comparisons)
     return within + _slower_across_files(
         comparisons, "attention", lambda one, other: (one, other) == ("eager", "sdpa")
     )
 
 
+def _multiples_of_8_faster(comparisons: Comparisons) -> list[Answer]:
+    """A batch of a multiple of 8 samples trains more of them per second than one of a sample more or less."""
+
+    def beside_a_multiple(one: str, other: str) -> bool:
+        near = abs(int(one) - int(other)) == 1
+        return near and int(one) % MULTIPLE != 0 and int(other) % MULTIPLE == 0
+
+    return _slower_across_files(comparisons, "global_batch", beside_a_multiple)
+
+
 def _checkpointing(comparisons: Comparisons) -> list[Answer]:
     """Recomputing activations makes training slower by a tenth to three tenths, and saves memory."""
     answers = []
-    for answer in _faster_with("checkpointing", "0", "1")(comparisons):
-        assert isinstance(answer, Answer)
+    for answer in _faster_with("checkpointing", _swap("0", "1"))(comparisons):
         assert isinstance(answer.evidence, ChoiceSwapped)
         swapped = answer.evidence
         answers.append(replace(answer, holds=_within(swapped.speedup, *CHECKPOINTED)))
@@ -330,7 +367,7 @@ def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
     answers = []
     for comparison in comparisons:
         ranks = int(comparison.rows["world_size"].dropna().max())
-        for whole, shared in _pairs_differing_in(comparison, "sharding", "ddp", "zero1"):
+        for whole, shared in _pairs_differing_in(comparison, "sharding", _swap("ddp", "zero1")):
             whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
             if ranks < 2 or whole_bytes is None or shared_bytes is None:
                 continue
@@ -344,8 +381,27 @@ def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
     return answers
 
 
-def _untestable(reason: str) -> Test:
-    return lambda _: reason
+def _weights_kept_twice(comparisons: Comparisons) -> list[Answer]:
+    """In mixed precision, bytes of weights of 1.5 times those in fp32, where nothing is divided among ranks.
+
+    They follow from the number formats of weights and of what is updated, which every run proves.
+    """
+    answers = []
+    for comparison in comparisons:
+        parameters, ranks = (
+            comparison.rows[column].dropna() for column in ("trainable_parameters", "world_size")
+        )
+        for mixed in comparison.summaries:
+            whole = mixed.sharding == "ddp" or (mixed.sharding in IN_16_BITS_ALONE and set(ranks) == {1})
+            rows = comparison.rows[comparison.rows["backend"] == mixed.backend]
+            size = rows["predicted_weights_bytes"].dropna()
+            if comparison.uncontrolled or mixed.precision not in SIXTEEN_BITS or not whole or size.empty:
+                continue
+            each = arithmetic.ratio(float(size.max()), float(parameters.max()))
+            close = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE
+            evidence = WeightBytes(backend=mixed.backend, bytes_per_parameter=each)
+            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
+    return answers
 
 
 TESTS: dict[str, Test] = {
@@ -358,14 +414,14 @@ TESTS: dict[str, Test] = {
     "zero1-not-for-small": _zero1_slower_on_one_rank,
     "accumulation-slows": _accumulation_slower,
     "checkpointing-20": _checkpointing,
-    "fp16-memory": _untestable("weights are kept once, in fp32 (autocast); the claim is of two copies"),
-    "tf32-3x": _untestable("needs a GPU of the Ampere generation or later"),
+    "fp16-memory": _weights_kept_twice,
+    "tf32-3x": _faster_with("precision", _swap("fp32", "tf32")),
     "adamw-8-bytes": _state_bytes("pytorch", 8),
     "adafactor-4-bytes": _state_bytes("pytorch_adafactor", 4, LOW_BIT_TOLERANCE),
     "adam8bit-2-bytes": _state_bytes("pytorch_8bit", 2, LOW_BIT_TOLERANCE),
-    "dataloader": _untestable("needs a dataset whose loader limits the run; data.workers sets them"),
-    "torch-compile": _faster_with("engine", "eager", "compile"),
+    "dataloader": _faster_with("loader", _prepares_more_beside),
+    "torch-compile": _faster_with("engine", _swap("eager", "compile")),
     "sdpa": _torch_attention_faster,
-    "batch-multiple-8": _untestable("needs a GPU"),
+    "batch-multiple-8": _multiples_of_8_faster,
 }
 """By the claim's id."""

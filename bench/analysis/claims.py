@@ -13,6 +13,9 @@ REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "part
 
 ON_CPU = "on a CPU"
 
+CPU = "cpu"
+"""In the column `testable_on`, beside `gpu`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -47,10 +50,8 @@ def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[Finding]:
     return [_judge(claim, TESTS[claim.id](comparisons)) for claim in reference.read_claims()]
 
 
-def _judge(claim: Claim, answers: list[Answer] | str) -> Finding:
-    """The finding from a test's answers, or from the reason why there is no test."""
-    if isinstance(answers, str):
-        return Finding(claim=claim, verdict=UNTESTED, reason=answers)
+def _judge(claim: Claim, answers: list[Answer]) -> Finding:
+    """The finding from a test's answers."""
     where = _device_kinds(answers)
     verdict = _verdict(answers)
     if not answers:
@@ -59,6 +60,9 @@ def _judge(claim: Claim, answers: list[Answer] | str) -> Finding:
         )
     if verdict == UNTESTED:
         return Finding(claim=claim, verdict=UNTESTED, reason="the intervals allow either", answers=answers)
+    if where == ON_CPU and CPU not in claim.testable_on:
+        reason = f"only {ON_CPU}, and the claim is of GPUs; there"
+        return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
     if where == ON_CPU and "proxy" in claim.testable_on:
         reason = f"only {ON_CPU}, which is a proxy; there"
         return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)

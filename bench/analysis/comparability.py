@@ -34,11 +34,11 @@ The environment must be equal, too, but for what another stack brings; it is sai
 
 CHOICES = (
     *("engine", "engine_options", "optimizer", "sharding", "attention", "stack"),
-    *("precision", "checkpointing", "grad_accum", "loop"),
+    *("precision", "checkpointing", "grad_accum", "loop", "loader"),
 )
 """Columns that say what a backend is."""
 
-MAY_DIFFER = ("attention", "stack", "precision", "checkpointing", "grad_accum", "loop")
+MAY_DIFFER = ("attention", "stack", "precision", "checkpointing", "grad_accum", "loop", "loader")
 """Columns in which a backend may differ from the reference; that is said beside the speed-up."""
 
 MOST_DIFFERENCES = 4

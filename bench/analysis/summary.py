@@ -42,6 +42,7 @@ class BackendSummary:
     checkpointing: str  # 1: activations are computed again in the backward pass; empty if unknown, as below
     grad_accum: str
     loop: str
+    loader: str
     status: str
     message: str = ""
     micro_batch: int | None = None  # of the valid blocks

@@ -21,6 +21,10 @@ class Backend:
     checkpointing: bool | None = None  # likewise
     loop: str = "bare"  # what makes the steps: bench/worker/loops/
     accumulate: int = 1  # parts in which each micro-batch is trained; its samples stay the same
+    workers: int | None = (
+        None  # processes per rank that prepare batches; the comparison's data.workers if null
+    )
+    pinned_memory: bool | None = None  # likewise, data.pinned_memory
     slowed_by: float = 0.0  # each step waits this share of its own time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:

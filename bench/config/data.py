@@ -6,6 +6,9 @@ from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import LENGTHS, SOURCES
 from bench.errors import UserError
 
+LOADER_SETTINGS = ("workers", "pinned_memory")
+"""Of the data: how batches are prepared, which changes none of them. A backend may have its own."""
+
 
 @dataclass(kw_only=True)
 class Data:
@@ -27,6 +30,13 @@ class Data:
     processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
     workers: int = 0  # processes per rank that prepare batches; 0: the rank does it itself
     pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
+
+    def loader_on(self, device: str) -> str:
+        """Return how batches are prepared, `workers=2 pinned_memory=true`; empty if they lie ready."""
+        if self.name == "synthetic":
+            return ""
+        pinned = f" pinned_memory={str(self.pinned_memory).lower()}" if device == "cuda" else ""
+        return f"workers={self.workers}{pinned}"
 
     def __post_init__(self) -> None:
         one_of("data.name", self.name, SOURCES)

@@ -10,7 +10,14 @@ from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
 
-LEFT_TO_THE_COMPARISON = {"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"}
+LEFT_TO_THE_COMPARISON = {
+    "precision": None,
+    "checkpointing": None,
+    "accumulate": 1,
+    "loop": "bare",
+    "workers": None,
+    "pinned_memory": None,
+}
 """Settings that a backend need not have, and their defaults: with these it is as before there were any."""
 
 

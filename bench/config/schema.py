@@ -7,7 +7,7 @@ out of a command line.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.config.backend import Backend
 from bench.config.checks import at_least, at_most, one_of
@@ -25,7 +25,7 @@ from bench.config.choices import (
     WITHOUT_LENGTH,
     WITHOUT_WHOLE_WEIGHTS,
 )
-from bench.config.data import Data
+from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
 from bench.config.measure import Measure
@@ -95,6 +95,11 @@ class Config:
         """Return the forward and backward passes per optimizer step of a backend."""
         return self.grad_accum * self.backends[name].accumulate
 
+    def data_of(self, name: str) -> Data:
+        """Return the data of a backend: the comparison's, which it may prepare in another way."""
+        own = {key: getattr(self.backends[name], key) for key in LOADER_SETTINGS}
+        return replace(self.data, **{key: value for key, value in own.items() if value is not None})
+
     def _check_backend(self, name: str, backend: Backend) -> None:
         if not BACKEND_NAME.fullmatch(name):  # it becomes a folder's name
             raise UserError(
@@ -130,6 +135,7 @@ class Config:
                 "choose loop=ort_trainer with engine=ortmodule, and trainer or accelerate with others",
             )
         self._check_accumulation(name, backend)
+        self._check_loader(name, backend)
         if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
             raise UserError(
                 f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
@@ -155,6 +161,24 @@ class Config:
                 "measure.batch=max each backend has its own",
                 "leave one of them out",
             )
+
+    def _check_loader(self, name: str, backend: Backend) -> None:
+        """Refuse another way to prepare batches where none are prepared, or none reach a GPU."""
+        for key in LOADER_SETTINGS:
+            if getattr(backend, key) is not None and self.data.name == "synthetic":
+                raise UserError(
+                    f"backends.{name}.{key} has no effect with data=synthetic, whose batches lie ready",
+                    "choose data=hf with data.path=… and data.processor=…",
+                )
+        if backend.pinned_memory is not None and self.device.type == "cpu":
+            raise UserError(
+                f"backends.{name}.pinned_memory is of batches that a GPU reads",
+                "leave it out, or set device=cuda",
+            )
+        try:
+            self.data_of(name)
+        except UserError as error:
+            raise UserError(error.reason.replace("data.", f"backends.{name}.", 1), error.remedy) from None
 
     def _check_offload(self, name: str, backend: Backend) -> None:
         """Refuse an optimizer that would step elsewhere than its states are."""

@@ -172,7 +172,7 @@ def _spec(
         loop=backend.loop,
         slowed_by=backend.slowed_by,
         model=config.model,
-        data=config.data,
+        data=config.data_of(name),
         adam=config.adam,
         precision=config.precision_of(name),
         attention=config.attention_of(name),
@@ -255,7 +255,7 @@ def _records(
 
 def _workload(config: Config, name: str) -> Workload:
     """What a backend trains, as far as it is known before there is a model."""
-    data = config.data
+    data = config.data_of(name)
     return Workload(
         model=config.model.name,
         task=config.model.task,
@@ -270,6 +270,7 @@ def _workload(config: Config, name: str) -> Workload:
         published_layers=layers.count(config.model.config),
         data=data.name if data.path is None else f"{data.name}:{data.path}",
         lengths=data.lengths if data.name == "synthetic" else "",
+        loader=data.loader_on(config.device.type),
         checkpointing=config.checkpointing_of(name),
         batch_rule=config.measure.batch,
         memory_limit_gib=config.device.memory_limit_gib,

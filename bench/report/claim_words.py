@@ -11,6 +11,7 @@ from bench.analysis.claim_evidence import (
     PeakMemory,
     StateBytes,
     StateShared,
+    WeightBytes,
 )
 from bench.analysis.claims import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
 from bench.analysis.comparison_results import ComparisonResults
@@ -36,8 +37,12 @@ def verdict_words(finding: Finding) -> str:
 
 
 def evidence_lines(finding: Finding) -> list[str]:
-    """Why a claim is untested, if it is, then a line for each comparison that tests it."""
-    return [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
+    """Why a claim is untested, if it is, a line for each comparison, and what would judge it."""
+    lines = [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
+    if finding.verdict != UNTESTED:
+        return lines
+    where = finding.claim.testable_on.replace(",", " or ")
+    return [*lines, f"what would judge it: {finding.claim.command}, on {where}"]
 
 
 def name_of(comparison: ComparisonResults) -> str:
@@ -89,6 +94,11 @@ def _answer(answer: Answer) -> str:
             return (
                 f"{name}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes per trained "
                 "parameter"
+            )
+        case WeightBytes():
+            return (
+                f"{name}: {evidence.backend} keeps {evidence.bytes_per_parameter:.2f} bytes of weights per "
+                "parameter, by the number formats that it proved"
             )
         case StateShared():
             return (

@@ -6,8 +6,14 @@ from pathlib import Path
 from bench.report.collection import Collection, ReportedComparison, collect
 from bench.results.csv_files import list_files
 
-REPRODUCED = "reproduce"
-"""The folder of `make reproduce` inside that of all results; each machine has one of its own in it."""
+REPRODUCED, METHODS, CLAIMS = BY_MACHINE = "reproduce", "methods", "claims"
+"""The folders of `make reproduce`, `make methods` and `make claims` inside that of all results.
+
+Each machine has one of its own in them.
+"""
+
+RUNS = "runs"
+"""A folder of raw runs, beside results."""
 
 
 def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], Sequence[str]]:
@@ -24,13 +30,24 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
     return collection.comparisons, collection.refused
 
 
-def read_reproduced(results_dir: Path) -> Collection:
-    """The comparisons of `make reproduce` on every machine; none if it has not run."""
+def read_of_every_machine(results_dir: Path, name: str) -> Collection:
+    """The comparisons of one of `BY_MACHINE` on every machine; none if it has not run.
+
+    Args:
+        results_dir: of all results.
+        name: of the folder in it.
+    """
     machines = [
-        collect(sorted(folder.glob("*.csv")), f"{REPRODUCED}/{folder.name}")
-        for folder in sorted((results_dir / REPRODUCED).glob("*"))
+        collect(sorted(folder.glob("*.csv")), f"{name}/{folder.name}")
+        for folder in sorted((results_dir / name).glob("*"))
+        if folder.name != RUNS
     ]
     return Collection(
         comparisons=[comparison for one in machines for comparison in one.comparisons],
         refused=[sentence for one in machines for sentence in one.refused],
     )
+
+
+def folder_of_all(results_dir: Path) -> Path:
+    """The folder of all results, of which this one may be that of a machine."""
+    return results_dir.parents[1] if results_dir.parent.name in BY_MACHINE else results_dir

@@ -16,19 +16,10 @@ from bench.analysis.methods import (
 from bench.analysis.reference import read_guide
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
-from bench.report.collection import (
-    Collection,
-    ReportedComparison,
-    collect,
-    group_by_machine,
-    with_distinct_titles,
-)
+from bench.report.collection import ReportedComparison, group_by_machine
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
-
-FOLDER = "methods"
-"""Of the comparisons inside that of all results; each machine has one of its own in it."""
 
 PAGE = "methods.md"
 
@@ -51,19 +42,6 @@ _WORDS = {
     ("sharding", "zero2_offload"): "ZeRO-2, offloaded",
 }
 """A choice, as the field calls it."""
-
-
-def read_methods(results_dir: Path) -> Collection:
-    """The comparisons of methods on every machine; none if there are none."""
-    machines = [
-        collect(sorted(folder.glob("*.csv")), f"{FOLDER}/{folder.name}")
-        for folder in sorted((results_dir / FOLDER).glob("*"))
-        if folder.name != "runs"
-    ]
-    return Collection(
-        comparisons=with_distinct_titles([one for machine in machines for one in machine.comparisons]),
-        refused=[sentence for machine in machines for sentence in machine.refused],
-    )
 
 
 def name_method(method: Method) -> str:

@@ -11,7 +11,7 @@ from bench.errors import UserError
 from bench.report import describe, index_contents, parallel, summary_table
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.comparison_page import render_comparison
-from bench.report.files import read_reproduced
+from bench.report.files import CLAIMS, METHODS, REPRODUCED, read_of_every_machine
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
@@ -20,7 +20,6 @@ from bench.report.methods_page import (
     figure_stem,
     figure_title,
     name_method,
-    read_methods,
     render_methods,
 )
 from bench.report.model_rows import settings_of
@@ -68,18 +67,22 @@ def render_report(results_dir: Path, out_dir: Path) -> Rendered:
     Raises:
         UserError: there is no results file.
     """
-    reproduced = read_reproduced(results_dir)
+    reproduced, methods, claims = (
+        read_of_every_machine(results_dir, name) for name in (REPRODUCED, METHODS, CLAIMS)
+    )
     others = collect(
         [] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir)
     )
-    refused = [*reproduced.refused, *others.refused]
+    refused = [*reproduced.refused, *others.refused, *claims.refused]
     titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
     if not titled:
         return Rendered(written=[], refused=refused)
     number = len(reproduced.comparisons)
-    methods = read_methods(results_dir).comparisons
+    evidence = with_distinct_titles([*methods.comparisons, *claims.comparisons])
     other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
-    written, shown = _write_report([titled[:number], titled[number:]], methods, refused, out_dir, other_pages)
+    written, shown = _write_report(
+        [titled[:number], titled[number:]], evidence, refused, out_dir, other_pages
+    )
     summary = summary_table.rows_of([*titled[number:], *titled[:number]])
     write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
     page, index, *others_written = written
@@ -117,7 +120,8 @@ def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[st
     Returns:
         The paths written, and a sentence for each file that could not be read.
     """
-    collection = read_methods(results_dir)
+    read = read_of_every_machine(results_dir, METHODS)
+    collection = Collection(comparisons=with_distinct_titles(read.comparisons), refused=read.refused)
     if not collection.comparisons:
         return [], list(collection.refused)
     from bench.report.figures import plan
@@ -144,7 +148,7 @@ def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[st
 
 def _write_report(
     families: Sequence[Sequence[ReportedComparison]],
-    methods: Sequence[ReportedComparison],
+    evidence: Sequence[ReportedComparison],
     refused: Sequence[str],
     out_dir: Path,
     other_pages: Sequence[OtherPage],
@@ -153,7 +157,8 @@ def _write_report(
 
     Args:
         families: what `make reproduce` measured, and all others; the first that is not empty answers first.
-        methods: the comparisons of methods, which have a page of their own and are evidence for claims.
+        evidence: for claims, beside these: the comparisons of methods, which have a page of their own, and
+            those of `make claims`.
         refused: a sentence for each file that could not be read.
         out_dir: where to.
         other_pages: those that this report has.
@@ -174,7 +179,7 @@ def _write_report(
         sets=sets,
         figures=figures,
         not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
-        findings=judge_claims([*everything.comparisons, *methods]),
+        findings=judge_claims([*everything.comparisons, *evidence]),
         warned={
             one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)
         },

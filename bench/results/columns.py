@@ -29,6 +29,7 @@ DTYPES = {
     "optimizer_implementation": TEXT,  # of torch's AdamW: for-loop, foreach or fused; else blank
     "sharding": TEXT,
     "loop": TEXT,  # what made the steps: bare, or a loop that users have
+    "loader": TEXT,  # how batches are prepared, such as workers=2; blank: they lie ready
     "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
     "precision": TEXT,
     "attention": TEXT,

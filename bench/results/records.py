@@ -17,7 +17,7 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
@@ -111,6 +111,7 @@ class Workload:
     lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
     checkpointing: bool
     batch_rule: str  # equal, or max: each backend at its own largest micro-batch
+    loader: str = ""  # how batches are prepared, such as workers=2; empty if they lie ready
     memory_limit_gib: float | None = None
     nodes: int = 1
     layers: int | None = None  # of the deepest stack; None where the configuration does not say

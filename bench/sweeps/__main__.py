@@ -20,6 +20,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -55,6 +56,7 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     # Not for --help, which should take no time.
     from bench.sweeps.comparisons import plan_comparisons
     from bench.sweeps.fitted_plan import fit_to_machine
+    from bench.sweeps.made_images import make_images
     from bench.sweeps.plan_file import load_plan, select_parts
     from bench.sweeps.runner import Sweep
     from bench.sweeps.time_limit import parse_minutes
@@ -63,6 +65,8 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     seconds = parse_minutes(own.get("minutes"))
     plan = load_plan(plan_name)
     parts = select_parts(plan, _names(own.get("parts")))
+    if plan.images is not None:
+        make_images(Path(plan.images))
     console = Console(stderr=True, highlight=False)
     models = _names(own.get("model"))
     fitted = fit_to_machine(plan, parts, models, overrides, seconds=seconds, console=console)

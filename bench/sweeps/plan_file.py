@@ -24,6 +24,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         expected_s: the seconds that one comparison takes, which decides whether it still fits into a
             limited call.
         expected_by_model: the same of a model where it is known better.
+        claims: ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     in_file_names: bool = True
     expected_s: float = 0.0
     expected_by_model: dict[str, float] = {}
+    claims: list[str] = []
 
     @property
     def overrides_by_model(self) -> Mapping[str, Sequence[str]]:
@@ -68,6 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             comparison is begun, and measures what is missing of it.
         fit: without a GPU, models are measured with as many layers as memory and time allow, which short
             trials find out. Blank: they are measured as the overrides say.
+        images: a folder in which images to train on are made before anything is checked.
     """
 
     parts: list[Part]
@@ -77,6 +80,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     failures_are_results: bool = False
     skip_complete: bool = False
     fit: Fit | None = None
+    images: str | None = None
 
 
 def load_plan(name: str) -> Plan:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.report.files import REPRODUCED
+from bench.report.files import folder_of_all
 from bench.report.methods_page import PAGE
 from bench.report.render import render_comparisons, write_methods
 from bench.report.support_matrix import TABLE, read_matrix, support_csv
@@ -42,14 +42,13 @@ def update_support(results_dir: Path, reports_dir: Path) -> Sequence[str]:
 
 def update_report(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the tables, figures and page of all results."""
-    whole = results_dir.parents[1] if results_dir.parent.name == REPRODUCED else results_dir
-    _, refused = render_comparisons(whole, reports_dir)
+    _, refused = render_comparisons(folder_of_all(results_dir), reports_dir)
     return refused
 
 
 def update_methods(results_dir: Path, reports_dir: Path) -> Sequence[str]:
     """Write the page and the figures about methods, of all machines."""
-    _, refused = write_methods(results_dir.parents[1], reports_dir)
+    _, refused = write_methods(folder_of_all(results_dir), reports_dir)
     return refused
 
 

@@ -8,9 +8,12 @@ import pytest
 
 from bench.analysis.claims import Finding, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.reference import read_claims
 from bench.report.claim_words import evidence_lines, verdict_words
 from bench.results import csv_files
+from bench.results.prediction import Predicted
 from bench.results.records import Record
+from bench.sweeps.plan_file import load_plan
 from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
 
 
@@ -136,9 +139,10 @@ def test_a_proxy_decides_nothing_but_its_numbers_are_shown() -> None:
         on_cpu, on_gpu = (ort(ratio, "ortmodule_zero1"), ort(ratio, "ortmodule_zero1", device="h100"))
         claim = finding("ort-zero1", on_cpu)
         assert claim.verdict == "not testable"
-        reason, numbers = evidence_lines(claim)
+        reason, numbers, judge = evidence_lines(claim)
         assert "proxy" in reason
         assert f"{ratio:.3f}×" in numbers
+        assert judge == "what would judge it: make reproduce GPUS=8, on gpu>=2 (cpu as a proxy)"
         assert verdicts(on_gpu)["ort-zero1"] == ("reproduced" if ratio > 1.39 else "contradicted")
 
 
@@ -250,6 +254,76 @@ def test_the_committed_results_can_be_checked() -> None:
         ComparisonResults(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}
+
+
+def loaders(ratio: float, before: str, after: str, **changes: Any) -> list[Record]:
+    """A backend whose batches are prepared in another way, so many times as fast as pytorch."""
+    return [
+        dataclasses.replace(
+            one,
+            workload=workload(data="hf:images", loader=before if one.backend == "pytorch" else after),
+        )
+        for one in ort(ratio, "pytorch_loader", **changes)
+    ]
+
+
+def test_workers_and_pinned_memory_are_judged_one_at_a_time() -> None:
+    def verdict(*arguments: Any, **changes: Any) -> str:
+        return verdicts(loaders(*arguments, **changes))["dataloader"]
+
+    assert verdict(1.2, "workers=0", "workers=2") == "reproduced"
+    assert verdict(0.9, "workers=0", "workers=2") == "contradicted"
+    assert verdict(1.2, "workers=2", "workers=0") == "contradicted", "fewer are faster"
+    pinned, unpinned = ("workers=2 pinned_memory=true", "workers=2 pinned_memory=false")
+    assert verdict(1.2, unpinned, pinned, device="h100") == "reproduced"
+    assert verdict(1.2, "workers=0 pinned_memory=false", pinned, device="h100") == "not testable", (
+        "both at once"
+    )
+    assert verdicts(ort(1.2))["dataloader"] == "not testable", "batches that lie ready need no loader"
+
+
+def test_weights_in_mixed_precision_are_counted_by_their_formats() -> None:
+    def verdict(precision: str, sharding: str, bytes_per_parameter: float) -> str:
+        work = workload(precision=precision, world_size=1)
+        size = int(bytes_per_parameter * 4_416_698)
+        mixed = record(
+            "mixed",
+            sharding=sharding,
+            workload=work,
+            predicted=Predicted(weights=size, gradients=0, optimizer=0),
+        )
+        return verdicts([record("pytorch", workload=work), mixed])["fp16-memory"]
+
+    assert verdict("bf16", "zero1_native", 6) == "reproduced", "16 bits, and the copy in fp32"
+    assert verdict("bf16", "ddp", 4) == "contradicted", "autocast keeps no copy"
+    assert verdict("fp32", "zero1", 8) == "not testable", "no mixed precision"
+
+
+def test_a_claim_of_gpus_is_not_judged_on_a_cpu() -> None:
+    """But with its numbers it says what would judge it."""
+
+    def batches(multiple: float, **changes: Any) -> list[list[Record]]:
+        tables = []
+        for micro_batch, seconds in ((8, 2.0 / multiple), (7, 1.75)):
+            made = comparison({"pytorch": [[seconds], [seconds * 1.001], [seconds * 0.999]]}, **changes)
+            work = workload(micro_batch=micro_batch, world_size=1, grad_accum=1)
+            tables.append([dataclasses.replace(one, workload=work) for one in made])
+        return tables
+
+    on_cpu = finding("batch-multiple-8", *batches(1.2))
+    assert on_cpu.verdict == "not testable"
+    reason, _, judge = evidence_lines(on_cpu)
+    assert reason == "only on a CPU, and the claim is of GPUs; there"
+    assert judge.startswith("what would judge it: make sweep GPUS=1")
+    assert verdicts(*batches(1.2, device="h100"))["batch-multiple-8"] == "reproduced"
+    assert verdicts(*batches(0.9, device="h100"))["batch-multiple-8"] == "contradicted"
+
+
+def test_the_plan_tests_every_claim_that_it_is_said_to_judge() -> None:
+    plan = load_plan("claims")
+    tested = [claim for part in plan.parts for claim in part.claims]
+    assert sorted(tested) == sorted(one.id for one in read_claims() if one.command == "make claims")
+    assert {one.id for one in read_claims()} - {*tested} == {"ort-zero1", "tf32-3x", "batch-multiple-8"}
 
 
 def test_the_words_say_on_how_many_machines_a_claim_was_tried() -> None:

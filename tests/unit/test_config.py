@@ -27,7 +27,9 @@ def shipped(group: str) -> list[str]:
 MODELS, CHOICES = shipped("model"), shipped("backend")
 SETS = ["default", "methods", "methods_gpu", "mission", "today"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
-ON_GPUS = ["ortmodule_tuned", "pytorch_flash", "pytorch_tf32"]
+ON_GPUS = ["ortmodule_tuned", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
+WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
+TEXTS = ["data=hf", "data.path=texts", "data.processor=words"]
 IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]
 
 
@@ -108,17 +110,18 @@ def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
 def test_every_backend_composes(backend: str) -> None:
     device = ["device=cuda"] if backend in ON_GPUS else []
     precision = ["precision=fp16"] if backend in IN_16_BITS else []
-    overrides = [f"backend=[{backend}]", f"reference={backend}", *device, *precision]
+    data = TEXTS if backend in WITH_LOADERS else ()
+    overrides = [f"backend=[{backend}]", f"reference={backend}", *device, *precision, *data]
     assert list(compose(overrides).backends) == [backend]
 
 
 @pytest.mark.parametrize("experiment", shipped("experiment"))
 def test_every_experiment_composes_and_starts_with_its_command(experiment: str) -> None:
-    config = compose([f"experiment={experiment}"])
+    config = compose([f"experiment={experiment}", *(TEXTS if experiment == "loader" else ())])
     assert config.reference in config.backends
     package, command = (CONF / f"experiment/{experiment}.yaml").read_text().splitlines()[:2]
     assert package == "# @package _global_"
-    assert command == f"# python -m bench experiment={experiment}"
+    assert command.startswith(f"# python -m bench experiment={experiment}")
 
 
 @pytest.mark.parametrize("measure", shipped("measure"))
@@ -194,7 +197,7 @@ def test_the_default_precision_is_that_of_the_oldest_gpu(
 
 def test_no_two_backends_are_the_same_but_the_alias() -> None:
     on_cpus = ",".join(name for name in BACKENDS if name not in ON_GPUS)
-    config = compose([f"backend=[{on_cpus}]", "precision=fp16"])
+    config = compose([f"backend=[{on_cpus}]", "precision=fp16", *TEXTS])
     choices = [repr(backend) for backend in config.backends.values()]
     assert len(set(choices)) == len(choices) - 1
     assert config.backends["pytorch_again"] == config.backends["pytorch"]

@@ -232,6 +232,10 @@ def test_claims_are_tested_within_a_comparison_of_methods() -> None:
     assert {one.claim.id: one.verdict for one in found}["adam8bit-2-bytes"] == "reproduced"
 
 
+TEXTS = ("data=hf", "data.path=texts", "data.processor=words")
+"""A dataset, which need not be there for a backend to be refused."""
+
+
 def test_the_experiment_has_every_method_of_a_cpu() -> None:
     config = compose(["device=cpu", "experiment=methods", "model=bert-mini"])
     assert config.reference == "pytorch"
@@ -254,6 +258,22 @@ def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_co
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
+        (
+            ["backend=[pytorch,pytorch_workers]"],
+            "workers has no effect with data=synthetic, whose batches lie ready",
+        ),
+        (
+            ["backend=[pytorch,pytorch_workers]", *TEXTS, "backends.pytorch_workers.workers=-1"],
+            "must be at least 0",
+        ),
+        (
+            ["backend=[pytorch,pytorch_workers]", *TEXTS, "backends.pytorch_workers.workers=99"],
+            "backends.pytorch_workers.workers must be at most 64",
+        ),
+        (
+            ["backend=[pytorch,pytorch_unpinned]", *TEXTS],
+            "pinned_memory is of batches that a GPU reads; leave it out",
+        ),
         (
             ["backends.pytorch_accumulation.accumulate=3"],
             "does not divide micro_batch=8; choose micro_batch=9",

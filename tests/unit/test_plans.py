@@ -9,6 +9,7 @@ import pytest
 from bench.config import identity
 from bench.config.choices import LOSS_TOLERANCE
 from bench.config.compose import compose
+from bench.config.data import Data
 from bench.config.schema import Config
 from bench.measure.launches import PARITY, SEARCH, timed
 from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
@@ -100,6 +101,21 @@ def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp
         if "ORTMODULE_MEMORY_OPT_LEVEL" in backend.variables
     }
     assert recomputing == {"checkpointing"}
+
+
+def test_a_backend_prepares_the_same_batches_in_its_own_way(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    pytorch = config.backends["pytorch"]
+    config.data = Data(name="hf", path="texts", processor="words", workers=1)
+    config.backends = {"pytorch": pytorch, "workers": replace(pytorch, workers=2)}
+    plan = plan_of(config)
+    specs = {name: backend.spec.data for name, backend in plan.launching.backends.items()}
+    assert specs["pytorch"] == config.data
+    assert specs["workers"] == replace(config.data, workers=2)
+    loaders = {name: record.workload.loader for name, record in plan.records.items()}
+    assert loaders == {"pytorch": "workers=1", "workers": "workers=2"}
+    assert config.data.loader_on("cuda") == "workers=1 pinned_memory=true"
+    assert Data(name="synthetic").loader_on("cuda") == "", "its batches lie ready"
 
 
 def test_a_backend_is_judged_by_its_own_precision_and_update(tmp_path: Path) -> None:

@@ -44,13 +44,23 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One line of claims.csv: what was said, by whom, and how it can be tested."""
+    """One line of claims.csv.
+
+    Attributes:
+        id: names the test.
+        source: who said it.
+        claim: what was said.
+        how_to_test: what must be compared.
+        testable_on: which hardware decides it.
+        command: that measures what must be compared.
+    """
 
     id: str
     source: str
     claim: str
     how_to_test: str
     testable_on: str
+    command: str
 
 
 @dataclass(frozen=True, kw_only=True)
