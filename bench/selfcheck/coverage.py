@@ -1,8 +1,9 @@
 """`make coverage`: how often does the 95 % interval contain the truth? Simulated, so that the truth is known.
 
 Writes coverage.csv and estimators.csv in results/selftest/. The noise of the simulated comparisons is drawn
-from recorded ones: noise.csv, on which the estimator was chosen, and rounds.csv, which `make selftest` leaves
-behind and which had no say in the choice; and it is made, harder than what was recorded.
+from recorded ones: noise.csv, on which the estimator was chosen, and what `make selftest` leaves behind and
+which had no say in the choice, rounds.csv, and resident-one/rounds.csv of groups that run one after the other.
+And it is made, harder than what was recorded.
 
 `--record FILE` first takes noise.csv anew from the results file of an A/A comparison, such as that of
 `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
@@ -27,8 +28,26 @@ from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recor
 
 FOLDER = Path("results/selftest")
 
-RECORDINGS = {"recorded, default workload": "noise.csv", "recorded by the self-test": "rounds.csv"}
-"""The file of each recording in `FOLDER`."""
+
+@dataclass(frozen=True)
+class Recording:
+    """Noise that was recorded.
+
+    Attributes:
+        file: in `FOLDER`.
+        resident: `measure.resident` of what was recorded; with `one` a preset has more launches.
+    """
+
+    file: str
+    resident: str
+
+
+RECORDINGS = {
+    "recorded, default workload": Recording("noise.csv", "all"),
+    "recorded by the self-test": Recording("rounds.csv", "all"),
+    "recorded by the self-test, groups one after the other": Recording("resident-one/rounds.csv", "one"),
+}
+"""By the name in the column `noise`."""
 
 PRESETS = ("quick", "default", "thorough")
 COMPARISONS = 4000
@@ -109,15 +128,22 @@ def simulate(
 
 def read_recording(name: str, rounds: int, folder: Path = FOLDER) -> Noise:
     """The noise of one of `RECORDINGS`, from launches of at least so many rounds."""
-    return recorded_noise(pd.read_csv(folder / RECORDINGS[name]), rounds, name)
+    return recorded_noise(pd.read_csv(folder / RECORDINGS[name].file), rounds, name)
+
+
+def preset_of(preset: str, resident: str = "all") -> Measure:
+    """What a preset sets."""
+    return compose([f"measure={preset}", f"measure.resident={resident}", "device=cpu"]).measure
 
 
 def every_noise() -> Iterator[tuple[str, Measure, Noise]]:
     """Every kind of noise under every preset: the preset's name, what it sets, the noise."""
     for preset in PRESETS:
-        measure = compose([f"measure={preset}"]).measure
-        for noise in (*(read_recording(name, measure.rounds) for name in RECORDINGS), *artificial_noise()):
-            yield preset, measure, noise
+        for name, recording in RECORDINGS.items():
+            measure = preset_of(preset, recording.resident)
+            yield preset, measure, read_recording(name, measure.rounds)
+        for noise in artificial_noise():
+            yield preset, preset_of(preset), noise
 
 
 def _remembered(average: Callable[[Floats], float]) -> Callable[[Floats], float]:

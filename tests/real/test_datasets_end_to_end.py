@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from bench.setup import stacks
+from bench.sweeps.made_images import make_images
 from tests.support import local_data
 from tests.support.commands import Ran, on_cores, side_by_side
 
@@ -45,13 +46,13 @@ VIT = {
 BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
 
 
-def bench(folder: Path, *overrides: str, cores: set[int]) -> Ran:
+def bench(folder: Path, *overrides: str, cores: set[int], backends: list[str] = BACKENDS) -> Ran:
     """Run `bench` on a dataset; what it printed, and its rows."""
     done = subprocess.run(
         [
             *on_cores(cores),
             *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
-            *("device=cpu", f"backend=[{','.join(BACKENDS)}]", "data=hf"),
+            *("device=cpu", f"backend=[{','.join(backends)}]", "data=hf"),
             *("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1"),
             "measure.parity_steps=2",
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
@@ -67,7 +68,7 @@ def bench(folder: Path, *overrides: str, cores: set[int]) -> Ran:
     (written,) = (folder / "results").glob("*.csv")
     rows = pd.read_csv(written)
     assert (rows["status"] == "ok").all(), done.stderr
-    assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(BACKENDS, 2)
+    assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(backends, 2)
     return done, rows
 
 
@@ -82,7 +83,7 @@ class Found:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    texts, images = tmp_path_factory.mktemp("texts"), tmp_path_factory.mktemp("images")
+    texts, images, workers = (tmp_path_factory.mktemp(name) for name in ("texts", "images", "workers"))
     rated = local_data.rows("sequence-classification", 64)
     path = local_data.lines(
         texts / "data", [{"review": row["text"], "stars": row["label"] + 4} for row in rated]
@@ -115,7 +116,18 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
             cores=cores,
         )
 
-    return Found(side_by_side({"texts": of_texts, "images": of_images}), path, texts / "cache")
+    def of_workers(cores: set[int]) -> Ran:
+        make_images(workers / "images", 16)
+        return bench(
+            workers,
+            *("model=vit-base", "model.size=mini", "micro_batch=2", "device.world_size=1"),
+            *(f"data.path={workers}/images/train", f"data.processor={workers}/images/processor"),
+            cores=cores,
+            backends=["pytorch", "pytorch_workers"],
+        )
+
+    jobs = {"texts": of_texts, "images": of_images, "workers": of_workers}
+    return Found(side_by_side(jobs), path, texts / "cache")
 
 
 def test_a_folder_of_texts_with_workers(found: Found) -> None:
@@ -138,3 +150,14 @@ def test_a_folder_of_images(found: Found) -> None:
     assert shares.median() > 0.05, "nobody but the rank itself opens the images"
     assert "limited by the loader" in done.stdout
     assert "raise data.workers" in done.stdout
+
+
+def test_a_backend_whose_workers_prepare_its_batches(found: Found) -> None:
+    """Images as those of `make claims`: both train the same ones, and each row says who prepared them."""
+    done, rows = found.ran["workers"]
+    assert rows.groupby("backend")["loader"].unique().map(list).to_dict() == {
+        "pytorch": ["workers=0"],
+        "pytorch_workers": ["workers=2"],
+    }
+    assert (rows["loss_difference"] == 0).all(), "the same batches"
+    assert "loader workers=2 (reference workers=0)" in done.stdout

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from bench.analysis import intervals
-from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.selfcheck import coverage
 from bench.selfcheck.coverage import RECORDINGS, read_recording, simulate
@@ -24,13 +23,19 @@ COMPARISONS = 2000  # the share of hits is then known to about half a per cent
 
 
 @cache
-def preset(name: str) -> Measure:
-    return compose([f"measure={name}"]).measure
+def preset(name: str, resident: str = "all") -> Measure:
+    return coverage.preset_of(name, resident)
 
 
-def covered(noise: Noise, name: str, until: float | None = None, comparisons: int = COMPARISONS) -> float:
+def covered(
+    noise: Noise,
+    name: str,
+    until: float | None = None,
+    comparisons: int = COMPARISONS,
+    resident: str = "all",
+) -> float:
     random = np.random.default_rng(20261121)
-    return simulate(noise, name, preset(name), until, comparisons, random).coverage
+    return simulate(noise, name, preset(name, resident), until, comparisons, random).coverage
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
@@ -38,19 +43,22 @@ def covered(noise: Noise, name: str, until: float | None = None, comparisons: in
 def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
-    noise = read_recording(recording, preset(name).rounds, FOLDER)
-    assert covered(noise, name) >= 0.93
+    resident = RECORDINGS[recording].resident
+    noise = read_recording(recording, preset(name, resident).rounds, FOLDER)
+    assert covered(noise, name, resident=resident) >= 0.93
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("name", coverage.PRESETS)
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
-    noise = read_recording(recording, preset(name).rounds, FOLDER)
+    resident = RECORDINGS[recording].resident
+    measure = preset(name, resident)
+    noise = read_recording(recording, measure.rounds, FOLDER)
     random = np.random.default_rng(20261121)
-    plain = simulate(noise, name, preset(name), None, 500, random)
+    plain = simulate(noise, name, measure, None, 500, random)
     for share in (0.9, 0.7, 0.5):
-        assert covered(noise, name, share * plain.half_width, 500) >= 0.93
+        assert covered(noise, name, share * plain.half_width, 500, resident) >= 0.93
 
 
 @pytest.mark.parametrize(
