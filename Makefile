@@ -41,8 +41,8 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench sweep reproduce node compare report methods claims matrix doctor containers \
-	selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
+.PHONY: help setup action bench sweep reproduce node compare report methods claims advise matrix doctor \
+	containers selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -78,6 +78,10 @@ reproduce: setup ## measure the published comparison's models, as many of their 
 methods: setup ## measure what each method of training saves and costs, for an encoder and a decoder
 ## MODEL=bert-base ARGS="micro_batch=8" measures another model; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps methods $(if $(MODEL),model=$(MODEL)) $(ARGS)
+
+advise: setup ## find the configuration that trains a model fastest in a given memory, on this machine
+## MODEL=bert-base ARGS="device.memory_limit_gib=6 micro_batch=8"
+	$(VENV)/bin/python -m bench.advise $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them in reports/
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped

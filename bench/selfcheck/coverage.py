@@ -2,8 +2,8 @@
 
 Writes coverage.csv and estimators.csv in results/selftest/. The noise of the simulated comparisons is drawn
 from recorded ones: noise.csv, on which the estimator was chosen, and what `make selftest` leaves behind and
-which had no say in the choice, rounds.csv, and resident-one/rounds.csv of groups that run one after the other.
-And it is made, harder than what was recorded.
+which had no say in the choice: rounds.csv, and resident-one/rounds.csv of groups that run one by one. And it
+is made, harder than what was recorded.
 
 `--record FILE` first takes noise.csv anew from the results file of an A/A comparison, such as that of
 `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.

@@ -209,7 +209,7 @@ class Fitting:
         return self.choices.models[candidate.model].choice.expected_s
 
     def _choose(self, candidate: Candidate, trial: Trial, *, seconds: float) -> Choice:
-        effort = _effort(candidate.config)
+        effort = effort_of(candidate.config)
         published = published_model(candidate.config)
         return choose(trial, published, effort, memory_bytes=memory_bytes(), seconds=seconds)
 
@@ -247,7 +247,8 @@ def _fitted(fit: Fit, part: Part, fitting: Fitting) -> Part:
     )
 
 
-def _effort(config: Config) -> Effort:
+def effort_of(config: Config) -> Effort:
+    """What a comparison does on this machine."""
     settings = config.measure
     return Effort(
         backends=len(config.backends),

@@ -50,7 +50,7 @@ def published_model(config: Config) -> Published:
 
 
 def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> Trial:
-    """Train for a few steps.
+    """Train a model with few of its layers for a few steps.
 
     Args:
         line: the overrides of the comparison that the trial is for.
@@ -60,7 +60,16 @@ def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> T
     Raises:
         TrialFailed: it did not train; with the reason.
     """
-    whole = [*line, *SHORT, f"model.size={trial_size(published)}"]
+    return train_shortly([*line, f"model.size={trial_size(published)}"], results_dir)[0]
+
+
+def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
+    """Train eager PyTorch for a few steps; arguments and errors as of `run_trial`.
+
+    Returns:
+        What it has shown, and its results file.
+    """
+    whole = [*line, *SHORT]
     config = compose(whole)
     config = dataclasses.replace(config, results_dir=str(results_dir / FOLDER))
     stack = stacks.own()
@@ -72,7 +81,7 @@ def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> T
         failed = table.iloc[-1]
         raise TrialFailed(f"the trial ended as {failed['status']}: {failed['message']}")
     row = timed.iloc[-1]
-    return Trial(
+    trial = Trial(
         layers=None if timed["layers"].isna().all() else int(row["layers"]),
         parameters=int(row["parameters"]),
         seconds=float((timed["seconds"] / timed["steps"]).median()),
@@ -81,3 +90,4 @@ def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> T
         flops=None if timed["model_flops_per_step"].isna().all() else float(row["model_flops_per_step"]),
         layers_share=None if timed["layers_flops_share"].isna().all() else float(row["layers_flops_share"]),
     )
+    return trial, outcome.csv

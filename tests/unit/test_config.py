@@ -25,7 +25,7 @@ def shipped(group: str) -> list[str]:
 
 
 MODELS, CHOICES = shipped("model"), shipped("backend")
-SETS = ["default", "methods", "methods_gpu", "mission", "today"]
+SETS = ["advised", "default", "methods", "methods_gpu", "mission", "today"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
 ON_GPUS = ["ortmodule_tuned", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
 WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
