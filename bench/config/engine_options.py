@@ -1,4 +1,4 @@
-"""What can be tuned in an engine, by the harness's names: ONNX Runtime's own are environment variables."""
+"""What can be tuned in an engine, by the harness's names; ONNX Runtime takes it by environment variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.errors import UserError
 
-OptionValue = bool | int
+OptionValue = bool | int | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,21 +14,27 @@ class EngineOption:
     """One option of an engine.
 
     Attributes:
-        variable: that the engine reads when it is imported or wraps a model.
+        variable: that the engine reads when it is imported or wraps a model; empty: it needs none.
         read_back: where it then says what it took, an attribute of its runtime options; empty: nowhere.
         values: that it may have.
         on_gpu: it has an effect on CUDA devices alone.
+        values_on_gpu: those of its values of which that is true.
         recomputes: it has an effect with `checkpointing` alone.
     """
 
-    variable: str
+    variable: str = ""
     read_back: str = ""
     values: tuple[OptionValue, ...] = (False, True)
     on_gpu: bool = False
+    values_on_gpu: tuple[OptionValue, ...] = ()
     recomputes: bool = False
 
 
 ENGINE_OPTIONS: Mapping[str, Mapping[str, EngineOption]] = {
+    "compile": {
+        # How long the compiler searches for faster kernels, and whether CUDA graphs launch them.
+        "mode": EngineOption(values=("max-autotune", "reduce-overhead"), values_on_gpu=("reduce-overhead",)),
+    },
     "ortmodule": {
         # Reduce data as early in the graph as its use allows, and leave out what is padded.
         "compute_optimizer": EngineOption(
@@ -49,10 +55,11 @@ ENGINE_OPTIONS: Mapping[str, Mapping[str, EngineOption]] = {
             values=(1, 2),
             recomputes=True,
         ),
-    }
+    },
 }
-"""By engine. Source: docs/ORTModule_Training_Guidelines.md of ONNX Runtime 1.19.2. Its option about padded
-labels is not among them: nothing reads it, and it is for losses that are modules, unlike transformers'."""
+"""By engine. Sources: torch.compile's documentation of `mode`; docs/ORTModule_Training_Guidelines.md of ONNX
+Runtime 1.19.2, whose option about padded labels is not among them: nothing reads it, and it is for losses
+that are modules, unlike transformers'."""
 
 
 def check_engine_options(
@@ -81,15 +88,17 @@ def check_engine_options(
         if not any(value is one or (value == one and type(value) is type(one)) for one in option.values):
             allowed = " or ".join(map(format_value, option.values))
             raise UserError(f"{key}.{name} must be {allowed}, not {value}.")
-        if option.on_gpu and device != "cuda":
-            raise UserError(f"{key}.{name} has an effect on CUDA devices only", "leave it out")
+        if (option.on_gpu or value in option.values_on_gpu) and device != "cuda":
+            of_value = "" if option.on_gpu else f"={format_value(value)}"
+            raise UserError(f"{key}.{name}{of_value} has an effect on CUDA devices only", "leave it out")
         if option.recomputes and not checkpointing:
             raise UserError(f"{key}.{name} has an effect with checkpointing=true only", "set that, too")
 
 
 def engine_variables(engine: str, options: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables by which the engine takes its options."""
-    return {ENGINE_OPTIONS[engine][name].variable: str(int(value)) for name, value in options.items()}
+    known = ENGINE_OPTIONS.get(engine, {})
+    return {known[name].variable: str(int(value)) for name, value in options.items() if known[name].variable}
 
 
 def format_engine_options(options: Mapping[str, Any]) -> str:

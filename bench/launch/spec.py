@@ -17,7 +17,7 @@ class WorkerSpec:
 
     backend: str
     engine: str
-    engine_options: dict[str, bool | int]
+    engine_options: dict[str, bool | int | str]
     optimizer: str  # resolved for the device
     sharding: str
     loop: str  # bare, or one of users'

@@ -1,6 +1,8 @@
 """Matrix products by PyTorch's own library: a part of every engine whose products are PyTorch's."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -16,6 +18,7 @@ class TorchProducts:
     """What an engine that leaves matrix products to PyTorch says about them."""
 
     library = "torch"
+    options: Mapping[str, Any]
 
     def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
         """Multiplies both into a result that is there, so that nothing is allocated.

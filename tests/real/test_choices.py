@@ -48,6 +48,7 @@ CHOICES = {
 TUNED = replace(PYTORCH, engine="ortmodule", engine_options={"compute_optimizer": False})
 TODAYS = {  # of the pinned stack: diverges; tests/real/test_precision.py; unsupported, see below
     "compile": replace(PYTORCH, engine="compile"),
+    "compile_max_autotune": replace(PYTORCH, engine="compile", engine_options={"mode": "max-autotune"}),
     "zero1": replace(PYTORCH, sharding="zero1"),
     "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
@@ -167,6 +168,7 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
     if backend.engine == "compile":
         assert found.proof["engine"]["graphs"] >= 1
         assert found.proof["engine"]["compile_seconds"] > 0.1
+        assert found.proof["engine"]["mode"] == backend.engine_options.get("mode", "default")
     if backend.sharding == "ddp":
         assert found.state_bytes == pytest.approx(reference.state_bytes, rel=0.01)
     else:

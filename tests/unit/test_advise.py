@@ -73,7 +73,7 @@ def test_memory_is_weights_gradients_states_and_activations() -> None:
     plain = predicted("pytorch", 100)
     whole = 0.5 * GIB + 16e8 + 4 * GIB
     assert plain.parts == 1
-    assert (plain.memory.low, plain.memory.high) == (pytest.approx(0.9 * whole), pytest.approx(1.1 * whole))
+    assert (plain.memory.low, plain.memory.high) == pytest.approx((0.9 * whole, 1.1 * whole))
     stateless = predicted("pytorch_best_adafactor", 100)
     assert stateless.memory.high == pytest.approx(plain.memory.high - 1.1 * 8e8), (
         "no state, sdpa needs no more"
@@ -95,7 +95,7 @@ def test_speed_is_the_product_of_what_each_choice_did_here() -> None:
         failed={},
     )
     best = predicted("pytorch_best", 100, effects=effects)
-    assert (best.speed.low, best.speed.high) == (pytest.approx(0.88), pytest.approx(1.1 * 1.3 * 1.2))
+    assert (best.speed.low, best.speed.high) == pytest.approx((0.88, 1.1 * 1.3 * 1.2))
     assert predicted("pytorch_best_bf16", 100, effects=effects).speed.low == 0, "of bf16 nothing is known"
     assert predicted("pytorch_best", 100).speed == Bounds(0.0, ANYTHING.high)
 

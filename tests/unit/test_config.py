@@ -27,7 +27,7 @@ def shipped(group: str) -> list[str]:
 MODELS, CHOICES = shipped("model"), shipped("backend")
 SETS = ["advised", "default", "methods", "methods_gpu", "mission", "today"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
-ON_GPUS = ["ortmodule_tuned", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
+ON_GPUS = ["ortmodule_tuned", "compile_reduce_overhead", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
 WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
 TEXTS = ["data=hf", "data.path=texts", "data.processor=words"]
 IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]

@@ -24,6 +24,7 @@ def test_options_become_the_variables_that_onnx_runtime_reads() -> None:
         "ORTMODULE_MEMORY_OPT_LEVEL": "2",
     }
     assert engine_variables("eager", {}) == {}
+    assert engine_variables("compile", {"mode": "max-autotune"}) == {}, "torch.compile is given it"
 
 
 def test_options_are_one_cell_whatever_their_order() -> None:
@@ -48,6 +49,17 @@ def test_options_are_one_cell_whatever_their_order() -> None:
             "must be 1 or 2, not True",
         ),
         (["backend=[pytorch,ortmodule_tuned]"], "has an effect on CUDA devices only"),
+        (
+            [
+                "backend=[pytorch,compile_max_autotune]",
+                "backends.compile_max_autotune.engine_options.mode=fast",
+            ],
+            "mode must be max-autotune or reduce-overhead, not fast",
+        ),
+        (
+            ["backend=[pytorch,compile_reduce_overhead]"],
+            "mode=reduce-overhead has an effect on CUDA devices only",
+        ),
     ],
 )
 def test_what_an_engine_does_not_have_or_what_changes_nothing_is_refused(

@@ -20,9 +20,11 @@ class Engine(Protocol):
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.
+        options: `engine_options` of the backend.
     """
 
     library: str
+    options: Mapping[str, Any]
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
@@ -72,7 +74,8 @@ class Engine(Protocol):
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Engine:
-    """The engine called `name`, which reads its options from this process's environment."""
+    """The engine called `name` with its options, some of which it reads from this process's environment."""
     os.environ.update(engine_variables(name, options or {}))
     engine: Engine = import_module(f"bench.worker.engines.{name}").Engine()
+    engine.options = dict(options or {})
     return engine

@@ -27,7 +27,7 @@ class Engine(TorchProducts):
     ) -> torch.nn.Module:
         """The same module, which compiles itself at its first forward; its parameters keep their names."""
         self.model, self.checkpointing = model, checkpointing
-        model.compile(dynamic=False)  # batches have one shape
+        model.compile(dynamic=False, mode=self.options.get("mode"))  # batches have one shape
         return model
 
     def enable_own_profile(self) -> None:
@@ -52,11 +52,13 @@ class Engine(TorchProducts):
         breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
         return {
             "loss_function": loss_function,
+            "mode": self.options.get("mode", "default"),
             "graphs": graphs,
             "graph_breaks": sum(breaks.values()),
             "break_reasons": sorted(breaks),
             "compile_seconds": compile_seconds(),
-            "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs),  # off, unless somebody else did
+            # In the mode default off, unless somebody else did; the other modes set it for their own graphs.
+            "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs),
         }
 
     def status_of(self, error: Exception) -> str | None:
