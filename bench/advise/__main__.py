@@ -11,7 +11,6 @@ after Ctrl-C, 143 after SIGTERM.
 """
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from bench.closing import print_closing
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
-COMMON = ("experiment=advise", "results_dir='results/advise/${bench.machine:${device.type}}'")
+COMMON = ("device=cpu", "experiment=advise", "results_dir='results/advise/${bench.machine:${device.type}}'")
 
 TRIAL_PARTS = 4
 """At most so many parts of a micro-batch in the trial: it then needs less memory than most configurations."""
@@ -52,76 +51,77 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _advise(overrides: Sequence[str]) -> int:
     # Not for --help, which should take no time.
-    from bench.advise import measured, words
+    from bench.advise import words
     from bench.advise.effects import find_effects, read_comparisons
-    from bench.advise.predict import divisors, predict, select
-    from bench.analysis.comparison_results import ComparisonResults
+    from bench.advise.measured import find_best, measure_together, overrides_of
+    from bench.advise.predict import PLAIN, choices_of, divisors, predict, select
     from bench.config.compose import compose
-    from bench.machine.hardware import memory_bytes
+    from bench.measure.preflight import check_and_name_device
     from bench.report import describe
-    from bench.results import csv_files
+    from bench.report.collection import read_comparison
+    from bench.report.files import folder_of_all
     from bench.sweeps.fitted_plan import effort_of
-    from bench.sweeps.trials import train_shortly
+    from bench.sweeps.trials import TrialFailed, train_shortly
 
     console = Console(stderr=True, highlight=False)
     line = [*COMMON, *overrides]
     config = compose(line)
+    if config.device.type != "cpu":
+        raise UserError(
+            "make advise predicts the memory of a CPU alone so far",
+            'on a GPU measure them all: make bench ARGS="experiment=advise device=cuda"',
+        )
     limit_gib = config.device.memory_limit_gib
     if limit_gib is None:
         raise UserError(
             "make advise needs to know how much memory training may take",
             'set device.memory_limit_gib=…, as in ARGS="device.memory_limit_gib=6"',
         )
-    if config.device.type != "cpu":
-        raise UserError(
-            "make advise predicts the memory of a CPU alone so far",
-            'on a GPU measure them all: make bench ARGS="experiment=advise device=cuda"',
-        )
+    check_and_name_device(config)
     results = Path(config.results_dir)
     parts = max(one for one in divisors(config.micro_batch) if one <= TRIAL_PARTS)
+    of_trial = [
+        *(one for one in line if not one.startswith(("reference=", "backends."))),
+        *("backend=[pytorch]", f"backends.{PLAIN}.accumulate={parts}", "device.memory_limit_gib=null"),
+    ]
+    plain = compose(of_trial)
     console.print("a short trial of plain PyTorch")
-    accumulated = [f"backends.pytorch.accumulate={parts}"] if parts > 1 else []
-    trial, tried = train_shortly([*line, "device.memory_limit_gib=null", *accumulated], results)
-    here = ComparisonResults(stem=tried.stem, rows=csv_files.read(tried))
+    try:
+        trial, trial_csv = train_shortly(of_trial, results)
+    except TrialFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    here = read_comparison(trial_csv)
     machine = describe.short_machine(here.rows)
-    effects = find_effects(read_comparisons(results.parents[1]), here.hardware_key)
-    limit = limit_gib * 2**30
+    effects = find_effects(
+        read_comparisons(folder_of_all(results)), here.machine_key, choices_of(plain, PLAIN)
+    )
+    limit_bytes = limit_gib * 2**30
     candidates = [
-        predict(config, name, trial, trial_parts=parts, effects=effects, limit_bytes=limit)
+        predict(config, name, plain, trial, effects=effects, limit_bytes=limit_bytes)
         for name in config.backends
     ]
-    selection = select(candidates, limit)
-    if not selection.open:
-        print_closing(
-            words.answer([], config.model.name, limit_gib, machine), table=words.table([], selection)
-        )
-        return 1
-    together = limit * len(selection.open) <= memory_bytes()
-    line += [] if together else ["measure.resident=one"]
-    effort = dataclasses.replace(effort_of(config), backends=len(selection.open))
-    trial_words = (
-        f"plain PyTorch with each micro-batch in {parts} parts: {trial.seconds:.2f} s a step, peak of a rank "
-        f"{trial.peak_bytes / 2**30:.2f} GiB"
-    )
-    for said in words.plan_lines(selection, trial_words, effort.seconds(trial.seconds)):
+    selection = select(candidates, limit_bytes)
+    expected_s = 0.0
+    if selection.open:
+        expected_s = effort_of(compose(overrides_of(selection.open, line))).seconds(trial.seconds)
+    for said in words.plan_lines(selection, trial, parts, expected_s):
         console.print(said, markup=False, soft_wrap=True)
-    outcomes = measured.measure(selection.open, line)
-    again = [
-        smaller
-        for one in outcomes
-        if one.status == measured.OUT_OF_MEMORY
-        and (smaller := measured.in_more_parts(one.candidate, config.micro_batch)) is not None
-    ]
-    if again:
-        outcomes = measured.measure_again(outcomes, again, line)
+    advice = find_best(
+        candidates,
+        limit_bytes=limit_bytes,
+        micro_batch=config.micro_batch,
+        measure=lambda some: measure_together(some, line),
+    )
+    first = words.first(advice)
     print_closing(
-        words.answer(outcomes, config.model.name, limit_gib, machine),
-        table=words.table(outcomes, selection),
-        files=list(dict.fromkeys(one.csv for one in outcomes)),
-        next_command=outcomes[0].command if outcomes and outcomes[0].samples_per_s else "",
+        words.answer(advice, config.model.name, limit_gib, machine),
+        table=words.table(advice),
+        files=list(dict.fromkeys(one.results.path for one in advice.outcomes if one.results.path)),
+        next_command=first.command if first else "",
         purpose="measures the first alone",
     )
-    return 0 if any(one.samples_per_s for one in outcomes) else 1
+    return 0 if first else 1
 
 
 if __name__ == "__main__":

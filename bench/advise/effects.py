@@ -1,18 +1,23 @@
-"""What each choice did to the speed of training on this machine, in everything that was measured here."""
+"""What choices did to the speed of training on this machine, in what was measured here."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.methods import find_methods
-from bench.errors import PASSED, UserError
-from bench.report.files import CLAIMS, METHODS, read_of_every_machine
-from bench.results import csv_files
+from bench.analysis.methods import Change, find_methods
+from bench.report.collection import collect
+from bench.report.files import BY_MACHINE, read_of_every_machine
 
 OTHER_MODEL = 0.25
 """By what share a choice may do more or less for a model than for those that were measured."""
+
+WRONG = ("diverged", "fallback")
+"""Statuses that a choice has with every model of a kind: it computes something else."""
+
+PARTS = "grad_accum"
+"""The choice of how many parts a micro-batch is trained in."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,10 @@ class Bounds:
     def __mul__(self, other: "Bounds") -> "Bounds":
         return Bounds(self.low * other.low, self.high * other.high)
 
-    def scaled(self, factor: float) -> "Bounds":
-        """Both bounds times a number."""
-        return Bounds(self.low * factor, self.high * factor)
-
-    def plus(self, number: float) -> "Bounds":
-        """Both bounds and a number more."""
-        return Bounds(self.low + number, self.high + number)
+    @property
+    def middle(self) -> float:
+        """Half-way between them."""
+        return (self.low + self.high) / 2
 
 
 ANYTHING = Bounds(0.0, math.inf)
@@ -42,62 +44,79 @@ Choice = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """What choices did, each made alone against plain PyTorch.
+    """What choices did, against plain PyTorch.
 
     Attributes:
-        speed: by choice, the bounds of throughput over that without it, over all models that were measured.
-        failed: by choice, how it ended where it was never timed, such as `diverged on bert-mini`.
+        speed: by the choices that were made together, the bounds of throughput over that without them,
+            over all models that were measured.
+        wrong: by a choice that was made alone and never timed, how it ended, as `diverged on bert-mini`.
     """
 
-    speed: Mapping[Choice, Bounds]
-    failed: Mapping[Choice, str]
+    speed: Mapping[frozenset[Choice], Bounds]
+    wrong: Mapping[Choice, str]
+
+    def of(self, choices: Set[Choice]) -> tuple[Bounds, int]:
+        """The bounds of speed of these choices together, and of how many measurements they are the product.
+
+        Choices that were measured together count as one measurement; of a choice that was never measured
+        nothing is known.
+        """
+        left, product, factors = set(choices), Bounds(1.0, 1.0), 0
+        for known in sorted(self.speed, key=len, reverse=True):
+            if known <= left:
+                product *= self.speed[known]
+                left -= known
+                factors += 1
+        return (ANYTHING, factors) if left else (product, factors)
 
 
 def read_comparisons(results_dir: Path) -> Sequence[ComparisonResults]:
-    """Everything in a folder of results that may show what a choice does; what cannot be read is left out."""
-    found: list[ComparisonResults] = []
-    for path in sorted(results_dir.glob("*.csv")):
-        try:
-            found.append(ComparisonResults(stem=path.stem, rows=csv_files.read(path)))
-        except UserError:
-            continue  # `make report` names it
-    for name in (METHODS, CLAIMS):
-        found += read_of_every_machine(results_dir, name).comparisons
-    return found
+    """All comparisons in a folder of results; what cannot be read is left out: `make report` names it."""
+    machines = [read_of_every_machine(results_dir, name).comparisons for name in BY_MACHINE]
+    return [
+        one for found in (collect(sorted(results_dir.glob("*.csv"))).comparisons, *machines) for one in found
+    ]
 
 
-def find_effects(comparisons: Sequence[ComparisonResults], hardware_key: tuple[str, ...]) -> Effects:
-    """The effects on one machine, with as many ranks and threads.
+def find_effects(
+    comparisons: Sequence[ComparisonResults], machine_key: tuple[str, ...], plain: Mapping[str, str]
+) -> Effects:
+    """The effects on one machine, whatever the ranks and threads.
 
     Args:
         comparisons: of any machine.
-        hardware_key: of this one, as `ComparisonResults.hardware_key`.
+        machine_key: of this one, as `ComparisonResults.machine_key`.
+        plain: the choices of plain PyTorch here; what was measured against another is left out.
     """
-    seen: dict[Choice, list[Bounds]] = {}
-    failed: dict[Choice, str] = {}
+    seen: dict[frozenset[Choice], list[Bounds]] = {}
+    wrong: dict[Choice, str] = {}
     for comparison in comparisons:
-        if comparison.hardware_key != hardware_key or comparison.uncontrolled or comparison.at_largest:
+        if comparison.machine_key != machine_key or comparison.uncontrolled or comparison.at_largest:
             continue
-        if comparison.reference != "pytorch" or (methods := find_methods(comparison)) is None:
+        if (methods := find_methods(comparison)) is None or methods.reference != "pytorch":
             continue
         for method in methods.methods:
-            if len(method.changes) != 1:
+            if not method.changes or not all(_is_from(plain, change) for change in method.changes):
                 continue
-            (change,) = method.changes
-            choice = (change.choice, change.after)
+            choices = frozenset((change.choice, change.after) for change in method.changes)
             speedup = method.speedup
             if speedup is not None and speedup.low is not None and speedup.high is not None:
-                seen.setdefault(choice, []).append(Bounds(speedup.low, speedup.high))
-            elif method.status not in PASSED:
+                seen.setdefault(choices, []).append(Bounds(speedup.low, speedup.high))
+            elif method.status in WRONG and len(choices) == 1:
                 model = str(comparison.rows["model"].iloc[0])
-                failed.setdefault(choice, f"{method.status} on {model}")
+                wrong.setdefault(next(iter(choices)), f"{method.status} on {model}")
+    widened = {
+        choices: Bounds(
+            min(one.low for one in bounds) * (1 - OTHER_MODEL),
+            max(one.high for one in bounds) * (1 + OTHER_MODEL),
+        )
+        for choices, bounds in seen.items()
+    }
     return Effects(
-        speed={
-            choice: Bounds(
-                min(one.low for one in bounds) * (1 - OTHER_MODEL),
-                max(one.high for one in bounds) * (1 + OTHER_MODEL),
-            )
-            for choice, bounds in seen.items()
-        },
-        failed={choice: words for choice, words in failed.items() if choice not in seen},
+        speed=widened, wrong={one: words for one, words in wrong.items() if frozenset([one]) not in seen}
     )
+
+
+def _is_from(plain: Mapping[str, str], change: Change) -> bool:
+    """Whether plain PyTorch has here what the baseline of a measurement had."""
+    return change.before == ("1" if change.choice == PARTS else plain.get(change.choice))

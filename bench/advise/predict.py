@@ -4,9 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.advise.effects import ANYTHING, Bounds, Choice, Effects
+from bench.advise.effects import PARTS, Bounds, Choice, Effects
+from bench.config.choices import SIXTEEN_BITS
+from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
-from bench.results.prediction import ADAMW_STATE_BYTES, BYTES_OF_16_BITS, FP32_BYTES, STATE_BYTES
+from bench.results import prediction
+from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
+from bench.setup import stacks
 from bench.sweeps.fit import Trial
 
 ACTIVATIONS: Mapping[Choice, Bounds] = {
@@ -15,7 +19,7 @@ ACTIVATIONS: Mapping[Choice, Bounds] = {
     ("precision", "fp16"): Bounds(0.5, 1.0),
     ("attention", "sdpa"): Bounds(0.5, 1.0),
     ("engine", "compile"): Bounds(0.5, 1.3),
-    ("engine", "ortmodule"): Bounds(0.6, 1.5),
+    ("engine", "ortmodule"): Bounds(0.6, 2.0),
 }
 """What a choice does to the memory that is neither weights, gradients nor states, as a multiple.
 
@@ -26,6 +30,9 @@ MEMORY_TOLERANCE = 0.1
 
 INTERPLAY = 0.2
 """By what share several choices together may do more or less than the product of each alone."""
+
+PLAIN = "pytorch"
+"""The backend of the trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,8 @@ class Candidate:
         parts: in which each micro-batch is trained, one after the other.
         memory: of all ranks, in bytes.
         speed: over plain PyTorch's with undivided micro-batches.
-        failed: how one of its choices ended on this machine where it was never timed; empty otherwise.
+        wrong: how one of its choices ended on this machine where it was never timed; empty otherwise.
+        keeps_update: whether it computes in fp32 with AdamW's update, so that others can be compared with it.
     """
 
     backend: str
@@ -46,89 +54,112 @@ class Candidate:
     parts: int
     memory: Bounds
     speed: Bounds
-    failed: str = ""
+    wrong: str = ""
+    keeps_update: bool = True
 
 
-def changes_of(config: Config, name: str) -> list[Choice]:
-    """What a backend has otherwise than plain PyTorch, by the names and values of the results' columns."""
+def choices_of(config: Config, name: str) -> dict[str, str]:
+    """What a backend is, by the names and values of the results' columns; its parts are decided here."""
     backend = config.backends[name]
-    plain = {
-        "engine": "eager",
-        "optimizer": "adamw",
-        "sharding": "ddp",
-        "attention": "eager",
-        "precision": "fp32",
-        "checkpointing": "0",
-    }
-    mine = {
+    return {
         "engine": backend.engine,
+        "engine_options": format_engine_options(backend.engine_options),
         "optimizer": backend.optimizer_on(config.device.type),
         "sharding": backend.sharding,
         "attention": config.attention_of(name),
+        "stack": backend.stack or stacks.own(),
         "precision": config.precision_of(name).name,
         "checkpointing": str(int(config.checkpointing_of(name))),
+        "loop": backend.loop,
+        "loader": config.data_of(name).loader_on(config.device.type),
     }
-    return [(choice, value) for choice, value in mine.items() if value != plain[choice]]
 
 
 def predict(
-    config: Config, name: str, trial: Trial, *, trial_parts: int, effects: Effects, limit_bytes: float
+    config: Config, name: str, plain: Config, trial: Trial, *, effects: Effects, limit_bytes: float
 ) -> Candidate:
     """Return what a backend needs and reaches, its micro-batches in as few parts as fit.
 
     Args:
         config: of the comparison.
         name: of the backend.
-        trial: of plain PyTorch with the same model.
-        trial_parts: in which that trained each micro-batch.
+        plain: of the trial, which has the backend `PLAIN`.
+        trial: what that has shown.
         effects: of choices on this machine.
         limit_bytes: that all ranks together may take.
     """
-    changes = changes_of(config, name)
+    base = choices_of(plain, PLAIN)
+    changes = [one for one in choices_of(config, name).items() if one[1] != base[one[0]]]
     possible = divisors(config.micro_batch)
-    needs = {parts: _memory(changes, trial, trial_parts / parts, config) for parts in possible}
-    parts = next((one for one in possible if middle(needs[one]) <= limit_bytes), possible[-1])
+    needs = {parts: _memory(config, name, changes, plain, trial, parts) for parts in possible}
+    parts = next((one for one in possible if needs[one].middle <= limit_bytes), possible[-1])
     return Candidate(
         backend=name,
         changes=changes,
         parts=parts,
         memory=needs[parts],
         speed=_speed(changes, parts, effects),
-        failed=next((effects.failed[one] for one in changes if one in effects.failed), ""),
+        wrong=next((effects.wrong[one] for one in changes if one in effects.wrong), ""),
+        keeps_update=not {"precision", "optimizer"} & {choice for choice, _ in changes}
+        or (dict(changes).get("optimizer") == "adamw_fused" and "precision" not in dict(changes)),
     )
 
 
-def _memory(changes: Sequence[Choice], trial: Trial, larger: float, config: Config) -> Bounds:
-    """Bytes of all ranks, with parts of a micro-batch so many times as large as the trial's."""
-    chosen = dict(changes)
-    state = STATE_BYTES.get(chosen.get("optimizer", ""), ADAMW_STATE_BYTES)
-    held = trial.parameters * (2 * FP32_BYTES + state)
-    in_trial = trial.peak_bytes - trial.runtime_bytes
-    activations = max(0.0, in_trial - trial.parameters * (2 * FP32_BYTES + ADAMW_STATE_BYTES)) * larger
-    bounds = Bounds(activations, activations)
+def _memory(
+    config: Config, name: str, changes: Sequence[Choice], plain: Config, trial: Trial, parts: int
+) -> Bounds:
+    """Bytes of all ranks with micro-batches in so many parts."""
+    trial_parts = plain.backends[PLAIN].accumulate
+    in_trial = max(0.0, trial.peak_bytes - trial.runtime_bytes - _held_bytes(plain, PLAIN, trial))
+    activations = Bounds(in_trial * trial_parts / parts, in_trial * trial_parts / parts)
     for choice in changes:
-        bounds *= ACTIVATIONS.get(choice, Bounds(1.0, 1.0))
+        activations *= ACTIVATIONS.get(choice, Bounds(1.0, 1.0))
+    held = _held_bytes(config, name, trial) + trial.runtime_bytes
     # Autocast keeps the weights that it has cast until the step ends.
-    cast = trial.parameters * BYTES_OF_16_BITS if chosen.get("precision") in ("bf16", "fp16") else 0
-    whole = Bounds(bounds.low + held, bounds.high + held + cast).plus(trial.runtime_bytes)
-    return (whole * Bounds(1 - MEMORY_TOLERANCE, 1 + MEMORY_TOLERANCE)).scaled(config.device.world_size)
+    cast = trial.parameters * BYTES_OF_16_BITS if config.precision_of(name).name in SIXTEEN_BITS else 0
+    ranks = config.device.world_size
+    return Bounds(
+        ranks * (1 - MEMORY_TOLERANCE) * (held + activations.low),
+        ranks * (1 + MEMORY_TOLERANCE) * (held + activations.high + cast),
+    )
+
+
+def _held_bytes(config: Config, name: str, trial: Trial) -> float:
+    """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
+    backend, ranks = config.backends[name], config.device.world_size
+    trainable = trial.parameters if trial.trainable is None else trial.trainable
+    needed = prediction.predict(
+        parameters=trial.parameters,
+        trainable=trainable,
+        optimizer=backend.optimizer_on(config.device.type),
+        sharding=backend.sharding,
+        world_size=ranks,
+        device=config.device.type,
+    )
+    buckets = FP32_BYTES * trainable if ranks > 1 and backend.sharding == "ddp" else 0
+    return float(needed.weights + needed.gradients + needed.optimizer + buckets)
 
 
 def _speed(changes: Sequence[Choice], parts: int, effects: Effects) -> Bounds:
-    speed = Bounds(1.0, 1.0)
-    for choice in changes:
-        speed *= effects.speed.get(choice, ANYTHING)
-    if len(changes) > 1:
+    """Over plain PyTorch, with micro-batches in so many parts."""
+    speed, factors = effects.of(set(changes))
+    if factors > 1:
         speed *= Bounds(1 - INTERPLAY, 1 + INTERPLAY)
-    return speed * _slowed_by_parts(parts, effects)
+    return speed * _speed_of_parts(parts, effects)
 
 
-def _slowed_by_parts(parts: int, effects: Effects) -> Bounds:
-    """What it costs to train a micro-batch in parts: what as many did, or were there fewer, more of it."""
+def _speed_of_parts(parts: int, effects: Effects) -> Bounds:
+    """Over undivided micro-batches: taken from the measured number of parts that is nearest.
+
+    For more parts than were measured, extrapolated; training in parts is never taken to be much faster.
+    """
     if parts == 1:
         return Bounds(1.0, 1.0)
     measured = {
-        int(value): bounds for (choice, value), bounds in effects.speed.items() if choice == "grad_accum"
+        int(value): bounds
+        for choices, bounds in effects.speed.items()
+        for choice, value in choices
+        if len(choices) == 1 and choice == PARTS and int(value) > 1
     }
     if not measured:
         return Bounds(0.0, 1.0 + INTERPLAY)
@@ -142,18 +173,13 @@ def divisors(number: int) -> list[int]:
     return [one for one in range(1, number + 1) if number % one == 0]
 
 
-def middle(bounds: Bounds) -> float:
-    """Half-way between the bounds."""
-    return (bounds.low + bounds.high) / 2
-
-
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is measured and what is not.
+    """What may be the best, and what cannot.
 
     Attributes:
-        open: those that may be the best.
-        left_out: the others, each with the reason.
+        open: the former.
+        left_out: the latter, each with the reason.
     """
 
     open: Sequence[Candidate]
@@ -161,30 +187,30 @@ class Selection:
 
 
 def select(candidates: Sequence[Candidate], limit_bytes: float) -> Selection:
-    """Divide candidates into those that the prediction leaves open, and those that cannot be the best.
+    """Divide candidates into those that may be the best, and those that cannot.
 
     Args:
         candidates: all of them.
         limit_bytes: that all ranks together may take.
     """
-    trainable = [one for one in candidates if not one.failed]
-    fitting = [one for one in trainable if one.memory.high <= limit_bytes]
+    fitting = [one for one in candidates if not one.wrong and one.memory.high <= limit_bytes]
     best = max(fitting, key=lambda one: one.speed.low, default=None)
-    left: list[Candidate] = []
-    out: list[tuple[Candidate, str]] = []
-    for one in candidates:
-        if one.failed:
-            out.append((one, f"it was {one.failed} on this machine"))
-        elif one.memory.low > limit_bytes:
-            out.append((one, f"it needs at least {one.memory.low / 2**30:.1f} GiB"))
-        elif best is not None and one.speed.high < best.speed.low:
-            out.append(
-                (
-                    one,
-                    f"at most {one.speed.high:.2f} times as fast as plain PyTorch, where {best.backend} is "
-                    f"at least {best.speed.low:.2f} times",
-                )
-            )
-        else:
-            left.append(one)
-    return Selection(open=left, left_out=out)
+    reasons = [(one, _why_not(one, best, limit_bytes)) for one in candidates]
+    return Selection(
+        open=[one for one, reason in reasons if not reason],
+        left_out=[(one, reason) for one, reason in reasons if reason],
+    )
+
+
+def _why_not(one: Candidate, best: Candidate | None, limit_bytes: float) -> str:
+    """Why a candidate cannot be the best; empty if it may be."""
+    if one.wrong:
+        return f"one of its choices ended as {one.wrong} on this machine"
+    if one.memory.low > limit_bytes:
+        return f"it needs at least {one.memory.low / 2**30:.1f} GiB"
+    if best is not None and one.speed.high < best.speed.low:
+        return (
+            f"at most {one.speed.high:.2f} times as fast as plain PyTorch, where {best.backend} is at least "
+            f"{best.speed.low:.2f} times"
+        )
+    return ""

@@ -1,77 +1,96 @@
 """What `make advise` says: before it measures, and at the end."""
 
+import math
 from collections.abc import Sequence
 
 from bench.advise.effects import Bounds
-from bench.advise.measured import Outcome
-from bench.advise.predict import Candidate, Selection, middle
+from bench.advise.measured import Advice, Outcome
+from bench.advise.predict import Candidate, Selection
+from bench.analysis.intervals import Speedup
 from bench.report.formatting import number, ratio_and_interval
+from bench.sweeps.fit import Trial
 
 GIB = 2**30
 
 
-def plan_lines(selection: Selection, trial_words: str, expected_s: float) -> list[str]:
-    """What will be measured, what will not and why, and how long it takes."""
-    return [
-        trial_words,
-        f"to measure, about {max(1, round(expected_s / 60))} minutes:",
-        *(f"  {_name(one)}: {_memory(one.memory)}, {_speed(one.speed)}" for one in selection.open),
-        *(f"left out: {one.backend}: {reason}" for one, reason in selection.left_out),
-    ]
+def plan_lines(selection: Selection, trial: Trial, parts: int, expected_s: float) -> list[str]:
+    """What the trial has shown, what will be measured, what will not and why, and how long it takes.
+
+    Args:
+        selection: of the candidates.
+        trial: of plain PyTorch.
+        parts: in which it trained each micro-batch.
+        expected_s: seconds until what is open is measured.
+    """
+    shown = (
+        f"plain PyTorch, each micro-batch in {parts} parts: {trial.seconds:.2f} s a step, peak of a rank "
+        f"{trial.peak_bytes / GIB:.2f} GiB"
+    )
+    left_out = [f"left out: {one.backend}: {reason}" for one, reason in selection.left_out]
+    if not selection.open:
+        return [shown, *left_out]
+    wanted = [f"  {_name(one)}: {_memory(one.memory)}; {_speed(one.speed)}" for one in selection.open]
+    return [shown, f"to measure, about {max(1, round(expected_s / 60))} minutes:", *wanted, *left_out]
 
 
 def _name(one: Candidate) -> str:
-    parts = f", each micro-batch in {one.parts} parts" if one.parts > 1 else ""
-    return f"{one.backend}{parts}"
+    return f"{one.backend}, each micro-batch in {one.parts} parts" if one.parts > 1 else one.backend
 
 
 def _memory(bounds: Bounds) -> str:
-    return f"{bounds.low / GIB:.1f} to {bounds.high / GIB:.1f} GiB, about {middle(bounds) / GIB:.1f}"
+    return f"{bounds.low / GIB:.1f} to {bounds.high / GIB:.1f} GiB"
 
 
 def _speed(bounds: Bounds) -> str:
-    if bounds.low == 0:
-        return "speed not known here"
+    if math.isinf(bounds.high):
+        return "how fast is not known on this machine"
     return f"{bounds.low:.2f} to {bounds.high:.2f} times as fast as plain PyTorch"
 
 
-def answer(outcomes: Sequence[Outcome], model: str, limit_gib: float, machine: str) -> str:
+def first(advice: Advice) -> Outcome | None:
+    """The fastest; None if nothing was timed."""
+    return next((one for one in advice.outcomes if one.samples_per_s is not None), None)
+
+
+def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     """Return one sentence: what trains fastest within the limit, and how sure that is."""
-    ranked = [one for one in outcomes if one.samples_per_s is not None]
-    if not ranked:
-        return f"Nothing that was tried trains {model} within {limit_gib:g} GiB on {machine}."
-    first, *others = ranked
-    peak = "" if first.peak_gib is None else f", with a peak of {first.peak_gib:.1f} GiB"
+    best = first(advice)
+    if best is None:
+        what = "Nothing that was tried trains" if advice.outcomes else "No configuration is expected to train"
+        return f"{what} {model} within {limit_gib:g} GiB on {machine}."
+    peak = "" if best.peak_gib is None else f", with a peak of {best.peak_gib:.1f} GiB"
     head = (
-        f"{model} trains fastest within {limit_gib:g} GiB with {_name(first.candidate)}: "
-        f"{number(first.samples_per_s or 0)} samples/s{peak}, on {machine}"
+        f"{model} trains fastest within {limit_gib:g} GiB with {_name(best.candidate)}: "
+        f"{number(best.samples_per_s or 0)} samples/s{peak}, on {machine}"
     )
-    close = [one.candidate.backend for one in others if not is_slower(one)]
+    others = [one for one in advice.outcomes if one is not best and one.samples_per_s is not None]
     if not others:
-        return f"{head}; nothing else was left to compare it with."
+        return f"{head}; nothing else was timed."
+    close = [one.candidate.backend for one in others if not _is_slower(one.against(best))]
     if close:
         return f"{head}; {', '.join(close)} may be as fast, as far as the intervals tell."
-    return f"{head}; all others that were measured are slower, as the intervals tell."
+    return f"{head}; all others that were timed are slower, as the intervals tell."
 
 
-def is_slower(one: Outcome) -> bool:
-    """Whether the whole interval lies below the fastest."""
-    ratio = one.against_first
+def _is_slower(ratio: Speedup | None) -> bool:
     return ratio is not None and ratio.high is not None and ratio.high < 1
 
 
-def table(outcomes: Sequence[Outcome], selection: Selection) -> str:
-    """A line for each configuration, the fastest first; then what was not measured."""
+def table(advice: Advice) -> str:
+    """A line and a command for each configuration, the fastest first; then what was not measured."""
+    best = first(advice)
     lines = []
-    for place, one in enumerate(outcomes, 1):
-        if one.samples_per_s is None:
+    for place, one in enumerate(advice.outcomes, 1):
+        if best is None or one.samples_per_s is None:
             lines.append(f"-  {_name(one.candidate)}: {one.status}: {one.message}")
             continue
-        against = "" if place == 1 else f", {ratio_and_interval(one.against_first)} of the first"
+        against = "" if one is best else f", {ratio_and_interval(one.against(best))} of the first"
         peak = "" if one.peak_gib is None else f", peak {one.peak_gib:.2f} GiB"
-        lines.append(
+        predicted = f"predicted {_memory(one.candidate.memory)}; {_speed(one.candidate.speed)}"
+        lines += [
             f"{place}. {_name(one.candidate)}: {number(one.samples_per_s)} samples/s{against}{peak} "
-            f"(predicted {_memory(one.candidate.memory)})"
-        )
-        lines.append(f"   {one.command}")
-    return "\n".join([*lines, *(f"-  {one.backend}: not measured: {why}" for one, why in selection.left_out)])
+            f"({predicted})",
+            f"   {one.command}",
+        ]
+    left_out: Sequence[tuple[Candidate, str]] = advice.left_out
+    return "\n".join([*lines, *(f"-  {one.backend}: not measured: {why}" for one, why in left_out)])

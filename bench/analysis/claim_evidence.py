@@ -79,7 +79,7 @@ class StateBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightBytes:
-    """Bytes of all copies of the weights for each trained parameter."""
+    """Bytes of all copies of the weights for each parameter."""
 
     backend: str
     bytes_per_parameter: float

@@ -5,10 +5,11 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.analysis import attribution, steadiness
+from bench.analysis import attribution, intervals, steadiness
 from bench.analysis.attribution import Attribution
+from bench.analysis.intervals import Speedup
 from bench.analysis.summary import BackendSummary, summarise
-from bench.analysis.throughput import stopped_by_width
+from bench.analysis.throughput import log_ratios, stopped_by_width
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.results.table_values import at_largest_batch, distinct_text
 
@@ -38,6 +39,12 @@ class ComparisonResults:
     def of(self, backend: str) -> BackendSummary | None:
         """The summary of one backend."""
         return next((summary for summary in self.summaries if summary.backend == backend), None)
+
+    def speedup_between(self, backend: str, base: str) -> Speedup | None:
+        """The speed-up of a backend over another, whichever is the reference; None without common rounds."""
+        return intervals.speedup_of_rounds(
+            log_ratios(self.rows, backend, base), stopped_by_width=stopped_by_width(self.rows)
+        )
 
     @cached_property
     def reference(self) -> str:

@@ -105,10 +105,12 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_take
 
     Attributes:
         proof: that engine, optimizer and sharding are the ones that were asked for.
+        weights_bytes: that this rank holds: the model's, and copies that the optimizer updates.
         optimizer_state_bytes: that this rank holds.
     """
 
     proof: dict[str, Any]
+    weights_bytes: int
     optimizer_state_bytes: int
 
 

@@ -72,6 +72,7 @@ class BlockTimer:
             first_step=Phase(**self._figures(first)),
             proof=first[0].proof,
             absent=self._absent(first),
+            weights_bytes=tuple(answer.weights_bytes for answer in first),
             optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
         )
         blocks = self._warm_up(group)

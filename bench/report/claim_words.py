@@ -97,8 +97,8 @@ def _answer(answer: Answer) -> str:
             )
         case WeightBytes():
             return (
-                f"{name}: {evidence.backend} keeps {evidence.bytes_per_parameter:.2f} bytes of weights per "
-                "parameter, by the number formats that it proved"
+                f"{name}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes of weights per "
+                "parameter"
             )
         case StateShared():
             return (

@@ -6,11 +6,12 @@ from pathlib import Path
 from bench.report.collection import Collection, ReportedComparison, collect
 from bench.results.csv_files import list_files
 
-REPRODUCED, METHODS, CLAIMS = BY_MACHINE = "reproduce", "methods", "claims"
-"""The folders of `make reproduce`, `make methods` and `make claims` inside that of all results.
-
-Each machine has one of its own in them.
-"""
+REPRODUCED = "reproduce"
+METHODS = "methods"
+CLAIMS = "claims"
+ADVICE = "advise"
+BY_MACHINE = (REPRODUCED, METHODS, CLAIMS, ADVICE)
+"""The folders of the commands of these names inside that of all results; each machine has its own in them."""
 
 RUNS = "runs"
 """A folder of raw runs, beside results."""

@@ -96,7 +96,8 @@ DTYPES = {
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
     "predicted_gradients_bytes": WHOLE,
     "predicted_optimizer_bytes": WHOLE,
-    "optimizer_state_bytes": WHOLE,  # as measured, highest rank
+    "weights_bytes": WHOLE,  # as measured, all copies of the weights; highest rank, as the next
+    "optimizer_state_bytes": WHOLE,
     "energy_j": REAL,  # sum of all devices
     "gpu_utilisation": REAL,  # from here to gpu_throttled_by: of the samples in the block; mean, percent
     "gpu_utilisation_before": REAL,  # just before the group started; highest device

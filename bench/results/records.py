@@ -22,7 +22,8 @@ SCHEMA_VERSION = 11
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
 7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
-10: loop; precision, checkpointing and accumulation may differ within a comparison. 11: loader."""
+10: loop; precision, checkpointing and accumulation may differ within a comparison.
+11: loader, weights_bytes."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -280,6 +281,7 @@ class Record:
     blocks: tuple[Block, ...] = ()
     host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
     predicted: Predicted | None = None  # from the parameters alone
+    weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
     trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
     roofline: Roofline = Roofline()

@@ -46,6 +46,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         layers: of the deepest stack; None where the configuration does not say.
         parameters: of the model.
+        trainable: those of them that are trained; fewer with adapters, None in files of before that was kept.
         seconds: of a step.
         peak_bytes: host memory of the rank that takes most.
         runtime_bytes: of it, interpreter and libraries.
@@ -58,6 +59,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     peak_bytes: float
     runtime_bytes: float
+    trainable: int | None = None
     flops: float | None = None
     layers_share: float | None = None
 

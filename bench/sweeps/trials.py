@@ -64,10 +64,17 @@ def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> T
 
 
 def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
-    """Train eager PyTorch for a few steps; arguments and errors as of `run_trial`.
+    """Train eager PyTorch for a few steps.
+
+    Args:
+        line: the overrides; `SHORT` comes after them.
+        results_dir: in which the trial's folder lies.
 
     Returns:
         What it has shown, and its results file.
+
+    Raises:
+        TrialFailed: it did not train; with the reason.
     """
     whole = [*line, *SHORT]
     config = compose(whole)
@@ -84,6 +91,7 @@ def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
     trial = Trial(
         layers=None if timed["layers"].isna().all() else int(row["layers"]),
         parameters=int(row["parameters"]),
+        trainable=int(row["trainable_parameters"]),
         seconds=float((timed["seconds"] / timed["steps"]).median()),
         peak_bytes=float(timed[list(PEAKS)].max(axis=None)) * 2**20,
         runtime_bytes=float(row["host_runtime_mib"]) * 2**20,

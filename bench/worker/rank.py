@@ -142,6 +142,7 @@ class Rank:
         return FirstStepTaken(
             **msgspec.structs.asdict(block),
             proof=self.training.proof(),
+            weights_bytes=self.training.weights_bytes(),
             optimizer_state_bytes=self.training.optimizer_state_bytes(),
         )
 

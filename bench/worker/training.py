@@ -71,6 +71,7 @@ class Training:
             precision=spec.precision,
         )
         self.named_buffers = module.named_buffers
+        self._weights = module.parameters
         self._skipped_before = 0
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
@@ -209,6 +210,11 @@ class Training:
             "threads": torch.get_num_threads(),
         }
         return found if self._on_cuda else found | {"blas": mkl_path.proof(self.spec.blas)}
+
+    def weights_bytes(self) -> int:
+        """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""
+        weights = [getattr(one, "ds_tensor", one) for one in self._weights()]  # ZeRO-3 keeps its part there
+        return optimizers.storage_bytes([*weights, *self.sharding.updated()])
 
     def optimizer_state_bytes(self) -> int:
         """Bytes of optimizer state on this rank."""

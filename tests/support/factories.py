@@ -147,6 +147,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "warm_up": (warm_up(2.2), warm_up(2.0)),
         "warm_up_settled": True,
         "blocks": (block(),),
+        "weights_bytes": (3000, 4000),
         "optimizer_state_bytes": (1000, 2000),
         "loss_difference": 0.0 if backend == "pytorch" else 1e-6,
         "config_hash": "c0ffee",

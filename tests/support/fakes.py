@@ -218,7 +218,12 @@ class FakeGroup:
                     library="onnxruntime" if self.spec.engine == "ortmodule" else "torch",
                 )
             case TakeFirstStep():
-                return FirstStepTaken(**self._block(1, rank), proof={"ran": True}, optimizer_state_bytes=8000)
+                return FirstStepTaken(
+                    **self._block(1, rank),
+                    proof={"ran": True},
+                    weights_bytes=4000,
+                    optimizer_state_bytes=8000,
+                )
             case TimeBlock(steps=steps):
                 return BlockTimed(**self._block(steps, rank))
             case UseFirstBatches():

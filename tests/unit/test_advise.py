@@ -1,30 +1,42 @@
 """Advice: what is predicted, what is left out with which reason, what is measured, and what is said of it."""
 
 import dataclasses
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from bench.advise import measured, words
 from bench.advise.__main__ import main
 from bench.advise.effects import ANYTHING, OTHER_MODEL, Bounds, Effects, find_effects
-from bench.advise.predict import Candidate, changes_of, predict, select
+from bench.advise.measured import Advice, Outcome, find_best
+from bench.advise.predict import PLAIN, Candidate, choices_of, predict, select
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.intervals import Speedup
 from bench.config.compose import compose
 from bench.config.schema import Config
+from bench.report.collection import ReportedComparison
 from bench.results import csv_files
 from bench.results.records import Record
 from bench.sweeps.fit import Trial
 from tests.support.factories import comparison, failed, workload
 
+pytestmark = pytest.mark.once
+
 GIB = 2**30
-NOTHING = Effects(speed={}, failed={})
+NOTHING = Effects(speed={}, wrong={})
+
+
+def effects_of(**speed: tuple[float, float]) -> Effects:
+    """By a choice's value alone, where that is unambiguous."""
+    choices = {"sdpa": "attention", "adamw_fused": "optimizer", "bf16": "precision", "4": "grad_accum"}
+    named = {value.removeprefix("in_"): bounds for value, bounds in speed.items()}
+    return Effects(
+        speed={frozenset([(choices[value], value)]): Bounds(*bounds) for value, bounds in named.items()},
+        wrong={},
+    )
 
 
 def a_config(*overrides: str) -> Config:
-    return compose(["experiment=advise", "device=cpu", "model=bert-mini", "micro_batch=8", *overrides])
+    return compose(["device=cpu", "experiment=advise", "model=bert-mini", "micro_batch=8", *overrides])
 
 
 def a_trial(parameters: int = 100_000_000, activations: float = 1.0 * GIB) -> Trial:
@@ -38,34 +50,45 @@ def a_trial(parameters: int = 100_000_000, activations: float = 1.0 * GIB) -> Tr
     )
 
 
-def predicted(
-    name: str, limit: float, *, effects: Effects = NOTHING, activations: float = 1.0 * GIB
-) -> Candidate:
-    """With the trial's micro-batches in four parts."""
-    return predict(
-        a_config(),
-        name,
-        a_trial(activations=activations),
-        trial_parts=4,
-        effects=effects,
-        limit_bytes=limit * GIB,
-    )
+def predicted(name: str, limit: float, *overrides: str, effects: Effects = NOTHING) -> Candidate:
+    """With a trial in four parts."""
+    plain = a_config("backend=[pytorch]", "backends.pytorch.accumulate=4", *overrides)
+    return predict(a_config(*overrides), name, plain, a_trial(), effects=effects, limit_bytes=limit * GIB)
 
 
 # --- prediction -----------------------------------------------------------------------------------
 
 
 def test_what_a_backend_changes_is_named_as_in_the_results() -> None:
-    config = a_config()
-    assert changes_of(config, "pytorch") == []
-    assert changes_of(config, "pytorch_best_smallest") == [
+    assert predicted("pytorch", 100).changes == []
+    assert predicted("pytorch_best_smallest", 100).changes == [
         ("optimizer", "adafactor"),
         ("attention", "sdpa"),
         ("precision", "bf16"),
         ("checkpointing", "1"),
     ]
-    every = [tuple(changes_of(config, name)) for name in config.backends]
+    config = a_config()
+    every = [tuple(choices_of(config, name).items()) for name in config.backends]
     assert len({*every}) == len(every), "no two are the same"
+
+
+def test_what_all_have_is_no_change() -> None:
+    """The trial has it, too."""
+    best = predicted("pytorch_best_checkpointing", 100, "checkpointing=true")
+    assert best.changes == [("optimizer", "adamw_fused"), ("attention", "sdpa")]
+
+
+@pytest.mark.parametrize(
+    ("name", "keeps"),
+    [
+        ("pytorch", True),
+        ("pytorch_best", True),
+        ("pytorch_best_bf16", False),
+        ("pytorch_best_adafactor", False),
+    ],
+)
+def test_only_what_keeps_the_update_is_what_others_can_be_compared_with(name: str, keeps: bool) -> None:
+    assert predicted(name, 100).keeps_update == keeps
 
 
 def test_memory_is_weights_gradients_states_and_activations() -> None:
@@ -77,6 +100,10 @@ def test_memory_is_weights_gradients_states_and_activations() -> None:
     stateless = predicted("pytorch_best_adafactor", 100)
     assert stateless.memory.high == pytest.approx(plain.memory.high - 1.1 * 8e8), (
         "no state, sdpa needs no more"
+    )
+    two_ranks = predicted("pytorch", 100, "device.world_size=2", "device.threads=1")
+    assert two_ranks.memory.high == pytest.approx(2 * plain.memory.high - 2 * 1.1 * 3 * 4e8), (
+        "each holds the model; of what the trial took for activations, buckets are none and do not grow"
     )
 
 
@@ -90,21 +117,24 @@ def test_recomputed_activations_need_fewer_parts() -> None:
 
 
 def test_speed_is_the_product_of_what_each_choice_did_here() -> None:
-    effects = Effects(
-        speed={("attention", "sdpa"): Bounds(1.0, 1.1), ("optimizer", "adamw_fused"): Bounds(1.1, 1.3)},
-        failed={},
-    )
+    effects = effects_of(sdpa=(1.0, 1.1), adamw_fused=(1.1, 1.3))
     best = predicted("pytorch_best", 100, effects=effects)
     assert (best.speed.low, best.speed.high) == pytest.approx((0.88, 1.1 * 1.3 * 1.2))
-    assert predicted("pytorch_best_bf16", 100, effects=effects).speed.low == 0, "of bf16 nothing is known"
-    assert predicted("pytorch_best", 100).speed == Bounds(0.0, ANYTHING.high)
+    assert predicted("pytorch_best_bf16", 100, effects=effects).speed == ANYTHING, "of bf16 nothing is known"
+    assert predicted("pytorch_best", 100).speed == ANYTHING
+
+
+def test_choices_that_were_measured_together_need_no_product() -> None:
+    together = frozenset([("attention", "sdpa"), ("optimizer", "adamw_fused")])
+    effects = Effects(speed={**effects_of(sdpa=(1.0, 1.1)).speed, together: Bounds(1.3, 1.4)}, wrong={})
+    assert predicted("pytorch_best", 100, effects=effects).speed == Bounds(1.3, 1.4)
 
 
 def test_parts_cost_what_as_many_did_here() -> None:
-    effects = Effects(speed={("grad_accum", "4"): Bounds(0.6, 0.9)}, failed={})
-    assert predicted("pytorch", 4, effects=effects).speed.low == pytest.approx(0.6)
+    effects = effects_of(in_4=(0.6, 0.9))
+    assert predicted("pytorch", 3.5, effects=effects).speed.low == pytest.approx(0.6)
     assert predicted("pytorch", 2.6, effects=effects).speed.low == pytest.approx(0.6**1.5), "eight parts"
-    assert predicted("pytorch", 4).speed.low == 0, "not known"
+    assert predicted("pytorch", 3.5).speed.low == 0, "not known"
 
 
 # --- what is left open ----------------------------------------------------------------------------
@@ -119,7 +149,7 @@ def candidate(
         parts=1,
         memory=Bounds(memory[0] * GIB, memory[1] * GIB),
         speed=Bounds(*speed),
-        failed=changes.get("failed", ""),
+        wrong=changes.get("wrong", ""),
     )
 
 
@@ -131,7 +161,7 @@ def test_what_cannot_be_the_best_is_left_out_with_the_reason() -> None:
             candidate("slow", (0.5, 1.4)),
             candidate("large", (3.0, 4.0), memory=(5, 6)),
             candidate("may_fit", (1.4, 1.6), memory=(3, 6)),
-            candidate("wrong", (3.0, 4.0), failed="diverged on bert-mini"),
+            candidate("wrong", (3.0, 4.0), wrong="diverged on bert-mini"),
         ],
         4 * GIB,
     )
@@ -139,7 +169,7 @@ def test_what_cannot_be_the_best_is_left_out_with_the_reason() -> None:
     assert {one.backend: reason for one, reason in selection.left_out} == {
         "slow": "at most 1.40 times as fast as plain PyTorch, where best is at least 1.50 times",
         "large": "it needs at least 5.0 GiB",
-        "wrong": "it was diverged on bert-mini on this machine",
+        "wrong": "one of its choices ended as diverged on bert-mini on this machine",
     }
 
 
@@ -154,101 +184,193 @@ def test_what_may_not_fit_leaves_nothing_out() -> None:
 # --- what was measured before ---------------------------------------------------------------------
 
 
-def with_bf16(ratio: float, **changes: Any) -> ComparisonResults:
+def with_bf16(ratio: float) -> ComparisonResults:
     seconds = {"pytorch": 2.0, "pytorch_bf16": 2.0 / ratio}
     records = comparison({name: [[one], [one * 1.001], [one * 0.999]] for name, one in seconds.items()})
     made: list[Record] = [
         dataclasses.replace(
-            one, workload=workload(precision="bf16" if one.backend == "pytorch_bf16" else "fp32"), **changes
+            one, workload=workload(precision="bf16" if one.backend == "pytorch_bf16" else "fp32")
         )
         for one in records
     ]
     return ComparisonResults(stem="methods", rows=csv_files.table_of_records(made))
 
 
+PLAIN_CHOICES = choices_of(a_config(), PLAIN)
+
+
 def test_effects_are_those_of_this_machine_widened_for_another_model() -> None:
-    here, there = with_bf16(1.5), with_bf16(3.0, threads_per_rank=2, cores_per_rank=2)
-    effects = find_effects([here, with_bf16(1.7), there], here.hardware_key)
-    bounds = effects.speed["precision", "bf16"]
+    here = with_bf16(1.5)
+    effects = find_effects([here, with_bf16(1.7)], here.machine_key, PLAIN_CHOICES)
+    bounds = effects.speed[frozenset([("precision", "bf16")])]
     assert bounds.low == pytest.approx(1.5 * (1 - OTHER_MODEL), rel=0.01)
     assert bounds.high == pytest.approx(1.7 * (1 + OTHER_MODEL), rel=0.01)
-    assert not find_effects([there], here.hardware_key).speed
+    assert not find_effects([here], ("another machine",), PLAIN_CHOICES).speed
+    in_bf16 = {**PLAIN_CHOICES, "precision": "bf16"}
+    assert not find_effects([here], here.machine_key, in_bf16).speed, "there bf16 would be no change"
 
 
-def test_what_never_trained_here_is_named_with_its_end() -> None:
-    records = [
-        *comparison({"pytorch": [[2.0], [2.0]]}),
-        failed("compile", "diverged", "loses a gradient", launch=0, engine="compile"),
-    ]
-    results = ComparisonResults(stem="methods", rows=csv_files.table_of_records(records))
-    effects = find_effects([results], results.hardware_key)
-    assert effects.failed == {("engine", "compile"): "diverged on bert-tiny"}
-    assert predicted("compile_fused", 100, effects=effects).failed == "diverged on bert-tiny"
+def test_what_computes_something_else_here_is_named_with_its_end() -> None:
+    def wrong(status: str) -> Effects:
+        records = [
+            *comparison({"pytorch": [[2.0], [2.0]]}),
+            failed("compile", status, "so it is", launch=0, engine="compile"),
+        ]
+        results = ComparisonResults(stem="methods", rows=csv_files.table_of_records(records))
+        return find_effects([results], results.machine_key, PLAIN_CHOICES)
+
+    assert wrong("diverged").wrong == {("engine", "compile"): "diverged on bert-tiny"}
+    assert predicted("compile_fused", 100, effects=wrong("diverged")).wrong == "diverged on bert-tiny"
+    for status in ("oom", "timeout", "unsupported"):
+        assert not wrong(status).wrong, "of another model, or under another limit, it may end otherwise"
 
 
 # --- what is measured and said --------------------------------------------------------------------
 
 
+def timed(**seconds: float) -> ReportedComparison:
+    """A comparison of these backends; the last launch of each is a little slower."""
+    made = comparison({name: [[one], [one * 1.001], [one * 1.002]] for name, one in seconds.items()})
+    return ReportedComparison(stem="advise", rows=csv_files.table_of_records(made))
+
+
 def outcome(
-    name: str, samples: float | None, high: float | None = None, status: str = "ok"
-) -> measured.Outcome:
-    against = (
-        None if high is None else Speedup(ratio=high - 0.05, low=high - 0.1, high=high, launches=4, rounds=16)
-    )
-    return measured.Outcome(
-        candidate=candidate(name, (1.0, 2.0)),
+    name: str, results: ReportedComparison, status: str = "ok", chosen: Candidate | None = None
+) -> Outcome:
+    summary = results.of(name)
+    return Outcome(
+        candidate=chosen or candidate(name, (1.0, 2.0)),
         status=status,
         message="" if status == "ok" else "memory ran out",
-        samples_per_s=samples,
+        samples_per_s=summary.samples_per_s if summary and status == "ok" else None,
         peak_gib=2.5,
-        against_first=against,
         command=f"make bench {name}",
-        csv=Path("a.csv"),
+        results=results,
     )
+
+
+class Machine:
+    """Measures by a script: how many seconds a step of each backend takes, and in how many parts it fits.
+
+    Attributes:
+        asked: the backends of every comparison.
+    """
+
+    def __init__(self, fits_in: Mapping[str, int], **seconds: float) -> None:
+        self.fits_in = fits_in
+        self.seconds = {"pytorch": 2.0, **seconds}
+        self.asked: list[list[str]] = []
+
+    def __call__(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+        names = [one.backend for one in some]
+        self.asked.append(names)
+        results = timed(**{name: self.seconds[name] for name in ("pytorch", *names)})
+        reference = some[0]
+        broken = reference.parts < self.fits_in.get(reference.backend, 1)
+        ends = {
+            one.backend: "oom"
+            if one.parts < self.fits_in.get(one.backend, 1)
+            else "skipped"
+            if broken
+            else "ok"
+            for one in some
+        }
+        return {one.backend: outcome(one.backend, results, ends[one.backend], one) for one in some}
+
+
+def best_of(machine: Machine, *candidates: Candidate, limit: float = 4) -> Advice:
+    return find_best(candidates, limit_bytes=limit * GIB, micro_batch=8, measure=machine)
+
+
+def test_what_is_open_is_measured_once() -> None:
+    machine = Machine({}, a=1.0, b=1.5)
+    advice = best_of(
+        machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)), candidate("c", (0.1, 0.5))
+    )
+    assert machine.asked == [["a", "b"]]
+    assert [one.candidate.backend for one in advice.outcomes] == ["a", "b"]
+    assert [one.backend for one, _ in advice.left_out] == ["c"]
+
+
+def test_what_runs_out_of_memory_is_tried_in_more_parts_beside_the_fastest() -> None:
+    machine = Machine({"b": 4}, a=1.0, b=0.5)
+    advice = best_of(machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)))
+    assert machine.asked == [["a", "b"], ["a", "b"], ["a", "b"]], "in 1, 2 and 4 parts"
+    assert [(one.candidate.backend, one.candidate.parts) for one in advice.outcomes] == [("b", 4), ("a", 1)]
+
+
+def test_what_a_failed_reference_took_along_is_measured_again() -> None:
+    machine = Machine({"a": 2}, a=1.0, b=1.5)
+    advice = best_of(machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)))
+    assert [one.candidate.backend for one in advice.outcomes] == ["a", "b"]
+
+
+def test_what_a_candidate_had_displaced_is_open_once_that_has_failed() -> None:
+    machine = Machine({"a": 16}, a=1.0, b=1.5, c=2.5)
+    failing = dataclasses.replace(candidate("a", (1.0, 2.0)), parts=8)
+    advice = best_of(machine, candidate("b", (0.5, 1.5)), failing, candidate("c", (0.1, 0.9)))
+    assert machine.asked == [["b", "a"], ["b", "c"]]
+    assert [(one.candidate.backend, one.status) for one in advice.outcomes] == [
+        ("b", "ok"),
+        ("c", "ok"),
+        ("a", "oom"),
+    ]
+    assert not advice.left_out
 
 
 def test_the_answer_says_how_sure_it_is() -> None:
-    def said(*outcomes: measured.Outcome) -> str:
-        return words.answer(outcomes, "bert-base", 3, "this CPU")
+    def said(*outcomes: Outcome) -> str:
+        return words.answer(Advice(outcomes=outcomes, left_out=[]), "bert-base", 3, "this CPU")
 
-    first = outcome("a", 10.0)
-    assert said(first, outcome("b", 9.0, high=0.95)).startswith(
-        "bert-base trains fastest within 3 GiB with a: 10.00 samples/s, with a peak of 2.5 GiB, on this CPU; "
-        "all others"
+    results = timed(pytorch=2.0, a=1.0, b=1.2, c=1.001)
+    first = outcome("a", results)
+    assert said(first, outcome("b", results)) == (
+        "bert-base trains fastest within 3 GiB with a: 159.8 samples/s, with a peak of 2.5 GiB, on this CPU; "
+        "all others that were timed are slower, as the intervals tell."
     )
-    assert "b may be as fast" in said(first, outcome("b", 9.9, high=1.05))
-    assert "nothing else was left" in said(first)
-    assert (
-        said(outcome("a", None, status="oom"))
-        == "Nothing that was tried trains bert-base within 3 GiB on this CPU."
+    assert "c may be as fast" in said(first, outcome("c", timed(pytorch=2.0, c=1.001))), "across comparisons"
+    assert "nothing else was timed" in said(first, outcome("b", results, status="diverged"))
+    assert said(outcome("a", results, status="oom")) == (
+        "Nothing that was tried trains bert-base within 3 GiB on this CPU."
     )
+    assert said() == "No configuration is expected to train bert-base within 3 GiB on this CPU."
 
 
 def test_the_table_has_the_rank_the_command_and_what_was_left_out() -> None:
-    selection = select([candidate("a", (1.0, 2.0)), candidate("large", (1.0, 2.0), memory=(9, 10))], 4 * GIB)
+    results = timed(pytorch=2.0, a=1.0, b=1.25)
+    outcomes = [outcome("a", results), outcome("b", results), outcome("c", results, status="oom")]
     lines = words.table(
-        [outcome("a", 10.0), outcome("b", 9.0, high=0.95), outcome("c", None, status="oom")], selection
+        Advice(outcomes=outcomes, left_out=[(candidate("large", (1.0, 2.0)), "it needs at least 9.0 GiB")])
     ).splitlines()
-    assert lines[0].startswith("1. a: 10.00 samples/s, peak 2.50 GiB (predicted 1.0 to 2.0 GiB")
+    assert lines[0] == (
+        "1. a: 159.8 samples/s, peak 2.50 GiB (predicted 1.0 to 2.0 GiB; 1.00 to 2.00 times as fast as plain "
+        "PyTorch)"
+    )
     assert lines[1].strip() == "make bench a"
-    assert "0.900× [0.850, 0.950] of the first" in lines[2]
+    assert lines[2].startswith("2. b: 127.9 samples/s, 0.800× [")
     assert lines[4:] == ["-  c: oom: memory ran out", "-  large: not measured: it needs at least 9.0 GiB"]
 
 
-def test_each_configuration_has_its_own_command() -> None:
-    two = [
-        candidate("pytorch_best", (1.0, 2.0)),
-        dataclasses.replace(candidate("ortmodule", (1.0, 2.0)), parts=4),
-    ]
-    assert measured.overrides_of(two) == [
-        "backend=[pytorch_best,ortmodule]",
+def test_a_comparison_has_the_reference_that_all_can_be_compared_with() -> None:
+    small = dataclasses.replace(candidate("pytorch_best_smallest", (1.0, 2.0)), keeps_update=False)
+    two = [small, dataclasses.replace(candidate("ortmodule", (1.0, 2.0)), parts=4)]
+    line = ["experiment=advise", "reference=pytorch", "backends.compile_fused.slowed_by=0.1"]
+    assert measured.overrides_of(two, line) == [
+        "experiment=advise",
+        "backend=[pytorch_best_smallest,ortmodule]",
+        "backends.pytorch_best_smallest.accumulate=1",
         "backends.ortmodule.accumulate=4",
+        "reference=ortmodule",
     ]
-    line = ["experiment=advise", "results_dir=results/advise/here", "device.memory_limit_gib=3"]
-    assert measured.command_of(two[1], line, "ort") == (
-        'make bench ARGS="experiment=advise device.memory_limit_gib=3 backend=[ortmodule] '
-        'backends.ortmodule.accumulate=4"'
-    )
+
+
+def test_backends_that_fill_this_machine_together_are_measured_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measured, "memory_bytes", lambda: 16 * GIB)
+    two = [candidate("pytorch", (1.0, 2.0)), candidate("ortmodule", (1.0, 2.0))]
+    assert "measure.resident=one" not in measured.overrides_of(two, ["device.memory_limit_gib=6"])
+    assert "measure.resident=one" in measured.overrides_of(two, ["device.memory_limit_gib=7"])
 
 
 def test_what_ran_out_of_memory_is_tried_in_more_parts() -> None:

@@ -11,7 +11,6 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
 from bench.report.claim_words import evidence_lines, verdict_words
 from bench.results import csv_files
-from bench.results.prediction import Predicted
 from bench.results.records import Record
 from bench.sweeps.plan_file import load_plan
 from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
@@ -267,6 +266,23 @@ def loaders(ratio: float, before: str, after: str, **changes: Any) -> list[Recor
     ]
 
 
+def test_a_file_whose_backends_have_several_batches_is_compared_by_its_reference_alone() -> None:
+    """Of largest batches, or of a backend that accumulates: `24/48` is no number."""
+    accumulating = [
+        dataclasses.replace(
+            one,
+            workload=workload(grad_accum=8, micro_batch=1)
+            if one.backend == "pytorch_parts"
+            else one.workload,
+        )
+        for one in ort(0.8, "pytorch_parts")
+    ]
+    sixteen = [dataclasses.replace(one, workload=workload(grad_accum=1, micro_batch=8)) for one in ort(1.2)]
+    found = verdicts(accumulating, sixteen, at_largest(18, 34))
+    assert found["accumulation-slows"] == "partly", "0.8 within a file; the references are equally fast"
+    assert found["batch-multiple-8"] == "not testable"
+
+
 def test_workers_and_pinned_memory_are_judged_one_at_a_time() -> None:
     def verdict(*arguments: Any, **changes: Any) -> str:
         return verdicts(loaders(*arguments, **changes))["dataloader"]
@@ -282,7 +298,7 @@ def test_workers_and_pinned_memory_are_judged_one_at_a_time() -> None:
     assert verdicts(ort(1.2))["dataloader"] == "not testable", "batches that lie ready need no loader"
 
 
-def test_weights_in_mixed_precision_are_counted_by_their_formats() -> None:
+def test_weights_in_mixed_precision_are_kept_twice_or_not() -> None:
     def verdict(precision: str, sharding: str, bytes_per_parameter: float) -> str:
         work = workload(precision=precision, world_size=1)
         size = int(bytes_per_parameter * 4_416_698)
@@ -290,9 +306,9 @@ def test_weights_in_mixed_precision_are_counted_by_their_formats() -> None:
             "mixed",
             sharding=sharding,
             workload=work,
-            predicted=Predicted(weights=size, gradients=0, optimizer=0),
+            weights_bytes=(size,),
         )
-        return verdicts([record("pytorch", workload=work), mixed])["fp16-memory"]
+        return verdicts([record("pytorch", workload=workload(world_size=1)), mixed])["fp16-memory"]
 
     assert verdict("bf16", "zero1_native", 6) == "reproduced", "16 bits, and the copy in fp32"
     assert verdict("bf16", "ddp", 4) == "contradicted", "autocast keeps no copy"

@@ -120,6 +120,7 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         "first_step_cpu_seconds": 1.5,
         "torch_peak_allocated_mib": 20.0,
         "torch_peak_reserved_mib": 30.0,
+        "weights_bytes": 4000,
         "optimizer_state_bytes": 2000,
         "energy_j": 300.75,
         "last_loss": 6.25,

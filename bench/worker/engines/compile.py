@@ -57,8 +57,9 @@ class Engine(TorchProducts):
             "graph_breaks": sum(breaks.values()),
             "break_reasons": sorted(breaks),
             "compile_seconds": compile_seconds(),
-            # In the mode default off, unless somebody else did; the other modes set it for their own graphs.
-            "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs),
+            # Off, unless somebody else did; a mode has them while it compiles, which is not seen here.
+            "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs)
+            or ("mode" in self.options and next(self.model.parameters()).is_cuda),
         }
 
     def status_of(self, error: Exception) -> str | None:

@@ -120,6 +120,12 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     return sum(held.values())
 
 
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the memory in which these tensors lie; what several share counts once."""
+    plain = (part.untyped_storage() for tensor in tensors for part in _held(tensor.detach()))
+    return sum({storage.data_ptr(): storage.nbytes() for storage in plain}.values())
+
+
 def _held(value: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors of which a tensor is made: this rank's part of it, or its codes and their scales."""
     if hasattr(value, "__tensor_flatten__"):
