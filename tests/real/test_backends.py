@@ -118,6 +118,15 @@ class TestRunning:
         assert held("ortmodule") == pytest.approx([8 * parameters] * 2, rel=0.01)
         assert held("ortmodule_zero1") == pytest.approx([4 * parameters] * 2, rel=0.01)
 
+    def test_weights_are_held_once_but_for_the_part_that_deepspeed_updates(self, running: Running) -> None:
+        def held(name: str) -> list[int]:
+            return [answer.weights_bytes for answer in running.first[name]]
+
+        parameters = a_model().parameters
+        for name in ("pytorch", "ortmodule"):
+            assert held(name) == pytest.approx([4 * parameters] * 2, rel=0.01)
+        assert held("ortmodule_zero1") == pytest.approx([6 * parameters] * 2, rel=0.01)
+
     def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
         cores = sorted(os.sched_getaffinity(0))
         for group in running.groups.values():
