@@ -79,9 +79,10 @@ class StateBytes:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightBytes:
-    """Bytes of all copies of the weights for each parameter."""
+    """Bytes of all copies of the weights for each parameter, in a precision of 16 bits."""
 
     backend: str
+    precision: str
     bytes_per_parameter: float
 
 

@@ -406,7 +406,7 @@ def _weights_kept_twice(comparisons: Comparisons) -> list[Answer]:
                 continue
             each = arithmetic.ratio(float(size.max()), float(parameters.max()))
             close = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE
-            evidence = WeightBytes(backend=mixed.backend, bytes_per_parameter=each)
+            evidence = WeightBytes(backend=mixed.backend, precision=mixed.precision, bytes_per_parameter=each)
             answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
     return answers
 

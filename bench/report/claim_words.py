@@ -97,8 +97,8 @@ def _answer(answer: Answer) -> str:
             )
         case WeightBytes():
             return (
-                f"{name}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes of weights per "
-                "parameter"
+                f"{name}: in {evidence.precision} {evidence.backend} holds "
+                f"{evidence.bytes_per_parameter:.2f} bytes of weights per parameter"
             )
         case StateShared():
             return (
