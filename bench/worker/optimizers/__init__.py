@@ -129,8 +129,10 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
 def _held(value: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors of which a tensor is made: this rank's part of it, or its codes and their scales."""
     if hasattr(value, "__tensor_flatten__"):
-        for name in value.__tensor_flatten__()[0]:
-            yield from _held(getattr(value, name))
+        parts = (getattr(value, name) for name in value.__tensor_flatten__()[0])
+        for part in parts:
+            if isinstance(part, torch.Tensor):  # beside these, a sharded tensor of torch 2.11 names its mesh
+                yield from _held(part)
     else:
         yield value
 
