@@ -156,14 +156,14 @@ def overrides_of(candidates: Sequence[Candidate], line: Sequence[str]) -> list[s
     """The overrides of a comparison of these candidates.
 
     The reference is the one that needs least of those whose losses all others can be compared with. What a
-    line says of a backend that is not there, and of the reference, is left out.
+    line says of the choice of backends, of one that is not there, and of the reference, is left out.
     """
     names = [one.backend for one in candidates]
     reference = min(candidates, key=lambda one: (not one.keeps_update, one.memory.high)).backend
     limit = next((float(one.partition("=")[2]) for one in reversed(line) if LIMIT.match(one)), None)
     crowded = limit is not None and limit * 2**30 * len(names) > MEMORY_SHARE * memory_bytes()
     return [
-        *(one for one in line if not one.startswith("reference=") and _is_about(one, names)),
+        *(one for one in line if not one.startswith(("reference=", "backend=")) and _is_about(one, names)),
         f"backend=[{','.join(names)}]",
         *(f"backends.{one.backend}.accumulate={one.parts}" for one in candidates),
         *([f"reference={reference}"] if len(names) > 1 else []),

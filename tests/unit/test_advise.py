@@ -354,7 +354,12 @@ def test_the_table_has_the_rank_the_command_and_what_was_left_out() -> None:
 def test_a_comparison_has_the_reference_that_all_can_be_compared_with() -> None:
     small = dataclasses.replace(candidate("pytorch_best_smallest", (1.0, 2.0)), keeps_update=False)
     two = [small, dataclasses.replace(candidate("ortmodule", (1.0, 2.0)), parts=4)]
-    line = ["experiment=advise", "reference=pytorch", "backends.compile_fused.slowed_by=0.1"]
+    line = [
+        "experiment=advise",
+        "reference=pytorch",
+        "backend=[pytorch,ortmodule]",
+        "backends.compile_fused.slowed_by=0.1",
+    ]
     assert measured.overrides_of(two, line) == [
         "experiment=advise",
         "backend=[pytorch_best_smallest,ortmodule]",
