@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.advise.effects import PARTS, Bounds, Choice, Effects
-from bench.config.choices import SIXTEEN_BITS
+from bench.config.choices import OTHER_UPDATES, SIXTEEN_BITS
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.results import prediction
@@ -46,7 +46,7 @@ class Candidate:
         memory: of all ranks, in bytes.
         speed: over plain PyTorch's with undivided micro-batches.
         wrong: how one of its choices ended on this machine where it was never timed; empty otherwise.
-        keeps_update: whether it computes in fp32 with AdamW's update, so that others can be compared with it.
+        keeps_update: whether it has plain PyTorch's precision and AdamW's update: it may be a reference.
     """
 
     backend: str
@@ -100,8 +100,8 @@ def predict(
         memory=needs[parts],
         speed=_speed(changes, parts, effects),
         wrong=next((effects.wrong[one] for one in changes if one in effects.wrong), ""),
-        keeps_update=not {"precision", "optimizer"} & {choice for choice, _ in changes}
-        or (dict(changes).get("optimizer") == "adamw_fused" and "precision" not in dict(changes)),
+        keeps_update="precision" not in dict(changes)
+        and config.backends[name].optimizer_on(config.device.type) not in OTHER_UPDATES,
     )
 
 
