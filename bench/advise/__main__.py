@@ -1,10 +1,10 @@
 """`make advise`: which configuration trains a model fastest in a given memory on this machine.
 
-`python -m bench.advise model=bert-base device.memory_limit_gib=6 [Hydra overrides]`. A short trial shows what
-plain PyTorch needs. From it, and from what every choice did on this machine in results/ (`make methods`), the
-memory and the speed of each configuration of conf/backend/advised.yaml are predicted as bounds. What cannot
-be the best is left out and named with the reason; the rest is measured under the limit. The results lie in
-results/advise/.
+`python -m bench.advise model=bert-base device.memory_limit_gib=6 [Hydra overrides]`. Two short trials show
+what plain PyTorch needs. From them, and from what every choice did on this machine in results/ (`make
+methods`), the memory and the speed of each configuration of conf/backend/advised.yaml are predicted as
+bounds. What cannot be the best is left out and named with the reason; the rest is trained under the limit in
+one launch, and the closest are measured in full. The results lie in results/advise/.
 
 Exit status: 0 if something trains within the limit, 1 if nothing does, 2 if the command line is wrong, 130
 after Ctrl-C, 143 after SIGTERM.
@@ -22,9 +22,6 @@ from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
 COMMON = ("device=cpu", "experiment=advise", "results_dir='results/advise/${bench.machine:${device.type}}'")
-
-TRIAL_PARTS = 4
-"""At most so many parts of a micro-batch in the trial: it then needs less memory than most configurations."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,15 +50,16 @@ def _advise(overrides: Sequence[str]) -> int:
     # Not for --help, which should take no time.
     from bench.advise import words
     from bench.advise.effects import find_effects, read_comparisons
-    from bench.advise.measured import find_best, measure_together, overrides_of
-    from bench.advise.predict import PLAIN, choices_of, divisors, predict, select
+    from bench.advise.measured import ONE_LAUNCH, measure_together, overrides_of, train_once
+    from bench.advise.predict import PLAIN, choices_of, predict, select
+    from bench.advise.search import find_best
+    from bench.advise.trials import try_plain
     from bench.config.compose import compose
     from bench.measure.preflight import check_and_name_device
     from bench.report import describe
-    from bench.report.collection import read_comparison
     from bench.report.files import folder_of_all
     from bench.sweeps.fitted_plan import effort_of
-    from bench.sweeps.trials import TrialFailed, train_shortly
+    from bench.sweeps.trials import TrialFailed
 
     console = Console(stderr=True, highlight=False)
     line = [*COMMON, *overrides]
@@ -79,38 +77,35 @@ def _advise(overrides: Sequence[str]) -> int:
         )
     check_and_name_device(config)
     results = Path(config.results_dir)
-    parts = max(one for one in divisors(config.micro_batch) if one <= TRIAL_PARTS)
-    of_trial = [
-        *(one for one in line if not one.startswith(("reference=", "backends."))),
-        *("backend=[pytorch]", f"backends.{PLAIN}.accumulate={parts}", "device.memory_limit_gib=null"),
-    ]
-    plain = compose(of_trial)
-    console.print("a short trial of plain PyTorch")
     try:
-        trial, trial_csv = train_shortly(of_trial, results)
+        tried = try_plain(line, results, console.print)
     except TrialFailed as error:
         print(error, file=sys.stderr)
         return 1
-    here = read_comparison(trial_csv)
-    machine = describe.short_machine(here.rows)
+    machine, training = describe.short_machine(tried.results.rows), tried.training
     effects = find_effects(
-        read_comparisons(folder_of_all(results)), here.machine_key, choices_of(plain, PLAIN)
+        read_comparisons(folder_of_all(results)),
+        tried.results.machine_key,
+        choices_of(tried.config, PLAIN),
     )
     limit_bytes = limit_gib * 2**30
     candidates = [
-        predict(config, name, plain, trial, effects=effects, limit_bytes=limit_bytes)
+        predict(config, name, tried.config, training, effects=effects, limit_bytes=limit_bytes)
         for name in config.backends
     ]
     selection = select(candidates, limit_bytes)
-    expected_s = 0.0
+    once_s = full_s = 0.0
     if selection.open:
-        expected_s = effort_of(compose(overrides_of(selection.open, line))).seconds(trial.seconds)
-    for said in words.plan_lines(selection, trial, parts, expected_s):
+        undivided_s = training.work_seconds + training.part_seconds
+        once_s = effort_of(compose([*overrides_of(selection.open, line), *ONE_LAUNCH])).seconds(undivided_s)
+        full_s = effort_of(compose(overrides_of(selection.open[:1], line))).seconds(undivided_s)
+    for said in words.plan_lines(selection, training, once_s, full_s):
         console.print(said, markup=False, soft_wrap=True)
     advice = find_best(
         candidates,
         limit_bytes=limit_bytes,
-        micro_batch=config.micro_batch,
+        training=training,
+        train_once=lambda some: train_once(some, line),
         measure=lambda some: measure_together(some, line),
     )
     first = words.first(advice)

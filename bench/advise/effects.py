@@ -1,10 +1,10 @@
 """What choices did to the speed of training on this machine, in what was measured here."""
 
-import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.advise.bounds import ANYTHING, Bounds
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.methods import Change, find_methods
 from bench.report.collection import collect
@@ -19,24 +19,6 @@ WRONG = ("diverged", "fallback")
 PARTS = "grad_accum"
 """The choice of how many parts a micro-batch is trained in."""
 
-
-@dataclass(frozen=True)
-class Bounds:
-    """A quantity that is not known exactly lies between these."""
-
-    low: float
-    high: float
-
-    def __mul__(self, other: "Bounds") -> "Bounds":
-        return Bounds(self.low * other.low, self.high * other.high)
-
-    @property
-    def middle(self) -> float:
-        """Half-way between them."""
-        return (self.low + self.high) / 2
-
-
-ANYTHING = Bounds(0.0, math.inf)
 
 Choice = tuple[str, str]
 """A choice of a backend and its value, such as `("precision", "bf16")`."""

@@ -1,12 +1,11 @@
-"""Measures under the limit what the prediction left open, and ranks it."""
+"""Trains configurations under the limit, in one comparison, and says what became of each."""
 
-import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from bench.advise.effects import ANYTHING
-from bench.advise.predict import Candidate, Selection, divisors, select
+from bench.advise.predict import Candidate
 from bench.analysis import intervals
 from bench.analysis.intervals import Speedup
 from bench.analysis.throughput import log_throughput
@@ -18,11 +17,10 @@ from bench.measure.preflight import check_and_name_device
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.sweeps.fit import MEMORY_SHARE
+from bench.sweeps.trials import FOLDER
 
-OUT_OF_MEMORY, WITHOUT_REFERENCE = "oom", "skipped"
-
-MOST_COMPARISONS = 4
-"""So often what is open is measured: what failed opens what it had displaced, or is tried in more parts."""
+ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "measure.explain=false")
+"""The overrides of the first look at a configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,70 +54,10 @@ class Outcome:
         return intervals.speedup_across_runs(*sides)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Advice:
-    """What was found.
-
-    Attributes:
-        outcomes: the fastest first, those that failed last.
-        left_out: what was not measured, each with the reason.
-    """
-
-    outcomes: Sequence[Outcome]
-    left_out: Sequence[tuple[Candidate, str]]
-
-
-Measure = Callable[[Sequence[Candidate]], Mapping[str, Outcome]]
-"""Measures candidates in one comparison; what became of each that had its turn, by its name."""
-
-
-def find_best(
-    candidates: Sequence[Candidate], *, limit_bytes: float, micro_batch: int, measure: Measure
-) -> Advice:
-    """Measure whatever may be the best, until nothing is left that may.
-
-    Args:
-        candidates: all of them.
-        limit_bytes: that all ranks together may take.
-        micro_batch: of the comparison, which parts must divide.
-        measure: measures some of them.
-    """
-    alive = {one.backend: one for one in candidates}
-    outcomes: dict[str, Outcome] = {}
-    for _ in range(MOST_COMPARISONS):
-        wanted = [one for one in select([*alive.values()], limit_bytes).open if one.backend not in outcomes]
-        if not wanted:
-            break
-        fastest = _ranked(outcomes.values())[:1]
-        for name, outcome in measure([*(one.candidate for one in fastest), *wanted]).items():
-            smaller = in_more_parts(alive[name], micro_batch)
-            if outcome.status == OUT_OF_MEMORY and smaller is not None:
-                alive[name] = smaller
-                outcomes.pop(name, None)
-            elif outcome.status != WITHOUT_REFERENCE:
-                outcomes[name] = outcome
-                if outcome.samples_per_s is None:
-                    del alive[name]
-    selection = select([*alive.values()], limit_bytes)
-    return Advice(
-        outcomes=[
-            *_ranked(outcomes.values()),
-            *(one for one in outcomes.values() if one.samples_per_s is None),
-        ],
-        left_out=_not_measured(selection, outcomes),
-    )
-
-
-def _not_measured(selection: Selection, outcomes: Mapping[str, Outcome]) -> Sequence[tuple[Candidate, str]]:
-    out = [(one, reason) for one, reason in selection.left_out if one.backend not in outcomes]
-    late = [one for one in selection.open if one.backend not in outcomes]
-    return [*out, *((one, f"not yet trained after {MOST_COMPARISONS} comparisons") for one in late)]
-
-
-def _ranked(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Those that were timed, the fastest first."""
-    timed = [(one.samples_per_s, one) for one in outcomes if one.samples_per_s is not None]
-    return [one for _, one in sorted(timed, key=lambda pair: -pair[0])]
+def train_once(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Outcome]:
+    """Train candidates in a single launch, whose results lie among the trials; as `measure_together`."""
+    folder = Path(compose(list(line)).results_dir) / FOLDER
+    return measure_together(candidates, [*line, *ONE_LAUNCH, f"results_dir='{folder}'"])
 
 
 def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Outcome]:
@@ -180,12 +118,3 @@ def _is_about(override: str, names: Sequence[str]) -> bool:
     """Whether an override may stand in a comparison of these backends."""
     named = _OF_A_BACKEND.match(override)
     return named is None or named[1] in names
-
-
-def in_more_parts(candidate: Candidate, micro_batch: int) -> Candidate | None:
-    """The same in at least twice as many parts, which need less memory; None if there are none.
-
-    How fast it is then, nothing says.
-    """
-    more = next((one for one in divisors(micro_batch) if one >= 2 * candidate.parts), None)
-    return None if more is None else dataclasses.replace(candidate, parts=more, speed=ANYTHING)

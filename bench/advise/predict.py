@@ -1,10 +1,11 @@
-"""Predicts what a configuration needs and reaches, from a short trial and the effects that were measured."""
+"""Predicts what a configuration needs and reaches, from short trials and the effects that were measured."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.advise.effects import PARTS, Bounds, Choice, Effects
+from bench.advise.bounds import Bounds, exactly
+from bench.advise.effects import Choice, Effects
+from bench.advise.plain import PlainTraining, divisors
 from bench.config.choices import OTHER_UPDATES, SIXTEEN_BITS
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
@@ -21,7 +22,7 @@ ACTIVATIONS: Mapping[Choice, Bounds] = {
     ("engine", "compile"): Bounds(0.5, 1.3),
     ("engine", "ortmodule"): Bounds(0.6, 2.0),
 }
-"""What a choice does to the memory that is neither weights, gradients nor states, as a multiple.
+"""What a choice does to the memory that grows with the samples trained at once, as a multiple.
 
 Wide bounds, since they only decide what is measured."""
 
@@ -32,7 +33,7 @@ INTERPLAY = 0.2
 """By what share several choices together may do more or less than the product of each alone."""
 
 PLAIN = "pytorch"
-"""The backend of the trial."""
+"""The backend of the trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Candidate:
         changes: what it has otherwise than plain PyTorch.
         parts: in which each micro-batch is trained, one after the other.
         memory: of all ranks, in bytes.
+        sample_memory: of it, what each sample that is trained at once takes.
         speed: over plain PyTorch's with undivided micro-batches.
         wrong: how one of its choices ended on this machine where it was never timed; empty otherwise.
         keeps_update: whether it has plain PyTorch's precision and AdamW's update: it may be a reference.
@@ -53,6 +55,7 @@ class Candidate:
     changes: Sequence[Choice]
     parts: int
     memory: Bounds
+    sample_memory: Bounds
     speed: Bounds
     wrong: str = ""
     keeps_update: bool = True
@@ -76,29 +79,32 @@ def choices_of(config: Config, name: str) -> dict[str, str]:
 
 
 def predict(
-    config: Config, name: str, plain: Config, trial: Trial, *, effects: Effects, limit_bytes: float
+    config: Config, name: str, plain: Config, training: PlainTraining, *, effects: Effects, limit_bytes: float
 ) -> Candidate:
     """Return what a backend needs and reaches, its micro-batches in as few parts as fit.
 
     Args:
         config: of the comparison.
         name: of the backend.
-        plain: of the trial, which has the backend `PLAIN`.
-        trial: what that has shown.
+        plain: of the trials, which have the backend `PLAIN`.
+        training: what those have shown.
         effects: of choices on this machine.
         limit_bytes: that all ranks together may take.
     """
     base = choices_of(plain, PLAIN)
     changes = [one for one in choices_of(config, name).items() if one[1] != base[one[0]]]
+    memory, sample_memory = _memory(config, name, changes, training)
     possible = divisors(config.micro_batch)
-    needs = {parts: _memory(config, name, changes, plain, trial, parts) for parts in possible}
+    needs = {parts: memory + sample_memory * exactly(training.samples_at_once(parts)) for parts in possible}
     parts = next((one for one in possible if needs[one].middle <= limit_bytes), possible[-1])
+    speed = _speed(changes, effects)
     return Candidate(
         backend=name,
         changes=changes,
         parts=parts,
         memory=needs[parts],
-        speed=_speed(changes, parts, effects),
+        sample_memory=sample_memory,
+        speed=speed * training.speed_in_parts(parts, speed),
         wrong=next((effects.wrong[one] for one in changes if one in effects.wrong), ""),
         keeps_update="precision" not in dict(changes)
         and config.backends[name].optimizer_on(config.device.type) not in OTHER_UPDATES,
@@ -106,25 +112,23 @@ def predict(
 
 
 def _memory(
-    config: Config, name: str, changes: Sequence[Choice], plain: Config, trial: Trial, parts: int
-) -> Bounds:
-    """Bytes of all ranks with micro-batches in so many parts."""
-    trial_parts = plain.backends[PLAIN].accumulate
-    in_trial = max(0.0, trial.peak_bytes - trial.runtime_bytes - _held_bytes(plain, PLAIN, trial))
-    activations = Bounds(in_trial * trial_parts / parts, in_trial * trial_parts / parts)
+    config: Config, name: str, changes: Sequence[Choice], training: PlainTraining
+) -> tuple[Bounds, Bounds]:
+    """Bytes of all ranks before the first sample, and for each sample that is trained at once."""
+    sample = exactly(training.sample_bytes)
     for choice in changes:
-        activations *= ACTIVATIONS.get(choice, Bounds(1.0, 1.0))
-    held = _held_bytes(config, name, trial) + trial.runtime_bytes
+        sample *= ACTIVATIONS.get(choice, Bounds(1.0, 1.0))
+    held = held_bytes(config, name, training.trial) + training.trial.runtime_bytes + training.fixed_bytes
     # Autocast keeps the weights that it has cast until the step ends.
-    cast = trial.parameters * BYTES_OF_16_BITS if config.precision_of(name).name in SIXTEEN_BITS else 0
-    ranks = config.device.world_size
-    return Bounds(
-        ranks * (1 - MEMORY_TOLERANCE) * (held + activations.low),
-        ranks * (1 + MEMORY_TOLERANCE) * (held + activations.high + cast),
+    cast = (
+        training.trial.parameters * BYTES_OF_16_BITS if config.precision_of(name).name in SIXTEEN_BITS else 0
     )
+    ranks = config.device.world_size
+    of_all = Bounds(ranks * (1 - MEMORY_TOLERANCE), ranks * (1 + MEMORY_TOLERANCE))
+    return of_all * Bounds(held, held + cast), of_all * sample
 
 
-def _held_bytes(config: Config, name: str, trial: Trial) -> float:
+def held_bytes(config: Config, name: str, trial: Trial) -> float:
     """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
     backend, ranks = config.backends[name], config.device.world_size
     trainable = trial.parameters if trial.trainable is None else trial.trainable
@@ -140,37 +144,10 @@ def _held_bytes(config: Config, name: str, trial: Trial) -> float:
     return float(needed.weights + needed.gradients + needed.optimizer + buckets)
 
 
-def _speed(changes: Sequence[Choice], parts: int, effects: Effects) -> Bounds:
-    """Over plain PyTorch, with micro-batches in so many parts."""
+def _speed(changes: Sequence[Choice], effects: Effects) -> Bounds:
+    """Over plain PyTorch, both with undivided micro-batches."""
     speed, factors = effects.of(set(changes))
-    if factors > 1:
-        speed *= Bounds(1 - INTERPLAY, 1 + INTERPLAY)
-    return speed * _speed_of_parts(parts, effects)
-
-
-def _speed_of_parts(parts: int, effects: Effects) -> Bounds:
-    """Over undivided micro-batches: taken from the measured number of parts that is nearest.
-
-    For more parts than were measured, extrapolated; training in parts is never taken to be much faster.
-    """
-    if parts == 1:
-        return Bounds(1.0, 1.0)
-    measured = {
-        int(value): bounds
-        for choices, bounds in effects.speed.items()
-        for choice, value in choices
-        if len(choices) == 1 and choice == PARTS and int(value) > 1
-    }
-    if not measured:
-        return Bounds(0.0, 1.0 + INTERPLAY)
-    nearest = min(measured, key=lambda count: abs(math.log(count / parts)))
-    times = max(1.0, math.log(parts) / math.log(nearest))
-    return Bounds(measured[nearest].low ** times, 1.0 + INTERPLAY)
-
-
-def divisors(number: int) -> list[int]:
-    """All of them, the smallest first."""
-    return [one for one in range(1, number + 1) if number % one == 0]
+    return speed * Bounds(1 - INTERPLAY, 1 + INTERPLAY) if factors > 1 else speed
 
 
 @dataclass(frozen=True, kw_only=True)

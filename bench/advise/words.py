@@ -1,36 +1,47 @@
 """What `make advise` says: before it measures, and at the end."""
 
-import math
 from collections.abc import Sequence
 
-from bench.advise.effects import Bounds
-from bench.advise.measured import Advice, Outcome
+from bench.advise.bounds import Bounds
+from bench.advise.measured import Outcome
+from bench.advise.plain import PlainTraining
 from bench.advise.predict import Candidate, Selection
+from bench.advise.search import CLOSE, Advice
 from bench.analysis.intervals import Speedup
 from bench.report.formatting import number, ratio_and_interval
-from bench.sweeps.fit import Trial
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 
-def plan_lines(selection: Selection, trial: Trial, parts: int, expected_s: float) -> list[str]:
-    """What the trial has shown, what will be measured, what will not and why, and how long it takes.
+def plan_lines(selection: Selection, training: PlainTraining, once_s: float, full_s: float) -> list[str]:
+    """What the trials have shown, what will be trained, what will not and why, and how long it takes.
 
     Args:
         selection: of the candidates.
-        trial: of plain PyTorch.
-        parts: in which it trained each micro-batch.
-        expected_s: seconds until what is open is measured.
+        training: of plain PyTorch.
+        once_s: seconds until everything that is open is trained in one launch.
+        full_s: that measuring one configuration takes.
     """
     shown = (
-        f"plain PyTorch, each micro-batch in {parts} parts: {trial.seconds:.2f} s a step, peak of a rank "
-        f"{trial.peak_bytes / GIB:.2f} GiB"
+        f"plain PyTorch: a rank needs {training.first_bytes / GIB:.2f} GiB and "
+        f"{training.sample_bytes / MIB:.0f} MiB for each sample trained at once; a step takes "
+        f"{training.work_seconds:.2f} s and {training.part_seconds:.2f} s for each part of a micro-batch"
     )
     left_out = [f"left out: {one.backend}: {reason}" for one, reason in selection.left_out]
     if not selection.open:
         return [shown, *left_out]
     wanted = [f"  {_name(one)}: {_memory(one.memory)}; {_speed(one.speed)}" for one in selection.open]
-    return [shown, f"to measure, about {max(1, round(expected_s / 60))} minutes:", *wanted, *left_out]
+    return [
+        shown,
+        f"to train in one launch, about {_minutes(once_s)} minutes; then about {_minutes(full_s)} for each "
+        "of the fastest:",
+        *wanted,
+        *left_out,
+    ]
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, round(seconds / 60))
 
 
 def _name(one: Candidate) -> str:
@@ -42,7 +53,7 @@ def _memory(bounds: Bounds) -> str:
 
 
 def _speed(bounds: Bounds) -> str:
-    if math.isinf(bounds.high):
+    if not bounds.is_finite:
         return "how fast is not known on this machine"
     return f"{bounds.low:.2f} to {bounds.high:.2f} times as fast as plain PyTorch"
 
@@ -64,12 +75,14 @@ def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
         f"{number(best.samples_per_s or 0)} samples/s{peak}, on {machine}"
     )
     others = [one for one in advice.outcomes if one is not best and one.samples_per_s is not None]
-    if not others:
-        return f"{head}; nothing else was timed."
     close = [one.candidate.backend for one in others if not _is_slower(one.against(best))]
     if close:
         return f"{head}; {', '.join(close)} may be as fast, as far as the intervals tell."
-    return f"{head}; all others that were timed are slower, as the intervals tell."
+    reasons = [
+        *(["all others that were measured in full are slower, as their intervals tell"] if others else []),
+        *([f"what was left then was more than {CLOSE:.0%} slower in one launch"] if advice.slower else []),
+    ]
+    return f"{head}; {'; '.join(reasons) or 'nothing else was timed'}."
 
 
 def _is_slower(ratio: Speedup | None) -> bool:
@@ -92,5 +105,9 @@ def table(advice: Advice) -> str:
             f"({predicted})",
             f"   {one.command}",
         ]
+    lines += [
+        f"-  {_name(one.candidate)}: {number(one.samples_per_s or 0)} samples/s in one launch"
+        for one in advice.slower
+    ]
     left_out: Sequence[tuple[Candidate, str]] = advice.left_out
-    return "\n".join([*lines, *(f"-  {one.backend}: not measured: {why}" for one, why in left_out)])
+    return "\n".join([*lines, *(f"-  {one.backend}: not trained: {why}" for one, why in left_out)])

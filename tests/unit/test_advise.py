@@ -7,9 +7,12 @@ import pytest
 
 from bench.advise import measured, words
 from bench.advise.__main__ import main
-from bench.advise.effects import ANYTHING, OTHER_MODEL, Bounds, Effects, find_effects
-from bench.advise.measured import Advice, Outcome, find_best
+from bench.advise.bounds import ANYTHING, Bounds, exactly
+from bench.advise.effects import OTHER_MODEL, Effects, find_effects
+from bench.advise.measured import Outcome
+from bench.advise.plain import TIME_TOLERANCE, PlainTraining, learn, parts_of_trials
 from bench.advise.predict import PLAIN, Candidate, choices_of, predict, select
+from bench.advise.search import CLOSE, Advice, find_best, in_fewer_parts, in_more_parts
 from bench.analysis.comparison_results import ComparisonResults
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -27,10 +30,9 @@ NOTHING = Effects(speed={}, wrong={})
 
 def effects_of(**speed: tuple[float, float]) -> Effects:
     """By a choice's value alone, where that is unambiguous."""
-    choices = {"sdpa": "attention", "adamw_fused": "optimizer", "bf16": "precision", "4": "grad_accum"}
-    named = {value.removeprefix("in_"): bounds for value, bounds in speed.items()}
+    choices = {"sdpa": "attention", "adamw_fused": "optimizer", "bf16": "precision"}
     return Effects(
-        speed={frozenset([(choices[value], value)]): Bounds(*bounds) for value, bounds in named.items()},
+        speed={frozenset([(choices[value], value)]): Bounds(*bounds) for value, bounds in speed.items()},
         wrong={},
     )
 
@@ -39,21 +41,86 @@ def a_config(*overrides: str) -> Config:
     return compose(["device=cpu", "experiment=advise", "model=bert-mini", "micro_batch=8", *overrides])
 
 
-def a_trial(parameters: int = 100_000_000, activations: float = 1.0 * GIB) -> Trial:
-    runtime = 0.5 * GIB
+RUNTIME = 0.5 * GIB
+HELD = 16 * 100_000_000
+
+
+def a_trial(at_once: int, seconds: float = 1.0, fixed: float = 0.0, sample: float = 0.5 * GIB) -> Trial:
+    """Of a model with a hundred million parameters."""
     return Trial(
         layers=4,
-        parameters=parameters,
-        seconds=1.0,
-        peak_bytes=runtime + 16 * parameters + activations,
-        runtime_bytes=runtime,
+        parameters=HELD // 16,
+        seconds=seconds,
+        peak_bytes=RUNTIME + HELD + fixed + at_once * sample,
+        runtime_bytes=RUNTIME,
     )
 
 
-def predicted(name: str, limit: float, *overrides: str, effects: Effects = NOTHING) -> Candidate:
-    """With a trial in four parts."""
-    plain = a_config("backend=[pytorch]", "backends.pytorch.accumulate=4", *overrides)
-    return predict(a_config(*overrides), name, plain, a_trial(), effects=effects, limit_bytes=limit * GIB)
+def a_training(fixed: float = 0.0, part_seconds: float = 0.0) -> PlainTraining:
+    """Of micro-batches of eight: half a GiB a sample, and a second a step beside what its parts take."""
+    trials = {parts: a_trial(8 // parts, 1 + parts * part_seconds, fixed) for parts in (8, 4)}
+    return learn(trials, 8, HELD)
+
+
+def predicted(
+    name: str,
+    limit: float,
+    *overrides: str,
+    effects: Effects = NOTHING,
+    training: PlainTraining | None = None,
+) -> Candidate:
+    plain = a_config("backend=[pytorch]", *overrides)
+    return predict(
+        a_config(*overrides),
+        name,
+        plain,
+        training or a_training(),
+        effects=effects,
+        limit_bytes=limit * GIB,
+    )
+
+
+# --- the trials -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "parts"), [(1, [1]), (2, [2, 1]), (7, [7, 1]), (8, [8, 4]), (12, [6, 4]), (32, [8, 4])]
+)
+def test_trials_have_the_largest_numbers_of_parts_up_to_eight(micro_batch: int, parts: list[int]) -> None:
+    assert parts_of_trials(micro_batch) == parts
+
+
+def test_two_trials_show_what_grows_with_the_samples_and_what_does_not() -> None:
+    training = a_training(fixed=0.2 * GIB, part_seconds=0.05)
+    assert training.fixed_bytes == pytest.approx(0.2 * GIB)
+    assert training.sample_bytes == pytest.approx(0.5 * GIB)
+    assert training.first_bytes == pytest.approx(RUNTIME + HELD + 0.2 * GIB)
+    assert (training.work_seconds, training.part_seconds) == pytest.approx((1.0, 0.05))
+
+
+def test_one_trial_takes_all_memory_for_the_samples() -> None:
+    alone = learn({1: a_trial(1, seconds=2.0)}, 1, HELD)
+    assert (alone.fixed_bytes, alone.sample_bytes) == pytest.approx((0.0, 0.5 * GIB))
+    assert alone.speed_in_parts(1, ANYTHING) == exactly(1.0)
+
+
+def test_noise_makes_nothing_negative() -> None:
+    odd = learn({8: a_trial(1, 0.9, fixed=GIB), 4: a_trial(2, 1.0, sample=0)}, 8, HELD)
+    assert (odd.fixed_bytes, odd.sample_bytes) == (0.0, 0.0)
+    assert odd.part_seconds == 0
+    assert odd.speed_in_parts(8, ANYTHING).high == pytest.approx(1 + TIME_TOLERANCE)
+
+
+def test_parts_cost_a_fast_configuration_more() -> None:
+    """Of a step that takes half as long, the same time for each part is a larger share."""
+    training = a_training(part_seconds=0.1)
+    same, twice = training.speed_in_parts(4, exactly(1.0)), training.speed_in_parts(4, exactly(2.0))
+    assert same.low == pytest.approx((1 - TIME_TOLERANCE) * 1.1 / 1.4)
+    assert same.high == pytest.approx((1 + TIME_TOLERANCE) * 1.1 / 1.4)
+    assert twice.low == pytest.approx((1 - TIME_TOLERANCE) * 0.6 / 0.9)
+    assert training.speed_in_parts(4, ANYTHING).low == pytest.approx((1 - TIME_TOLERANCE) / 4)
+    fewer = training.speed_in_parts(1, exactly(1.0), before=4)
+    assert fewer.low == pytest.approx((1 - TIME_TOLERANCE) * 1.4 / 1.1)
 
 
 # --- prediction -----------------------------------------------------------------------------------
@@ -92,9 +159,8 @@ def test_only_what_keeps_the_update_is_what_others_can_be_compared_with(name: st
 
 
 def test_memory_is_weights_gradients_states_and_activations() -> None:
-    """A trial of a quarter of the micro-batch has a quarter of its activations."""
     plain = predicted("pytorch", 100)
-    whole = 0.5 * GIB + 16e8 + 4 * GIB
+    whole = RUNTIME + HELD + 4 * GIB
     assert plain.parts == 1
     assert (plain.memory.low, plain.memory.high) == pytest.approx((0.9 * whole, 1.1 * whole))
     stateless = predicted("pytorch_best_adafactor", 100)
@@ -102,9 +168,19 @@ def test_memory_is_weights_gradients_states_and_activations() -> None:
         "no state, sdpa needs no more"
     )
     two_ranks = predicted("pytorch", 100, "device.world_size=2", "device.threads=1")
-    assert two_ranks.memory.high == pytest.approx(2 * plain.memory.high - 2 * 1.1 * 3 * 4e8), (
-        "each holds the model; of what the trial took for activations, buckets are none and do not grow"
+    assert two_ranks.memory.high == pytest.approx(2 * plain.memory.high + 2 * 1.1 * 4e8), (
+        "each holds the model, and DDP's buckets the gradients once more"
     )
+
+
+def test_what_does_not_grow_with_the_samples_is_not_scaled() -> None:
+    training = a_training(fixed=2 * GIB)
+    one, all_at_once = (
+        predicted("pytorch", 4.7, training=training),
+        predicted("pytorch", 100, training=training),
+    )
+    assert (one.parts, all_at_once.parts) == (8, 1)
+    assert all_at_once.memory.high - one.memory.high == pytest.approx(1.1 * 7 * 0.5 * GIB)
 
 
 def test_a_micro_batch_is_trained_in_as_few_parts_as_fit() -> None:
@@ -130,11 +206,11 @@ def test_choices_that_were_measured_together_need_no_product() -> None:
     assert predicted("pytorch_best", 100, effects=effects).speed == Bounds(1.3, 1.4)
 
 
-def test_parts_cost_what_as_many_did_here() -> None:
-    effects = effects_of(in_4=(0.6, 0.9))
-    assert predicted("pytorch", 3.5, effects=effects).speed.low == pytest.approx(0.6)
-    assert predicted("pytorch", 2.6, effects=effects).speed.low == pytest.approx(0.6**1.5), "eight parts"
-    assert predicted("pytorch", 3.5).speed.low == 0, "not known"
+def test_the_trials_say_what_parts_cost() -> None:
+    training = a_training(part_seconds=0.1)
+    divided = predicted("pytorch", 3.5, training=training)
+    assert divided.parts == 4
+    assert divided.speed == training.speed_in_parts(4, exactly(1.0))
 
 
 # --- what is left open ----------------------------------------------------------------------------
@@ -148,6 +224,7 @@ def candidate(
         changes=[],
         parts=1,
         memory=Bounds(memory[0] * GIB, memory[1] * GIB),
+        sample_memory=exactly(0.1 * GIB),
         speed=Bounds(*speed),
         wrong=changes.get("wrong", ""),
     )
@@ -235,7 +312,11 @@ def timed(**seconds: float) -> ReportedComparison:
 
 
 def outcome(
-    name: str, results: ReportedComparison, status: str = "ok", chosen: Candidate | None = None
+    name: str,
+    results: ReportedComparison,
+    status: str = "ok",
+    chosen: Candidate | None = None,
+    peak_gib: float = 2.5,
 ) -> Outcome:
     summary = results.of(name)
     return Outcome(
@@ -243,28 +324,37 @@ def outcome(
         status=status,
         message="" if status == "ok" else "memory ran out",
         samples_per_s=summary.samples_per_s if summary and status == "ok" else None,
-        peak_gib=2.5,
+        peak_gib=peak_gib,
         command=f"make bench {name}",
         results=results,
     )
 
 
 class Machine:
-    """Measures by a script: how many seconds a step of each backend takes, and in how many parts it fits.
+    """Trains by a script: how many seconds a step of each backend takes, and in how many parts it fits.
 
     Attributes:
-        asked: the backends of every comparison.
+        once: the backends of every comparison of one launch, each with its parts.
+        full: likewise of those that were measured in full.
     """
 
-    def __init__(self, fits_in: Mapping[str, int], **seconds: float) -> None:
+    def __init__(self, fits_in: Mapping[str, int], peak_gib: float = 4.0, **seconds: float) -> None:
         self.fits_in = fits_in
+        self.peak_gib = peak_gib
         self.seconds = {"pytorch": 2.0, **seconds}
-        self.asked: list[list[str]] = []
+        self.once: list[dict[str, int]] = []
+        self.full: list[dict[str, int]] = []
 
-    def __call__(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
-        names = [one.backend for one in some]
-        self.asked.append(names)
-        results = timed(**{name: self.seconds[name] for name in ("pytorch", *names)})
+    def train_once(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+        self.once.append({one.backend: one.parts for one in some})
+        return self._train(some)
+
+    def measure(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+        self.full.append({one.backend: one.parts for one in some})
+        return self._train(some)
+
+    def _train(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+        results = timed(**{name: self.seconds[name] for name in ("pytorch", *(one.backend for one in some))})
         reference = some[0]
         broken = reference.parts < self.fits_in.get(reference.backend, 1)
         ends = {
@@ -275,58 +365,97 @@ class Machine:
             else "ok"
             for one in some
         }
-        return {one.backend: outcome(one.backend, results, ends[one.backend], one) for one in some}
+        return {
+            one.backend: outcome(one.backend, results, ends[one.backend], one, self.peak_gib) for one in some
+        }
 
 
 def best_of(machine: Machine, *candidates: Candidate, limit: float = 4) -> Advice:
-    return find_best(candidates, limit_bytes=limit * GIB, micro_batch=8, measure=machine)
-
-
-def test_what_is_open_is_measured_once() -> None:
-    machine = Machine({}, a=1.0, b=1.5)
-    advice = best_of(
-        machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)), candidate("c", (0.1, 0.5))
+    return find_best(
+        candidates,
+        limit_bytes=limit * GIB,
+        training=a_training(part_seconds=0.1),
+        train_once=machine.train_once,
+        measure=machine.measure,
     )
-    assert machine.asked == [["a", "b"]]
-    assert [one.candidate.backend for one in advice.outcomes] == ["a", "b"]
-    assert [one.backend for one, _ in advice.left_out] == ["c"]
+
+
+def ends_of(advice: Advice) -> list[tuple[str, int, str]]:
+    return [(one.candidate.backend, one.candidate.parts, one.status) for one in advice.outcomes]
+
+
+def test_what_is_open_is_trained_once_and_the_closest_are_measured() -> None:
+    machine = Machine({}, a=1.0, b=1.1, c=1.5)
+    advice = best_of(
+        machine,
+        *(candidate(name, (1.0, 2.0)) for name in "cba"),
+        candidate("never", (0.1, 0.5)),
+    )
+    assert machine.once == [{"c": 1, "b": 1, "a": 1}]
+    assert machine.full == [{"a": 1, "b": 1}], "c was a third slower, more than CLOSE"
+    assert ends_of(advice) == [("a", 1, "ok"), ("b", 1, "ok")]
+    assert [one.candidate.backend for one in advice.slower] == ["c"]
+    assert [one.backend for one, _ in advice.left_out] == ["never"]
 
 
 def test_what_runs_out_of_memory_is_tried_in_more_parts_beside_the_fastest() -> None:
     machine = Machine({"b": 4}, a=1.0, b=0.5)
     advice = best_of(machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)))
-    assert machine.asked == [["a", "b"], ["a", "b"], ["a", "b"]], "in 1, 2 and 4 parts"
-    assert [(one.candidate.backend, one.candidate.parts) for one in advice.outcomes] == [("b", 4), ("a", 1)]
+    assert machine.once == [{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 4}]
+    assert machine.full == [{"b": 4}]
+    assert ends_of(advice) == [("b", 4, "ok")]
 
 
-def test_what_a_failed_reference_took_along_is_measured_again() -> None:
-    machine = Machine({"a": 2}, a=1.0, b=1.5)
+def test_what_a_failed_reference_took_along_is_trained_again() -> None:
+    machine = Machine({"a": 2}, a=1.0, b=1.1)
     advice = best_of(machine, candidate("a", (1.0, 2.0)), candidate("b", (1.0, 2.0)))
-    assert [one.candidate.backend for one in advice.outcomes] == ["a", "b"]
+    assert ends_of(advice) == [("a", 2, "ok"), ("b", 1, "ok")]
 
 
 def test_what_a_candidate_had_displaced_is_open_once_that_has_failed() -> None:
-    machine = Machine({"a": 16}, a=1.0, b=1.5, c=2.5)
+    machine = Machine({"a": 16}, a=1.0, b=1.5, c=1.6)
     failing = dataclasses.replace(candidate("a", (1.0, 2.0)), parts=8)
     advice = best_of(machine, candidate("b", (0.5, 1.5)), failing, candidate("c", (0.1, 0.9)))
-    assert machine.asked == [["b", "a"], ["b", "c"]]
-    assert [(one.candidate.backend, one.status) for one in advice.outcomes] == [
-        ("b", "ok"),
-        ("c", "ok"),
-        ("a", "oom"),
-    ]
+    assert machine.once == [{"b": 1, "a": 8}, {"b": 1, "c": 1}]
+    assert ends_of(advice) == [("b", 1, "ok"), ("c", 1, "ok"), ("a", 8, "oom")]
     assert not advice.left_out
+
+
+def test_what_needs_less_than_predicted_is_measured_in_fewer_parts() -> None:
+    """In eight parts it takes 3 GiB; seven samples more at once are 0.7."""
+    slow = dataclasses.replace(candidate("a", (0.5, 2.0)), parts=8)
+    machine = Machine({}, peak_gib=3.0, a=1.3, b=1.0)
+    advice = best_of(machine, slow, candidate("b", (0.5, 2.0)))
+    assert machine.full == [{"b": 1, "a": 1}], "without parts it may reach b"
+    assert [one.candidate.memory.high for one in advice.outcomes][1] == pytest.approx(3.7 * GIB)
+    fits_two = best_of(Machine({"a": 2}, peak_gib=3.0, a=1.0, b=1.1), slow, candidate("b", (0.5, 2.0)))
+    assert ends_of(fits_two) == [("a", 2, "ok"), ("b", 1, "ok")], "if it then runs out, in more parts again"
+
+
+def test_fewer_parts_are_those_that_the_measured_peak_leaves_room_for() -> None:
+    divided = dataclasses.replace(candidate("a", (1.0, 1.0)), parts=8)
+    trained = outcome("a", timed(pytorch=2.0, a=1.0), chosen=divided, peak_gib=3.75)
+    training = a_training(part_seconds=0.1)
+    smaller, gain = in_fewer_parts(trained, training, 4 * GIB)
+    assert smaller.parts == 4, "one sample more fits, three do not"
+    assert gain == training.speed_in_parts(4, exactly(1.0), before=8)
+    same, nothing = in_fewer_parts(trained, training, 3.8 * GIB)
+    assert (same.parts, nothing) == (8, exactly(1.0))
 
 
 def test_the_answer_says_how_sure_it_is() -> None:
     def said(*outcomes: Outcome) -> str:
-        return words.answer(Advice(outcomes=outcomes, left_out=[]), "bert-base", 3, "this CPU")
+        return words.answer(Advice(outcomes=outcomes, slower=[], left_out=[]), "bert-base", 3, "this CPU")
 
     results = timed(pytorch=2.0, a=1.0, b=1.2, c=1.001)
     first = outcome("a", results)
     assert said(first, outcome("b", results)) == (
         "bert-base trains fastest within 3 GiB with a: 159.8 samples/s, with a peak of 2.5 GiB, on this CPU; "
-        "all others that were timed are slower, as the intervals tell."
+        "all others that were measured in full are slower, as their intervals tell."
+    )
+    one_launch = Advice(outcomes=[first], slower=[outcome("b", results)], left_out=[])
+    assert words.answer(one_launch, "bert-base", 3, "this CPU").endswith(
+        f"what was left then was more than {CLOSE:.0%} slower in one launch."
     )
     assert "c may be as fast" in said(first, outcome("c", timed(pytorch=2.0, c=1.001))), "across comparisons"
     assert "nothing else was timed" in said(first, outcome("b", results, status="diverged"))
@@ -340,7 +469,11 @@ def test_the_table_has_the_rank_the_command_and_what_was_left_out() -> None:
     results = timed(pytorch=2.0, a=1.0, b=1.25)
     outcomes = [outcome("a", results), outcome("b", results), outcome("c", results, status="oom")]
     lines = words.table(
-        Advice(outcomes=outcomes, left_out=[(candidate("large", (1.0, 2.0)), "it needs at least 9.0 GiB")])
+        Advice(
+            outcomes=outcomes,
+            slower=[outcome("b", results)],
+            left_out=[(candidate("large", (1.0, 2.0)), "it needs at least 9.0 GiB")],
+        )
     ).splitlines()
     assert lines[0] == (
         "1. a: 159.8 samples/s, peak 2.50 GiB (predicted 1.0 to 2.0 GiB; 1.00 to 2.00 times as fast as plain "
@@ -348,7 +481,11 @@ def test_the_table_has_the_rank_the_command_and_what_was_left_out() -> None:
     )
     assert lines[1].strip() == "make bench a"
     assert lines[2].startswith("2. b: 127.9 samples/s, 0.800× [")
-    assert lines[4:] == ["-  c: oom: memory ran out", "-  large: not measured: it needs at least 9.0 GiB"]
+    assert lines[4:] == [
+        "-  c: oom: memory ran out",
+        "-  b: 127.9 samples/s in one launch",
+        "-  large: not trained: it needs at least 9.0 GiB",
+    ]
 
 
 def test_a_comparison_has_the_reference_that_all_can_be_compared_with() -> None:
@@ -379,10 +516,10 @@ def test_backends_that_fill_this_machine_together_are_measured_one_by_one(
 
 
 def test_what_ran_out_of_memory_is_tried_in_more_parts() -> None:
-    smaller = measured.in_more_parts(dataclasses.replace(candidate("a", (1.0, 2.0)), parts=3), 12)
+    smaller = in_more_parts(dataclasses.replace(candidate("a", (1.0, 2.0)), parts=3), 12)
     assert smaller is not None
     assert smaller.parts == 6
-    assert measured.in_more_parts(dataclasses.replace(candidate("a", (1.0, 2.0)), parts=12), 12) is None
+    assert in_more_parts(dataclasses.replace(candidate("a", (1.0, 2.0)), parts=12), 12) is None
 
 
 @pytest.mark.parametrize(
