@@ -22,7 +22,10 @@ def _modules(folder: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (WORKER / folder).glob("[!_]*.py")))
 
 
-ENGINES = _modules("engines")
+ON_DEVICE = "on_device"
+"""The engine that trains without torch: bench/worker/on_device/."""
+
+ENGINES = (*_modules("engines"), ON_DEVICE)
 """What executes forward and backward."""
 
 OPTIMIZERS = _modules("optimizers")

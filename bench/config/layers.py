@@ -33,9 +33,7 @@ def parse(size: str) -> int | None:
         return None
     number = size.removeprefix(PREFIX)
     if not re.fullmatch(r"[1-9]\d{0,5}", number):
-        raise UserError(
-            f"model.size={size} names no number of layers", "write a whole number from 1, as in layers:6"
-        )
+        raise UserError(f"{size} names no number of layers", "write a whole number from 1, as in layers:6")
     return int(number)
 
 

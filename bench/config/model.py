@@ -5,9 +5,13 @@ from typing import Any
 
 from bench.config.checks import above_zero, at_least, one_of
 from bench.config.choices import TASKS
+from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
 from bench.setup.recipes import STACKS
+
+ALL, HEAD = "all", "head"
+"""Of `Model.trained`."""
 
 
 @dataclass(kw_only=True)
@@ -45,6 +49,7 @@ class Model:
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
+    trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
 
     def __post_init__(self) -> None:
@@ -53,11 +58,25 @@ class Model:
             one_of("model.sdpa", stack, tuple(STACKS))
         check_size(self.name, self.config, self.size)
         at_least("model.parameters", self.parameters, 1)
+        self._check_trained()
         if self.pretrained is not None and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
+            )
+
+    def _check_trained(self) -> None:
+        if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):
+            raise UserError(
+                f"model.trained={self.trained} names nothing that can be trained",
+                f"choose {ALL}, {HEAD}, or {PREFIX}N for the last N layers and the head",
+            )
+        parse(self.trained)
+        if self.trained != ALL and self.lora is not None:
+            raise UserError(
+                f"model.trained={self.trained} cannot be combined with model.lora: only adapters train",
+                "set model.lora=null",
             )
 
     def positions(self) -> int | None:

@@ -18,6 +18,7 @@ from bench.config.choices import (
     IN_16_BITS_ALONE,
     LOOPS,
     OFFLOADED,
+    ON_DEVICE,
     OPTIMIZERS,
     PRECISIONS,
     SHARDINGS,
@@ -134,6 +135,7 @@ class Config:
                 f"backends.{name}.loop={backend.loop} does not train with engine={backend.engine}",
                 "choose loop=ort_trainer with engine=ortmodule, and trainer or accelerate with others",
             )
+        self._check_on_device(name, backend)
         self._check_accumulation(name, backend)
         self._check_loader(name, backend)
         if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
@@ -145,6 +147,25 @@ class Config:
         self._check_offload(name, backend)
         self._check_16_bits(name, backend)
         at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
+
+    def _check_on_device(self, name: str, backend: Backend) -> None:
+        """Refuse what training as on a device does not have; its rank refuses what else it cannot do."""
+        if backend.engine != ON_DEVICE:
+            return
+        for key, wanted in (("optimizer", "adamw"), ("sharding", "ddp"), ("loop", "bare"), ("slowed_by", 0)):
+            found = getattr(backend, key)
+            if found != wanted:
+                raise UserError(
+                    f"backends.{name}.{key}={found} cannot be combined with engine={ON_DEVICE}, which trains "
+                    "one rank with ONNX Runtime's own AdamW",
+                    f"set backends.{name}.{key}={wanted}",
+                )
+        if name == self.reference:
+            raise UserError(
+                f"backends.{name} has engine={ON_DEVICE} and cannot be the reference, which "
+                "computes with PyTorch what every gradient should be",
+                "compare it with PyTorch: backend=[pytorch,on_device]",
+            )
 
     def _check_accumulation(self, name: str, backend: Backend) -> None:
         """Refuse parts that a micro-batch cannot be trained in."""

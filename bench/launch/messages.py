@@ -72,6 +72,8 @@ class Built(PhaseFigures, frozen=True, kw_only=True, tag="built"):
     Attributes:
         padding_share: padded positions / all positions; None where samples have no length.
         host_runtime_bytes: of the rank's memory before there was a model.
+        import_seconds: of the phase, until all libraries were imported, likewise.
+        loaded_bytes: of the files that training starts from: weights, or a device's artifacts.
         library: that multiplies matrices in this engine.
     """
 
@@ -79,6 +81,8 @@ class Built(PhaseFigures, frozen=True, kw_only=True, tag="built"):
     trainable_parameters: int
     padding_share: float | None
     host_runtime_bytes: int | None
+    import_seconds: float
+    loaded_bytes: int
     library: str
 
 
@@ -107,11 +111,13 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_take
         proof: that engine, optimizer and sharding are the ones that were asked for.
         weights_bytes: that this rank holds: the model's, and copies that the optimizer updates.
         optimizer_state_bytes: that this rank holds.
+        packages: that this process has imported, as paths of files or folders.
     """
 
     proof: dict[str, Any]
     weights_bytes: int
     optimizer_state_bytes: int
+    packages: list[str]
 
 
 GRADIENT, BUFFER = "gradient", "buffer"

@@ -8,6 +8,7 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep, TimeBlock
+from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look
 from bench.measure.answers import model_figures, phase_figures
@@ -56,6 +57,8 @@ class BlockTimer:
             launch,
             setup=Phase(**self._figures(built)),
             host_runtime_bytes=tuple(answer.host_runtime_bytes for answer in built),
+            import_seconds=tuple(answer.import_seconds for answer in built),
+            loaded_bytes=max(answer.loaded_bytes for answer in built),
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
@@ -74,6 +77,7 @@ class BlockTimer:
             absent=self._absent(first),
             weights_bytes=tuple(answer.weights_bytes for answer in first),
             optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
+            installed_bytes=size_on_disk(first[0].packages),
         )
         blocks = self._warm_up(group)
         settled = validity.has_settled(blocks)

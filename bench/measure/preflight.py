@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.config import sizes
-from bench.config.choices import DEEPSPEED
+from bench.config.choices import DEEPSPEED, ON_DEVICE
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
@@ -170,7 +170,7 @@ def check_packages(config: Config) -> None:
         if config.model.lora is not None and "peft" not in here.packages:
             raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
-        if backend.engine == "ortmodule" or optimizer == "ort_fused_adam":
+        if backend.engine in ("ortmodule", ON_DEVICE) or optimizer == "ort_fused_adam":
             _check_onnxruntime(name, config, stack, here.packages)
         if "deepspeed" not in here.packages:
             for key, value in (("sharding", backend.sharding), ("optimizer", optimizer)):

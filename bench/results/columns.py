@@ -75,6 +75,7 @@ DTYPES = {
     "loss_scale": REAL,  # at the block's end; blank: the loss is not scaled
     "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank likewise
     "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
+    "import_s": REAL,  # of setup_s, until all libraries were imported, and before there was a model
     "first_step_s": REAL,
     "warm_up_s": REAL,
     "warm_up_steps": WHOLE,
@@ -93,6 +94,8 @@ DTYPES = {
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
     "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
+    "installed_mib": REAL,  # on disk, of all packages that a rank has imported after its first step
+    "loaded_mib": REAL,  # of the files that training starts from: weights, or a device's artifacts
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
     "predicted_gradients_bytes": WHOLE,
     "predicted_optimizer_bytes": WHOLE,

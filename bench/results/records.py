@@ -17,13 +17,13 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
 7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
 10: loop; precision, checkpointing and accumulation may differ within a comparison.
-11: loader, weights_bytes."""
+11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -280,6 +280,9 @@ class Record:
     warm_up_settled: bool | None = None  # None: it has not ended
     blocks: tuple[Block, ...] = ()
     host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
+    import_seconds: tuple[float, ...] = ()  # of each rank's set-up, until there was a model
+    loaded_bytes: int | None = None  # of the files that training starts from
+    installed_bytes: int | None = None  # on disk, of all packages that a rank has imported
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank

@@ -75,6 +75,7 @@ def _phase_cells(record: Record) -> dict[str, Any]:
     """Set-up, first step and warm-up, which stand in every row of the launch."""
     warm_up = record.warm_up
     cells: dict[str, Any] = {
+        "import_s": max(record.import_seconds, default=None),
         "warm_up_s": sum(arithmetic.block_seconds(one.seconds) for one in warm_up) if warm_up else None,
         "warm_up_steps": sum(one.steps for one in warm_up) if warm_up else None,
         "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
@@ -144,6 +145,8 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "optimizer_implementation": record.proof.get("optimizer", {}).get("implementation"),
         "checkpointing": int(work.checkpointing),
         "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
+        "installed_mib": _highest_mib([record.installed_bytes]),
+        "loaded_mib": _highest_mib([record.loaded_bytes]),
         "predicted_weights_bytes": predicted and predicted.weights,
         "predicted_gradients_bytes": predicted and predicted.gradients,
         "predicted_optimizer_bytes": predicted and predicted.optimizer,

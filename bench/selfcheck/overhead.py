@@ -22,6 +22,7 @@ from rich.console import Console
 
 from bench.analysis import intervals
 from bench.config.compose import compose
+from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import Terminated
@@ -82,10 +83,10 @@ def _compose(overrides: Sequence[str]) -> Config:
         raise UserError(
             f"the bare loop does not accumulate gradients; leave grad_accum={config.grad_accum} out."
         )
-    if config.model.lora is not None or config.checkpointing:
+    if config.model.lora is not None or config.model.trained != ALL or config.checkpointing:
         raise UserError(
             "the bare loop trains whole models and keeps their activations; "
-            "choose model.lora=null and checkpointing=false."
+            "choose model.lora=null, model.trained=all and checkpointing=false."
         )
     check_machine(config, cores=available_cores(), gpus=available_gpus())
     check_packages(config)

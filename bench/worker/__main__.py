@@ -5,17 +5,21 @@ import resource
 import sys
 from pathlib import Path
 
+from bench.config.choices import ON_DEVICE
 from bench.launch.channel import connect
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
 from bench.launch.messages import Greeting
 from bench.launch.spec import WorkerSpec
+from bench.worker.on_device.rank import DeviceRank
 from bench.worker.rank import Rank, serve
+from bench.worker.torch_rank import TorchRank
 
 
 def main() -> None:
     """Pin this process to its cores before anything makes threads, then serve."""
     die_with(int(os.environ[AGENT_VARIABLE]))
-    spec = WorkerSpec.load(Path(sys.argv[1]))
+    spec_path = Path(sys.argv[1])
+    spec = WorkerSpec.load(spec_path)
     local_rank = int(os.environ["LOCAL_RANK"])
     os.sched_setaffinity(0, spec.cores[local_rank])
     if spec.memory_limit_bytes is not None:
@@ -23,7 +27,12 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
     channel = connect(Greeting(rank=rank, pid=os.getpid()))
-    status = serve(channel, Rank(spec, rank=rank, local_rank=local_rank))
+    made: Rank = (
+        DeviceRank(spec, spec_path)
+        if spec.engine == ON_DEVICE
+        else TorchRank(spec, rank=rank, local_rank=local_rank)
+    )
+    status = serve(channel, made)
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: tearing down process groups and sessions of several frameworks at interpreter exit can

@@ -24,6 +24,7 @@ from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape, WorkloadProduct
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
+from bench.worker.workload.layers import find_layers
 
 COVERED, MOST_SHAPES = 0.9, 8
 """The shapes that are timed have this share of the matrix products' FLOPs, unless that takes too many."""
@@ -134,21 +135,6 @@ def count(model: torch.nn.Module, batch: Batch) -> Count:
     if by_shape.total != total:  # some work escaped, and it may be the layers'
         found.layers_flops = None
     found.flops = total
-    return found
-
-
-def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The model's repeated layers: the members of every ModuleList that are all of one class.
-
-    So transformers builds its encoders and decoders. Lists inside such a layer, of experts for one, are part
-    of it.
-    """
-    found: list[torch.nn.Module] = []
-    for child in module.children():
-        if isinstance(child, torch.nn.ModuleList) and len({type(member) for member in child}) == 1:
-            found += child
-        else:
-            found += find_layers(child)
     return found
 
 

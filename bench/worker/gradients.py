@@ -9,7 +9,6 @@ order and every weight off by as much as fp32 rounds it: the difference of the t
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from pathlib import Path
 
 import torch
 import torch.distributed
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bench.launch.messages import BUFFER, GRADIENT, TensorDifference
 from bench.launch.spec import WorkerSpec
 from bench.worker import initial_state
 from bench.worker.sharding import trained_by_name
+from bench.worker.tensor_differences import Array, compare, distance
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
@@ -139,7 +138,7 @@ def _write(path: str, exact: Pass, disturbed: Pass) -> None:
             if name.endswith(UNUSED):
                 continue
             tensors[f"{kind} {name}"] = tensor.contiguous().cpu()
-            noise[f"{kind} {name}"] = distance(others[name], tensor)
+            noise[f"{kind} {name}"] = distance(_array(others[name]), _array(tensor))
     save_file(tensors, path, metadata={"noise": json.dumps(noise)})
 
 
@@ -184,45 +183,7 @@ class GradientReader:
             for _ in named:
                 pass
             return
-        self.differences = list(self._compare(named))
-
-    def _compare(self, named: NamedTensors) -> Iterator[TensorDifference]:
-        with safe_open(self._path, framework="pt", device="cpu") as file:
-            noise = json.loads(file.metadata()["noise"])
-            missing = dict.fromkeys(file.keys())
-            for name, tensor in named:
-                if name not in missing:
-                    if name.startswith(BUFFER):
-                        continue
-                    yield TensorDifference(name=name, error=_norm(tensor), norm=0.0, noise=0.0)
-                    continue
-                del missing[name]
-                expected = file.get_tensor(name)
-                yield TensorDifference(
-                    name=name,
-                    error=distance(tensor.detach().cpu().to(expected.dtype), expected),
-                    norm=_norm(expected),
-                    noise=noise[name],
-                )
-            for name in missing:
-                if name.startswith(
-                    BUFFER
-                ):  # a constant, such as a mask that only one version of a model keeps
-                    continue
-                norm = _norm(file.get_tensor(name))
-                yield TensorDifference(name=name, error=norm, norm=norm, noise=noise[name])
-
-
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The L2 norm of the difference, summed in fp64; infinite if one is not finite, or the shapes differ."""
-    if one.shape != other.shape:
-        return float("inf")
-    found = _norm(one.double() - other.double())
-    return float("inf") if math.isnan(found) else found
-
-
-def _norm(tensor: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(tensor.detach().double()))
+        self.differences = list(compare(self._path, ((name, _array(tensor)) for name, tensor in named)))
 
 
 def _labelled(gradients: NamedTensors, buffers: NamedTensors) -> Iterator[tuple[str, torch.Tensor]]:
@@ -231,3 +192,9 @@ def _labelled(gradients: NamedTensors, buffers: NamedTensors) -> Iterator[tuple[
     for name, buffer in buffers:
         if not name.endswith(UNUSED):
             yield f"{BUFFER} {name}", buffer
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    """A copy on the host, in fp64."""
+    array: Array = tensor.detach().cpu().double().numpy()
+    return array

@@ -34,6 +34,12 @@ def load(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.devi
             tensor.detach().copy_(sent)
 
 
+def size(spec: WorkerSpec) -> int:
+    """Bytes of the file; 0 on a node that does not have it."""
+    path = Path(spec.initial_state)
+    return path.stat().st_size if path.exists() else 0
+
+
 def _read(model: torch.nn.Module, path: Path) -> None:
     missing, unexpected = load_model(model, path, strict=False)
     if missing or unexpected:

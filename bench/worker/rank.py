@@ -3,15 +3,15 @@
 import gc
 import time
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import msgspec
 
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.launch.channel import Channel, Closed
 from bench.launch.fate import last_error, tells_of_memory
-from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     REQUESTS,
     Answer,
@@ -40,16 +40,87 @@ from bench.launch.messages import (
     WriteExpectedGradients,
 )
 from bench.launch.spec import WorkerSpec
+from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.results.records import Shape
 
-if TYPE_CHECKING:
-    from bench.worker.step_profile import StepProfiler
+
+class Training(Protocol):
+    """What a rank needs of a training, whatever it trains with: `bench.worker.training.Training` is one.
+
+    Attributes:
+        imported_at: what `time.perf_counter` said when all libraries were imported, before there was a model.
+        loaded_bytes: of the files that it starts from.
+        absent: why a figure of `torch_peaks` is None, by its name.
+    """
+
+    imported_at: float
+    host_runtime_bytes: int | None
+    loaded_bytes: int
+    parameters: int
+    trainable_parameters: int
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """See above."""
+
+    @property
+    def feed(self) -> Any:
+        """Where batches come from; `bench.worker.workload.feed.Feed` is one."""
+
+    @property
+    def engine(self) -> Any:
+        """What executes; it has `library` and `status_of` of `bench.worker.engines.Engine`."""
+
+    def steps(self, count: int) -> Iterable[Any]:
+        """The micro-batches of the next `count` steps."""
+
+    def step(self, micro_batches: Any) -> Any:
+        """One optimizer step; its mean loss."""
+
+    def step_until_applied(self, micro_batches: Any) -> Any:
+        """A step that changes the weights."""
+
+    def use_first_batches(self, count: int) -> None:
+        """From now on cycle through the first `count` micro-batches only."""
+
+    def room_for_losses(self, steps: int) -> Any:
+        """Where the losses of `steps` steps go, shape (steps,)."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything it was given."""
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+
+    def reset_peaks(self) -> None:
+        """Start torch's peak counters anew."""
+
+    def free_cached(self) -> None:
+        """Release what torch's caching allocator keeps unused."""
+
+    def allocator_retries(self) -> int | None:
+        """How often torch's allocator freed all it kept; None where there is none."""
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        """Peak allocated and reserved bytes of torch's caching allocator; None where there is none."""
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss's scale, and how many steps were skipped since this was asked before."""
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step."""
+
+    def weights_bytes(self) -> int:
+        """Bytes of weights on this rank."""
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes of optimizer state on this rank."""
 
 
-class Rank:
-    """Answers the requests of `bench.launch.messages`, each by a method.
+class Rank(ABC):
+    """Answers the requests of `bench.launch.messages`, each by a method; imports no framework.
 
     Args:
         spec: what is trained, and how.
@@ -57,6 +128,8 @@ class Rank:
         local_rank: among those on this machine.
         clock: seconds; tests give their own.
     """
+
+    training: Training
 
     def __init__(
         self,
@@ -71,7 +144,6 @@ class Rank:
         self.rank = rank
         self.local_rank = local_rank
         uuids = spec.device_uuids
-        self.profiler: StepProfiler | None = None
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
     def answer(self, request: AnyRequest) -> Answer:
@@ -100,33 +172,25 @@ class Rank:
             case End():
                 raise AssertionError("`serve` ends the rank")
 
+    @abstractmethod
     def build(self) -> Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
-        self.meter.prepare(new_peak=False)
-        self.meter.start()
-        start = self.clock()
-        with garbage_collector_off():
-            import torch.distributed
 
-            from bench.worker.training import Training, device_of
-
-            device = device_of(self.spec, self.local_rank)
-            if device.type == "cuda":
-                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
-                torch.distributed.init_process_group("nccl", device_id=device)
-            else:
-                torch.distributed.init_process_group("gloo")
-            self.training = Training(self.spec, rank=self.rank, device=device)
-        self.training.synchronize()
-        self.training.barrier()
+    def _built(self, start: float) -> Built:
+        """What is there once everything is set up, since the clock said `start`."""
+        training = self.training
+        training.synchronize()
+        training.barrier()
         seconds = self.clock() - start
         return Built(
             **self._figures(seconds),
-            parameters=self.training.parameters,
-            trainable_parameters=self.training.trainable_parameters,
-            padding_share=self.training.feed.padding_share,
-            host_runtime_bytes=self.training.host_runtime_bytes,
-            library=self.training.engine.library,
+            import_seconds=training.imported_at - start,
+            loaded_bytes=training.loaded_bytes,
+            parameters=training.parameters,
+            trainable_parameters=training.trainable_parameters,
+            padding_share=training.feed.padding_share,
+            host_runtime_bytes=training.host_runtime_bytes,
+            library=training.engine.library,
         )
 
     def first_step(self) -> FirstStepTaken:
@@ -144,6 +208,7 @@ class Rank:
             proof=self.training.proof(),
             weights_bytes=self.training.weights_bytes(),
             optimizer_state_bytes=self.training.optimizer_state_bytes(),
+            packages=imported_packages(),
         )
 
     def block(self, steps: int) -> BlockTimed:
@@ -187,100 +252,37 @@ class Rank:
             "absent": self.meter.absent | self.training.absent,
         }
 
+    @abstractmethod
     def write_expected_gradients(self) -> ExpectedGradientsWritten:
         """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
-        from bench.worker.gradients import write_expected
 
-        training = self.training
-        (first,) = training.steps(1)
-        absent = write_expected(self.spec, first, rank=self.rank, device=training.device)
-        gc.collect()
-        training.free_cached()
-        return ExpectedGradientsWritten(absent=absent)
-
+    @abstractmethod
     def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
         The first step's gradients are compared with the expected ones, if those could be computed.
-
-        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
-        overflow at different scales, since they round differently, and train alike once they do not.
         """
-        from bench.worker.gradients import GradientReader
 
-        sharding = self.training.sharding
-        sharding.watches_gradient = True
-        reader = GradientReader(self.spec.expected_gradients, self.training.named_buffers, rank=self.rank)
-        sharding.gradient_reader = reader.read if compares_gradients else None
-        losses, norms = [], []
-        for batch in self.training.steps(steps):
-            losses.append(self.training.step_until_applied(batch).item())
-            norms.append(sharding.gradient_norm)
-            sharding.gradient_reader = None
-        return ParityTrained(
-            losses=losses,
-            gradient_norms=norms,
-            differences=reader.differences,
-            proof=self.training.proof(),
-        )
+    @abstractmethod
+    def count_flops(self) -> FlopsCounted:
+        """The work of a step; what fails is only absent."""
+
+    @abstractmethod
+    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
+        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
+
+    @abstractmethod
+    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
+        """Take steps under a profiler, which goes on until `finish_profile`."""
+
+    @abstractmethod
+    def finish_profile(self) -> StepsProfiled:
+        """What the counted steps of every round were spent on."""
 
     def use_first_batches(self, count: int) -> Done:
         """Cycle through the first `count` micro-batches from now on."""
         self.training.use_first_batches(count)
         return Done()
-
-    def count_flops(self) -> FlopsCounted:
-        """The work of a step, counted by rank 0 alone; what fails is only absent.
-
-        It builds a second model, if only as shapes.
-        """
-        from bench.worker import flops
-
-        if self.rank != 0:
-            return FlopsCounted()
-        try:
-            (first, *_), *_ = self.training.steps(1)
-            return FlopsCounted(**flops.count_step(self.spec, first))
-        except Exception as error:  # nothing that is trained or timed depends on it
-            return FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
-
-    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
-        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
-        from bench.worker.products import time_products
-
-        training = self.training
-        products, absent = time_products(
-            training.engine.prepare_product,
-            shapes,
-            training.device,
-            self.spec.precision.name,
-            synchronize=training.synchronize,
-            barrier=training.barrier,
-        )
-        return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
-
-    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
-        """Take steps under a profiler, which goes on until `finish_profile`."""
-        from bench.worker.step_profile import StepProfiler, batches_needed
-
-        training = self.training
-        if self.profiler is None:
-            self.profiler = StepProfiler(
-                training.step,
-                processes=self.spec.profiled_groups * max(1, len(self.spec.cores)),
-                device=training.device,
-                synchronize=training.synchronize,
-                barrier=training.barrier,
-                kernels_of_steps=training.engine.kernels_of_steps,
-            )
-        training.barrier()
-        settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
-        return RoundProfiled(settled=settled)
-
-    def finish_profile(self) -> StepsProfiled:
-        """What the counted steps of every round were spent on."""
-        assert self.profiler is not None, "something has been profiled"
-        return StepsProfiled(rounds=self.profiler.finish())
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""

@@ -39,6 +39,7 @@ class Training:
         if spec.profiled_groups:
             self.engine.enable_own_profile()
         sharded_by = sharding.load(spec.sharding)
+        self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
         model = models.build(
             spec.model,
@@ -49,6 +50,7 @@ class Training:
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
+        self.loaded_bytes = initial_state.size(spec)
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(

@@ -195,7 +195,7 @@ def _sleeping_block() -> dict[str, float]:
     """Seconds of a block of kernels that do nothing, of the kernels alone, and of launching them alone."""
     import torch
 
-    from bench.worker.rank import Rank
+    from bench.worker.torch_rank import TorchRank
     from tests.support.configs import a_spec
 
     training, steps, cycles = _a_training(), 5, 10**8
@@ -208,7 +208,7 @@ def _sleeping_block() -> dict[str, float]:
         return torch.ones((), device=training.device)
 
     training._step = sleep
-    rank = Rank(replace(a_spec(), device="cuda"), rank=0, local_rank=0)
+    rank = TorchRank(replace(a_spec(), device="cuda"), rank=0, local_rank=0)
     rank.training = training
     rank.block(steps=1)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -271,13 +271,13 @@ def test_fp32_is_not_tf32_in_secret() -> None:
 def _status_of_no_memory() -> tuple[str, str]:
     import torch
 
-    from bench.worker.rank import Rank
+    from bench.worker.torch_rank import TorchRank
     from tests.support.configs import a_spec
 
     try:
         torch.empty(2**50, dtype=torch.uint8, device="cuda")
     except Exception as error:
-        return Rank(a_spec(), rank=0, local_rank=0).status_of(error), str(error)
+        return TorchRank(a_spec(), rank=0, local_rank=0).status_of(error), str(error)
     return "", "a PiB fits"
 
 

@@ -194,6 +194,46 @@ def test_mini_leaves_a_small_model_its_width() -> None:
     assert mini.shrink(config) == config
 
 
+# --- frozen weights -------------------------------------------------------------------------------
+
+
+def trained_names(model: Model) -> list[str]:
+    return [name for name, value in built(model).named_parameters() if value.requires_grad]
+
+
+@pytest.mark.parametrize("name", ["bert-mini", "roberta-large", "vit-base"])
+def test_the_head_alone_trains(name: str) -> None:
+    names = trained_names(small(name, trained="head"))
+    assert names
+    assert not any("embeddings" in one or ".layer." in one for one in names)
+    whole = trained_names(small(name))
+    assert len(names) < len(whole)
+
+
+def test_the_last_layers_train_with_the_head() -> None:
+    head = trained_names(small("bert-mini", trained="head"))
+    last = trained_names(small("bert-mini", trained="layers:1"))
+    assert {one.partition(".layer.")[2][0] for one in last if ".layer." in one} == {str(mini.LAYERS - 1)}
+    assert [one for one in last if ".layer." not in one] == head
+
+
+@pytest.mark.parametrize(
+    ("model", "trained", "words"),
+    [
+        (
+            "gpt2",
+            "head",
+            "leaves nothing to be trained: GPT2LMHeadModel has no weights but those of its base",
+        ),
+        ("bert-mini", "layers:9", "asks for more layers than the 2 there are"),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused_in_a_sentence(model: str, trained: str, words: str) -> None:
+    with pytest.raises(LaunchFailed, match=words) as caught:
+        built(small(model, trained=trained))
+    assert caught.value.status == "unsupported"
+
+
 # --- adapters -------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,8 @@ class FakeTraining:
     trainable_parameters = 1000
     padding_share = 0.25  # of the feed, which this is, too
     host_runtime_bytes = 50 << 20
+    imported_at = 0.0
+    loaded_bytes = 4000
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
     def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
@@ -215,6 +217,8 @@ class FakeGroup:
                     trainable_parameters=1000,
                     padding_share=0.25,
                     host_runtime_bytes=50 << 20,
+                    import_seconds=1.5,
+                    loaded_bytes=4000,
                     library="onnxruntime" if self.spec.engine == "ortmodule" else "torch",
                 )
             case TakeFirstStep():
@@ -223,6 +227,7 @@ class FakeGroup:
                     proof={"ran": True},
                     weights_bytes=4000,
                     optimizer_state_bytes=8000,
+                    packages=[],
                 )
             case TimeBlock(steps=steps):
                 return BlockTimed(**self._block(steps, rank))

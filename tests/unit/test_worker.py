@@ -23,7 +23,8 @@ from bench.launch.messages import (
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank import Rank, serve
+from bench.worker.rank import serve
+from bench.worker.torch_rank import TorchRank
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
 from tests.support.fakes import FakeClock, FakeTraining
@@ -35,17 +36,17 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def rank(clock: FakeClock) -> Rank:
-    made = Rank(a_spec(), rank=0, local_rank=0, clock=clock)
+def rank(clock: FakeClock) -> TorchRank:
+    made = TorchRank(a_spec(), rank=0, local_rank=0, clock=clock)
     made.training = cast(Any, FakeTraining(clock, step_seconds=0.5, sync_seconds=0.25))
     return made
 
 
-def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Rank) -> None:
+def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: TorchRank) -> None:
     assert rank.block(steps=4).seconds == 4 * 0.5 + 0.25
 
 
-def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Rank) -> None:
+def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: TorchRank) -> None:
     answer = rank.block(steps=2)
     assert cast(Any, rank.training).log == [
         *["make batch"] * 2,
@@ -62,7 +63,7 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
 
 
 def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
-    rank: Rank, monkeypatch: pytest.MonkeyPatch
+    rank: TorchRank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
@@ -89,7 +90,7 @@ def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
     assert [end.sm_clock_mhz for end in answer.device_ends] == [1755, 1755]
 
 
-def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:
+def test_a_block_tells_what_others_had_of_its_core(rank: TorchRank) -> None:
     answer = rank.block(steps=1)
     assert answer.other_cpu_seconds is not None
     assert abs(answer.other_cpu_seconds) < 60
@@ -97,14 +98,14 @@ def test_a_block_tells_what_others_had_of_its_core(rank: Rank) -> None:
     assert answer.stolen_seconds >= 0
 
 
-def test_what_cannot_be_had_on_a_cpu_is_none(rank: Rank) -> None:
+def test_what_cannot_be_had_on_a_cpu_is_none(rank: TorchRank) -> None:
     answer = rank.block(steps=1)
     assert answer.torch_peak_allocated_bytes is None
     assert answer.device_used_bytes is None
     assert answer.energy_joules is None
 
 
-def test_cpu_seconds_and_the_host_s_peak_are_real(rank: Rank) -> None:
+def test_cpu_seconds_and_the_host_s_peak_are_real(rank: TorchRank) -> None:
     answer = rank.block(steps=1)
     assert 0 <= answer.cpu_seconds < 60
     assert answer.host_peak_bytes is not None
@@ -121,7 +122,7 @@ def test_cpu_seconds_and_the_host_s_peak_are_real(rank: Rank) -> None:
     ],
 )
 def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
-    assert Rank(a_spec(), rank=0, local_rank=0).status_of(error) == status
+    assert TorchRank(a_spec(), rank=0, local_rank=0).status_of(error) == status
 
 
 def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
@@ -160,7 +161,7 @@ def test_a_rank_ends_when_the_coordinator_does() -> None:
 def test_a_failing_request_is_reported_and_ends_the_rank(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Broken(Rank):
+    class Broken(TorchRank):
         def __init__(self) -> None:
             pass
 

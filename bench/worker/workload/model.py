@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from bench.config import layers, sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, tasks
+from bench.worker.workload import adapters, freezing, tasks
 
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
@@ -46,6 +46,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
                 built = _pretrained(head, model.pretrained, settings, attention)
     if model.lora is not None:
         adapters.add(built, model.lora, dropout=dropout)
+    freezing.freeze(built, model.trained)
     if not dropout:
         _assert_no_dropout(built)
     if checkpointing:

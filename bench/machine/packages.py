@@ -1,0 +1,56 @@
+"""What a process has imported, and how much room that takes on disk."""
+
+import os
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+INSTALLED = ("site-packages", "dist-packages")
+"""What folders are called in which packages are installed."""
+
+_MAPS = Path("/proc/self/maps")
+
+
+def imported_packages() -> list[str]:
+    """Folders and files, directly in a folder of installed packages, of which this process uses something.
+
+    Modules that were imported, and libraries that are mapped into memory (Linux).
+    """
+    roots = [f"{os.path.realpath(path)}/" for path in sys.path if Path(path).name in INSTALLED]
+    used = {os.path.realpath(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
+    used |= _mapped()
+    found = {
+        root + file.removeprefix(root).partition("/")[0]
+        for root in roots
+        for file in used
+        if file.startswith(root)
+    }
+    return sorted(found)
+
+
+def size_on_disk(paths: Iterable[str]) -> int:
+    """Bytes of all files in these folders, and of these files; what is not there counts nothing."""
+    return sum(_size(path) for path in paths)
+
+
+@cache
+def _size(path: str) -> int:
+    there = Path(path)
+    if not there.is_dir():
+        return there.stat().st_size if there.exists() else 0
+    return sum(file.lstat().st_size for file in there.rglob("*") if not file.is_dir())
+
+
+def _file_of(module: object) -> str | None:
+    """A module's file; some of what lies in `sys.modules` is no module, or says nothing."""
+    file = getattr(module, "__dict__", {}).get("__file__")
+    return file if isinstance(file, str) else None
+
+
+def _mapped() -> set[str]:
+    try:
+        lines = _MAPS.read_text().splitlines()
+    except OSError:
+        return set()
+    return {f"/{path}" for line in lines if (path := line.partition("/")[2])}

@@ -1,0 +1,243 @@
+"""`python -m bench.worker.on_device.prepare SPEC.json FOLDER`: make what a device trains from, with torch.
+
+The model is built and filled as every backend's, exported with its loss, and given its gradient and its
+optimizer by `onnxruntime.training.artifacts`. What cannot be made is written down as a failure.
+"""
+
+import gc
+import math
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import onnx
+import onnxruntime
+import torch
+from onnxruntime.training import artifacts, onnxblock
+from safetensors.torch import save_file
+
+from bench.errors import LaunchFailed
+from bench.launch.fate import tells_of_memory
+from bench.launch.lifeline import die_with
+from bench.launch.spec import WorkerSpec
+from bench.worker import initial_state
+from bench.worker.on_device.files import (
+    BATCHES,
+    DESCRIPTION,
+    FAILURE,
+    OPTIMIZER,
+    Failure,
+    Prepared,
+    batch_key,
+)
+from bench.worker.rank import in_a_line
+from bench.worker.sharding import trained_by_name
+from bench.worker.workload import feeds
+from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch, Feed
+
+OPSET = 15
+"""The last in which torch writes a layer normalisation as operators that ONNX Runtime 1.19.2 differentiates
+where artifacts are made: opset 17 has it as one operator with outputs that the gradient expects and torch
+leaves out."""
+
+EXPORTED = "forward.onnx"
+
+RUNNING = "running_mean"
+"""The end of the name of a batch norm's statistics."""
+
+UPDATE = "AdamWOptimizer"
+"""The operator of the optimizer model that updates weights."""
+
+
+MODE, TORCH_MODE = "adam_mode", 0
+"""Its attribute that says whose AdamW it is, and torch's (ONNX Runtime's docs/ContribOperators.md)."""
+
+
+class WithLoss(torch.nn.Module):
+    """The model with the batch's entries as arguments, and its share of a step's loss as the only output."""
+
+    def __init__(self, model: torch.nn.Module, inputs: Sequence[str], micro_batches: int) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs = inputs
+        self.micro_batches = micro_batches
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        """The loss, so that the gradients of a step's micro-batches add up to their mean."""
+        loss: torch.Tensor = self.model(**dict(zip(self.inputs, values, strict=True))).loss
+        return loss / self.micro_batches if self.micro_batches > 1 else loss
+
+
+class FirstOutput(onnxblock.Block):
+    """The loss that the exported model has already."""
+
+    def build(self, loss: str, *_: str) -> str:
+        """The name of the loss."""
+        return loss
+
+
+def prepare(spec: WorkerSpec, folder: Path) -> Prepared:
+    """Write artifacts, batches and their description into `folder`.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if ONNX Runtime cannot train this model so.
+    """
+    onnxruntime.set_default_logger_severity(3)  # else a line for every optimisation that it tries
+    torch.set_num_threads(spec.threads)
+    torch.manual_seed(spec.seed)
+    model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
+    initial_state.load(model, spec, 0, torch.device("cpu"))
+    statistics = next((name for name, _ in model.named_buffers() if name.endswith(RUNNING)), None)
+    if statistics is not None:
+        raise LaunchFailed(
+            "unsupported",
+            f"engine=on_device does not keep the running statistics of a batch norm ({statistics})",
+        )
+    feed = feeds.make(spec, model, rank=0, world_size=1, pinned=False)
+    batches = _batches(spec, feed)
+    inputs = list(batches[0])
+    wrapped = WithLoss(model, inputs, spec.grad_accum).train()
+    trained = {f"model.{name}": name for name, _ in trained_by_name(model)}
+    exported = _export(wrapped, batches[0], folder)
+    _generate(exported, list(trained), folder, spec)
+    _update_as_torch_does(folder / OPTIMIZER)
+    save_file(
+        {
+            batch_key(number, name): value.contiguous()
+            for number, batch in enumerate(batches)
+            for name, value in batch.items()
+        },
+        folder / BATCHES,
+    )
+    return Prepared(
+        parameters=models.parameter_count(model),
+        trainable=models.parameter_count(model, trainable=True),
+        padding_share=feed.padding_share,
+        batches=len(batches) // spec.accumulate,
+        parts=spec.accumulate,
+        inputs=inputs,
+        names=trained,
+        optimizer=_update_attributes(folder / OPTIMIZER),
+    )
+
+
+def _batches(spec: WorkerSpec, feed: Feed) -> list[Batch]:
+    """Every distinct micro-batch once, in the order in which every backend trains them."""
+    of_a_step = spec.grad_accum // spec.accumulate
+    distinct = max(spec.data.batches, 2 * of_a_step)  # as bench.worker.workload.feeds makes them
+    steps = distinct // math.gcd(distinct, of_a_step)
+    every = [batch for step in feed.steps(steps) for batch in step]
+    return every[: distinct * spec.accumulate]
+
+
+def _export(wrapped: WithLoss, batch: Batch, folder: Path) -> onnx.ModelProto:
+    """The model with its loss as ONNX; weights keep their names, since nothing is folded."""
+    path = folder / EXPORTED
+    torch.onnx.export(
+        wrapped,
+        tuple(batch.values()),
+        str(path),
+        input_names=list(batch),
+        output_names=["loss"],
+        opset_version=OPSET,
+        training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False,
+        dynamo=False,
+    )
+    exported = onnx.load(path)
+    path.unlink()
+    return exported
+
+
+def _generate(exported: onnx.ModelProto, trained: Sequence[str], folder: Path, spec: WorkerSpec) -> None:
+    """Gradient and optimizer, as ONNX Runtime makes them."""
+    weights = [one.name for one in exported.graph.initializer]
+    missing = [name for name in trained if name not in weights]
+    if missing:
+        raise LaunchFailed(
+            "unsupported", f"the exported model lacks {len(missing)} weights, such as {missing[0]}"
+        )
+    adam = spec.adam
+    artifacts.generate_artifacts(
+        exported,
+        requires_grad=list(trained),
+        frozen_params=[name for name in weights if name not in set(trained)],
+        loss=FirstOutput(),
+        optimizer=onnxblock.optim.AdamW(
+            bias_correction=True,
+            betas=(adam.beta1, adam.beta2),
+            eps=adam.eps,
+            weight_decay=adam.weight_decay,
+        ),
+        artifact_directory=folder,
+    )
+
+
+def _update_as_torch_does(path: Path) -> None:
+    """Switch the optimizer model to torch's AdamW.
+
+    It comes with that of older transformers, which adds eps before the bias is corrected and decays weights
+    after the update.
+    """
+    model = onnx.load(path)
+    for node in model.graph.node:
+        if node.op_type == UPDATE:
+            others = [one for one in node.attribute if one.name != MODE]
+            del node.attribute[:]
+            node.attribute.extend([*others, onnx.helper.make_attribute(MODE, TORCH_MODE)])
+    onnx.save(model, path)
+
+
+def _update_attributes(path: Path) -> dict[str, float | int]:
+    """Of the operators that update weights; all have the same.
+
+    Raises:
+        LaunchFailed: they have not.
+    """
+    nodes = [one for one in onnx.load(path).graph.node if one.op_type == UPDATE]
+    found: list[dict[str, Any]] = [
+        {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute} for node in nodes
+    ]
+    if not found or any(one != found[0] for one in found):
+        raise LaunchFailed("invalid", f"the optimizer model has {len(found)} different updates")
+    return found[0]
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, LaunchFailed):
+        return Failure(status=error.status, message=error.message, details=error.details)
+    line = in_a_line(error)
+    if isinstance(error, MemoryError) or tells_of_memory(str(error)):
+        return Failure(status="oom", message=line, details=traceback.format_exc())
+    return Failure(
+        status="unsupported",
+        message=f"no artifacts for training on a device could be made: {line}",
+        details=traceback.format_exc(),
+    )
+
+
+def main() -> None:
+    """Write the description or the failure; the exit status."""
+    die_with(int(sys.argv[3]))
+    spec, folder = WorkerSpec.load(Path(sys.argv[1])), Path(sys.argv[2])
+    gc.disable()
+    try:
+        written = DESCRIPTION, msgspec.json.encode(prepare(spec, folder))
+    except OSError:
+        raise  # such as a full disk, whose message names the file
+    except Exception as error:
+        traceback.print_exc()
+        written = FAILURE, msgspec.json.encode(_failure(error))
+    (folder / written[0]).write_bytes(written[1])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""A rank that trains as on a device."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bench.errors import LaunchFailed
+from bench.launch.importing import garbage_collector_off
+from bench.launch.messages import (
+    Built,
+    ExpectedGradientsWritten,
+    FlopsCounted,
+    ParityTrained,
+    ProductsTimed,
+    RoundProfiled,
+    StepsProfiled,
+)
+from bench.launch.spec import WorkerSpec
+from bench.results.records import Shape
+from bench.worker.on_device.files import FAILURE, Failure
+from bench.worker.rank import Rank
+
+if TYPE_CHECKING:
+    from bench.worker.on_device.training import DeviceTraining
+
+
+class DeviceRank(Rank):
+    """Its training has no torch.
+
+    Args:
+        spec: what is trained, and how.
+        spec_path: the file that it was read from.
+    """
+
+    training: "DeviceTraining"
+
+    def __init__(self, spec: WorkerSpec, spec_path: Path) -> None:
+        super().__init__(spec, rank=0, local_rank=0)
+        self._spec_path = spec_path
+
+    def build(self) -> Built:
+        """Load artifacts, which are made before: on a device's behalf, not by it."""
+        self._check()
+        # The group's folder keeps what it is kept for; these are as large as the model.
+        with tempfile.TemporaryDirectory(dir=self._spec_path.parent, prefix="artifacts-") as name:
+            folder = Path(name)
+            make_artifacts(self._spec_path, folder)
+            self.meter.prepare(new_peak=False)
+            self.meter.start()
+            start = self.clock()
+            with garbage_collector_off():
+                from bench.worker.on_device.training import DeviceTraining
+
+                self.training = DeviceTraining(self.spec, folder)
+            return self._built(start)
+
+    def _check(self) -> None:
+        """Refuse what a device does not do.
+
+        Raises:
+            LaunchFailed: status `unsupported`.
+        """
+        spec = self.spec
+        others = {
+            "device=cuda": spec.device != "cpu",
+            "device.world_size above 1": int(os.environ["WORLD_SIZE"]) > 1,
+            f"precision={spec.precision.name}": spec.precision.name != "fp32",
+            "checkpointing": spec.checkpointing,
+            f"data={spec.data.name}": spec.data.name != "synthetic",
+        }
+        refused = next((key for key, is_so in others.items() if is_so), None)
+        if refused is not None:
+            raise LaunchFailed(
+                "unsupported",
+                f"engine=on_device trains synthetic batches in fp32 on one CPU rank, not with {refused}",
+            )
+
+    def write_expected_gradients(self) -> ExpectedGradientsWritten:
+        """Only a backend that has PyTorch can be the reference."""
+        raise LaunchFailed("unsupported", "engine=on_device cannot compute what gradients should be")
+
+    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
+        """Take `steps` steps, untimed, and compare the first one's gradients with the expected ones."""
+        training = self.training
+        training.watches_gradient = True
+        training.compares_gradient = compares_gradients
+        losses, norms = [], []
+        for batch in training.steps(steps):
+            losses.append(training.step(batch))
+            norms.append(training.gradient_norm)
+            training.compares_gradient = False
+        return ParityTrained(
+            losses=losses, gradient_norms=norms, differences=training.differences, proof=training.proof()
+        )
+
+    def count_flops(self) -> FlopsCounted:
+        """Counted by the reference."""
+        return FlopsCounted(absent=["FLOPs of a step: engine=on_device does not count them"])
+
+    def time_products(self, shapes: list[Shape]) -> ProductsTimed:  # noqa: ARG002 - none is timed
+        """Nothing but whole graphs can be run."""
+        return ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
+
+    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:  # noqa: ARG002 - it takes none
+        """Its API hands out no profile."""
+        raise LaunchFailed("unsupported", "ONNX Runtime's API for devices hands out no profile of a step")
+
+    def finish_profile(self) -> StepsProfiled:
+        """Likewise."""
+        raise LaunchFailed("unsupported", "ONNX Runtime's API for devices hands out no profile of a step")
+
+
+def make_artifacts(spec_path: Path, folder: Path) -> None:
+    """Run `bench.worker.on_device.prepare` in a process of its own, which may import all it needs.
+
+    Raises:
+        LaunchFailed: it could not; with its reason.
+    """
+    command = [sys.executable, "-m", "bench.worker.on_device.prepare", str(spec_path), str(folder)]
+    ended = subprocess.run([*command, str(os.getpid())], check=False)
+    failure = folder / FAILURE
+    if failure.exists():
+        found = msgspec.json.decode(failure.read_bytes(), type=Failure)
+        raise LaunchFailed(found.status, found.message, found.details)
+    if ended.returncode != 0:
+        raise LaunchFailed("crashed", f"making artifacts ended with exit status {ended.returncode}")

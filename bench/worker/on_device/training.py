@@ -1,0 +1,270 @@
+"""A rank's training as on a device: artifacts are loaded and stepped by ONNX Runtime's training API.
+
+What the timed process of every other backend imports, torch first of all, is not imported here, and could
+not be.
+"""
+
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load_file
+
+from bench.errors import LaunchFailed
+from bench.launch.messages import GRADIENT, TensorDifference
+from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.host_memory import host_bytes
+from bench.worker.on_device.files import (
+    BATCHES,
+    CHECKPOINT,
+    DESCRIPTION,
+    OPTIMIZER,
+    TRAINING,
+    Prepared,
+    artifact_bytes,
+    batch_key,
+)
+from bench.worker.tensor_differences import compare, norm
+
+NOT_HERE = ("torch", "transformers")
+"""What a device does not have."""
+
+NOT_IMPLEMENTED = "NOT_IMPLEMENTED : "
+"""Before the reason in ONNX Runtime's message about an operator without a kernel."""
+
+Inputs = list[Any]
+"""ONNX Runtime's values of a micro-batch, in the order of the training model's inputs."""
+
+
+class DeviceTraining:
+    """Artifacts, loaded and ready to step; it has what `bench.worker.training.Training` has for a rank.
+
+    Args:
+        spec: what to train and how.
+        folder: in which `bench.worker.on_device.prepare` has worked; read once.
+    """
+
+    library = "onnxruntime on a device"
+    """What multiplies matrices: the same as ORTModule's, but no product is timed alone here."""
+
+    absent = dict.fromkeys(
+        ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
+        "torch's caching allocator is not in this process",
+    )
+
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        self.spec = spec
+        self._folder, self._scratch = folder, folder.parent
+        self._prepared = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Prepared)
+        runtime = import_runtime()
+        self.imported_at = time.perf_counter()
+        self.host_runtime_bytes = host_bytes()
+        options = runtime.SessionOptions()
+        if spec.holds_threads:
+            options.intra_op_num_threads = spec.threads
+            options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # its warnings are about initializers that its own artifacts leave
+        self._state = runtime.CheckpointState.load_checkpoint(folder / CHECKPOINT)
+        with naming_missing_kernels():
+            self._module = runtime.Module(folder / TRAINING, self._state, session_options=options)
+        self._optimizer = runtime.Optimizer(folder / OPTIMIZER, self._module)
+        self._optimizer.set_learning_rate(spec.adam.lr)
+        self._api = runtime
+        self.parameters = self._prepared.parameters
+        self.trainable_parameters = self._prepared.trainable
+        self.loaded_bytes = artifact_bytes(folder)
+        self.feed = self
+        self.padding_share = self._prepared.padding_share
+        self._batches = self._read_batches()
+        self._next: Iterator[Inputs] = cycle(self._batches)
+        self.watches_gradient = False
+        self.compares_gradient = False
+        self.gradient_norm = 0.0
+        self.differences: list[TensorDifference] = []
+
+    def _read_batches(self) -> list[Inputs]:
+        arrays = load_file(self._folder / BATCHES)
+        value = self._api.OrtValue.ortvalue_from_numpy
+        return [
+            [value(arrays[batch_key(number, name)]) for name in self._module.input_names()]
+            for number in range(self._prepared.batches * self._prepared.parts)
+        ]
+
+    # The feed
+
+    def steps(self, count: int) -> list[list[Inputs]]:
+        """The micro-batches of the next `count` steps; all of them lie ready."""
+        return [list(islice(self._next, self.spec.grad_accum)) for _ in range(count)]
+
+    def use_first_batches(self, count: int) -> None:
+        """From now on cycle through the first `count` of the comparison's micro-batches only."""
+        self._next = cycle(self._batches[: count * self._prepared.parts])
+
+    def waited(self) -> None:
+        """Nobody waits for what is there."""
+
+    # A step
+
+    def step(self, micro_batches: Sequence[Inputs]) -> float:
+        """One optimizer step; the mean loss of its micro-batches, each of which the graph has divided."""
+        loss = 0.0
+        for inputs in micro_batches:
+            loss += float(self._module(*inputs).numpy())
+        if self.watches_gradient:
+            self._look_at_gradient()
+        self._optimizer.step()
+        self._module.lazy_reset_grad()
+        return loss
+
+    step_until_applied = step
+    """In fp32 no step is skipped."""
+
+    def _look_at_gradient(self) -> None:
+        gradients = dict(self._gradients())
+        self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
+        if self.compares_gradient:
+            named = ((f"{GRADIENT} {name}", one.astype(np.float64)) for name, one in gradients.items())
+            self.differences = list(compare(Path(self.spec.expected_gradients), named))
+
+    def _gradients(self) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+        """Of the trained parameters, by their names in the model."""
+        for name, parameter in self._state.parameters:
+            if name in self._prepared.names and parameter.grad is not None:
+                yield self._prepared.names[name], parameter.grad
+
+    # What a rank asks besides
+
+    def room_for_losses(self, steps: int) -> npt.NDArray[np.float64]:
+        """Where the losses of `steps` steps go, shape (steps,)."""
+        return np.zeros(steps)
+
+    def synchronize(self) -> None:
+        """ONNX Runtime returns when it has finished."""
+
+    def barrier(self) -> None:
+        """There is one rank."""
+
+    def reset_peaks(self) -> None:
+        """There is no allocator of torch's."""
+
+    def free_cached(self) -> None:
+        """Likewise."""
+
+    def allocator_retries(self) -> None:
+        """Likewise."""
+
+    def torch_peaks(self) -> tuple[None, None]:
+        """Likewise."""
+        return None, None
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss of fp32 is not scaled."""
+        return {"loss_scale": None, "skipped_steps": None}
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step.
+
+        Raises:
+            LaunchFailed: torch is in this process, or a hyperparameter is not the configured one.
+        """
+        there = [name for name in NOT_HERE if sys.modules.get(name) is not None]
+        if there:
+            raise LaunchFailed("invalid", f"{', '.join(there)} is in the process that trains as on a device")
+        adam, found = self.spec.adam, self._prepared.optimizer
+        wanted = {
+            "alpha": adam.beta1,
+            "beta": adam.beta2,
+            "epsilon": adam.eps,
+            "weight_decay": adam.weight_decay,
+            "adam_mode": 0,  # torch's AdamW; 1 is Hugging Face's
+            "correct_bias": 1,
+        }
+        for key, value in wanted.items():
+            if not np.isclose(found.get(key, np.nan), value, rtol=1e-6, atol=0.0):
+                raise LaunchFailed("invalid", f"the optimizer runs with {key}={found.get(key)}")
+        rate = self._optimizer.get_learning_rate()
+        if not np.isclose(rate, adam.lr, rtol=1e-6, atol=0.0):
+            raise LaunchFailed("invalid", f"the optimizer runs with lr={rate}")
+        return {
+            "engine": {"class": "onnxruntime.training.api.Module", "version": self._api.version},
+            "optimizer": {"class": "onnxruntime.training.api.Optimizer", "groups": [{"lr": rate, **found}]},
+            "not_imported": list(NOT_HERE),
+            "threads": self.spec.threads if self.spec.holds_threads else None,
+        }
+
+    def weights_bytes(self) -> int:
+        """Bytes of weights that the runtime holds."""
+        return sum(parameter.data.nbytes for _, parameter in self._state.parameters)
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes that a checkpoint with the optimizer's state has more than one without."""
+        sizes = []
+        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            for with_state in (False, True):
+                path = Path(folder) / "checkpoint"
+                self._api.CheckpointState.save_checkpoint(
+                    self._state, path, include_optimizer_state=with_state
+                )
+                sizes.append(path.stat().st_size)
+        return sizes[1] - sizes[0]
+
+    def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - what cannot run is found beforehand
+        """Nothing that ONNX Runtime raises here says that it cannot run this model."""
+        return None
+
+    @property
+    def engine(self) -> "DeviceTraining":
+        """What a rank asks about the engine."""
+        return self
+
+
+@contextmanager
+def naming_missing_kernels() -> Iterator[None]:
+    """An operator that ONNX Runtime can write into a gradient and not compute is the model's, and named."""
+    try:
+        yield
+    except RuntimeError as error:
+        _, missing, reason = str(error).partition(NOT_IMPLEMENTED)
+        if not missing:
+            raise
+        raise LaunchFailed(
+            "unsupported",
+            f"ONNX Runtime cannot train this model as on a device: {reason.strip()}",
+            str(error),
+        ) from error
+
+
+def import_runtime() -> types.SimpleNamespace:
+    """ONNX Runtime's training API, without what the package around it imports.
+
+    `onnxruntime.training` of the wheel for Python imports torch for its other half. A package for a device
+    has only the API, so that here, too, it is imported alone, and torch cannot be.
+    """
+    for name in NOT_HERE:
+        if sys.modules.get(name) is not None:
+            raise LaunchFailed("invalid", f"{name} was imported before training as on a device")
+        sys.modules[name] = None  # type: ignore[assignment] # so that importing it fails
+    import onnxruntime
+
+    package = types.ModuleType("onnxruntime.training")
+    package.__path__ = [str(Path(onnxruntime.__file__).parent / "training")]
+    sys.modules[package.__name__] = package
+    from onnxruntime.training.api import CheckpointState, Module, Optimizer
+
+    return types.SimpleNamespace(
+        CheckpointState=CheckpointState,
+        Module=Module,
+        Optimizer=Optimizer,
+        OrtValue=onnxruntime.OrtValue,
+        SessionOptions=onnxruntime.SessionOptions,
+        version=onnxruntime.__version__,
+    )

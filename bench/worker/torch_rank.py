@@ -1,0 +1,137 @@
+"""A rank that trains with torch, under whatever engine, sharding and loop."""
+
+import gc
+from typing import TYPE_CHECKING
+
+from bench.launch.importing import garbage_collector_off
+from bench.launch.messages import (
+    Built,
+    ExpectedGradientsWritten,
+    FlopsCounted,
+    ParityTrained,
+    ProductsTimed,
+    RoundProfiled,
+    StepsProfiled,
+)
+from bench.results.records import Shape
+from bench.worker.rank import Rank, in_a_line
+
+if TYPE_CHECKING:
+    from bench.worker.step_profile import StepProfiler
+    from bench.worker.training import Training
+
+
+class TorchRank(Rank):
+    """Imports torch when it is asked to build."""
+
+    training: "Training"
+    profiler: "StepProfiler | None" = None
+
+    def build(self) -> Built:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
+        start = self.clock()
+        with garbage_collector_off():
+            import torch.distributed
+
+            from bench.worker.training import Training, device_of
+
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
+        return self._built(start)
+
+    def write_expected_gradients(self) -> ExpectedGradientsWritten:
+        """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
+        from bench.worker.gradients import write_expected
+
+        training = self.training
+        (first,) = training.steps(1)
+        absent = write_expected(self.spec, first, rank=self.rank, device=training.device)
+        gc.collect()
+        training.free_cached()
+        return ExpectedGradientsWritten(absent=absent)
+
+    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
+
+        The first step's gradients are compared with the expected ones, if those could be computed.
+
+        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
+        overflow at different scales, since they round differently, and train alike once they do not.
+        """
+        from bench.worker.gradients import GradientReader
+
+        sharding = self.training.sharding
+        sharding.watches_gradient = True
+        reader = GradientReader(self.spec.expected_gradients, self.training.named_buffers, rank=self.rank)
+        sharding.gradient_reader = reader.read if compares_gradients else None
+        losses, norms = [], []
+        for batch in self.training.steps(steps):
+            losses.append(self.training.step_until_applied(batch).item())
+            norms.append(sharding.gradient_norm)
+            sharding.gradient_reader = None
+        return ParityTrained(
+            losses=losses,
+            gradient_norms=norms,
+            differences=reader.differences,
+            proof=self.training.proof(),
+        )
+
+    def count_flops(self) -> FlopsCounted:
+        """The work of a step, counted by rank 0 alone; what fails is only absent.
+
+        It builds a second model, if only as shapes.
+        """
+        from bench.worker import flops
+
+        if self.rank != 0:
+            return FlopsCounted()
+        try:
+            (first, *_), *_ = self.training.steps(1)
+            return FlopsCounted(**flops.count_step(self.spec, first))
+        except Exception as error:  # nothing that is trained or timed depends on it
+            return FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
+
+    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
+        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
+        from bench.worker.products import time_products
+
+        training = self.training
+        products, absent = time_products(
+            training.engine.prepare_product,
+            shapes,
+            training.device,
+            self.spec.precision.name,
+            synchronize=training.synchronize,
+            barrier=training.barrier,
+        )
+        return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
+
+    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
+        """Take steps under a profiler, which goes on until `finish_profile`."""
+        from bench.worker.step_profile import StepProfiler, batches_needed
+
+        training = self.training
+        if self.profiler is None:
+            self.profiler = StepProfiler(
+                training.step,
+                processes=self.spec.profiled_groups * max(1, len(self.spec.cores)),
+                device=training.device,
+                synchronize=training.synchronize,
+                barrier=training.barrier,
+                kernels_of_steps=training.engine.kernels_of_steps,
+            )
+        training.barrier()
+        settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
+        return RoundProfiled(settled=settled)
+
+    def finish_profile(self) -> StepsProfiled:
+        """What the counted steps of every round were spent on."""
+        assert self.profiler is not None, "something has been profiled"
+        return StepsProfiled(rounds=self.profiler.finish())
