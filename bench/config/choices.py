@@ -25,7 +25,7 @@ def _modules(folder: str) -> tuple[str, ...]:
 ON_DEVICE = "on_device"
 """The engine that trains without torch: bench/worker/on_device/."""
 
-ENGINES = (*_modules("engines"), ON_DEVICE)
+ENGINES = tuple(sorted((*_modules("engines"), ON_DEVICE)))
 """What executes forward and backward."""
 
 OPTIMIZERS = _modules("optimizers")
