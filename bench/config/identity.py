@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.choices import RENDEZVOUS
+from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
@@ -30,6 +31,8 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain["measure"][cap]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
+    if plain["model"]["trained"] == ALL:  # as it is of before there was a choice
+        del plain["model"]["trained"]
     for backend in plain["backends"].values():
         for setting, default in LEFT_TO_THE_COMPARISON.items():
             if backend[setting] == default:
