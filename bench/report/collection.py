@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.fairness import Fairness, attribute_to_settings
+from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
 from bench.report import describe
@@ -55,6 +57,16 @@ class ReportedComparison(ComparisonResults):
     def breakdowns(self) -> list[Breakdown]:
         """Where the time of each backend goes that was profiled."""
         return [] if self.profile is None else break_down(self.profile, self.rows, self.summaries)
+
+    @cached_property
+    def beginnings(self) -> list[Beginning]:
+        """What each backend takes to begin."""
+        return find_beginnings(self.rows)
+
+    @property
+    def is_of_devices(self) -> bool:
+        """Whether a backend trains as on a device, where it counts what it takes to begin."""
+        return any(one.engine == ON_DEVICE for one in self.beginnings)
 
     @cached_property
     def explanation(self) -> list[str]:

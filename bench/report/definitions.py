@@ -79,6 +79,12 @@ DEFINITIONS = (
 )
 """What each number in the tables means."""
 
+BEGINNING = (
+    "Packages: all of which the process uses something. Files: weights, or what was made for a device "
+    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python.",
+)
+"""How to read the table of what backends take to begin."""
+
 ABOUT_CLAIMS = (
     "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
     "say little of large models on GPUs."

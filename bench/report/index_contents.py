@@ -209,5 +209,6 @@ _CAPTIONS = {
     "fairness": "What an uncontrolled harness would print",
     "memory": "Peak memory",
     "break-even": "Steps until the set-up is paid for",
+    "beginning": "What each backend takes to begin",
     "rounds": "Step time in every round",
 }

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.figures import style, waterfall
+from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.break_even import draw_break_even
 from bench.report.figures.breakdown import draw_breakdown
 from bench.report.figures.memory import draw_memory
@@ -29,6 +30,9 @@ MOST_BREAKDOWNS = 12
 MOST_WATERFALLS = 6
 """Figures of attributions at most."""
 
+MOST_BEGINNINGS = 6
+"""Figures of what backends take to begin at most."""
+
 Job = tuple[str, Callable[[], Figure]]
 """A figure's name, and what draws it."""
 
@@ -38,6 +42,10 @@ def planned_figures(collection: Collection) -> list[Job]:
     pages = cut_into_pages(collection.panels)
     jobs = _pages("speedup", draw_speedup, pages)
     jobs += [(f"breakdown-{one.stem}", partial(draw_breakdown, one)) for one in _explained_last(collection)]
+    jobs += [
+        (f"beginning-{one.stem}", partial(draw_beginning, one))
+        for one in [one for one in collection.controlled if one.is_of_devices][:MOST_BEGINNINGS]
+    ]
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
         (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))

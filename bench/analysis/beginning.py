@@ -1,0 +1,59 @@
+"""What a backend takes to begin: room on disk, memory, and time until the first step is done."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.backend_blocks import BackendBlocks, highest
+from bench.results.column_arrays import ColumnArrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows.
+
+    Attributes:
+        backend: its name.
+        engine: its engine.
+        installed: packages on disk, of which the process uses something.
+        loaded: files that training starts from.
+        imported_s: until all libraries are imported; median over launches, like the next.
+        first_step_s: until the first step is done, set-up included.
+        runtime: memory of the process before there is a model.
+        peak: memory in the timed steps.
+    """
+
+    backend: str
+    engine: str
+    installed: float
+    loaded: float | None
+    imported_s: float | None
+    first_step_s: float | None
+    runtime: float | None
+    peak: float | None
+
+
+def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
+    """Of each backend of a comparison that has valid blocks; empty for files of before this was recorded."""
+    if rows.empty:
+        return []
+    cells = ColumnArrays(rows)
+    every = [BackendBlocks(cells.where(cells["backend"] == name)) for name in dict.fromkeys(cells["backend"])]
+    return [_of(one) for one in every if not np.isnan(one.valid["installed_mib"]).all()]
+
+
+def _of(blocks: BackendBlocks) -> Beginning:
+    valid = blocks.valid
+    setup, first = (blocks.median_over_launches(column) for column in ("setup_s", "first_step_s"))
+    on_cpu = valid["device"][0] == "cpu"
+    return Beginning(
+        backend=str(valid["backend"][0]),
+        engine=str(valid["engine"][0]),
+        installed=float(np.nanmax(valid["installed_mib"])),
+        loaded=highest(valid["loaded_mib"]),
+        imported_s=blocks.median_over_launches("import_s"),
+        first_step_s=None if setup is None or first is None else setup + first,
+        runtime=highest(valid["host_runtime_mib"]),
+        peak=highest(valid["host_peak_mib" if on_cpu else "device_peak_mib"]),
+    )
