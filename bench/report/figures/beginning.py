@@ -35,7 +35,7 @@ def draw_beginning(one: ReportedComparison) -> Figure:
     speed = {summary.backend: summary.samples_per_s for summary in one.summaries}
     charts: Figures = {"samples/s (more is better)": lambda mine: speed.get(mine.backend), **SIZES}
     title = f"{one.model}: what each backend takes to begin and to train"
-    subtitle = chart.wrapped(f"{one.workload}; {one.hardware}", 100)
+    subtitle = chart.wrapped(f"{one.workload}; {one.hardware}", 92)
     caption = chart.wrapped(
         "Set-up and first step without the start of Python, and without what is made beforehand for a "
         "device. Packages are all of which the process uses something. Less is better, but for samples/s.",
