@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.once
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_two_real_comparisons_over_two_calls(tmp_path: Path) -> None:

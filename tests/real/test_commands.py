@@ -11,6 +11,8 @@ from bench.config.choices import CONF
 from bench.results import csv_files
 from tests.support.factories import two_backends
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 
 

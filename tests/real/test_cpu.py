@@ -10,7 +10,11 @@ from bench.machine.telemetry.cpu import cpu_seconds, process_seconds
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 
-pytestmark = [pytest.mark.alone, pytest.mark.quiet]  # others on its cores are what it looks for
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.alone,
+    pytest.mark.quiet,
+]  # others on its cores are what it looks for
 
 
 def spin(core: int, seconds: float) -> None:

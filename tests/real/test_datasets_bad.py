@@ -21,6 +21,8 @@ from bench.worker.workload.inspect_dataset import inspect_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SETTINGS: dict[str, Any] = {

@@ -17,6 +17,8 @@ from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
 
+pytestmark = pytest.mark.once
+
 EVIL = "<script>alert(1)</script>"
 MESSAGE = 'comma, "quotes"\nnew line; Ünïcode 日本 </td><img src=x onerror=alert(2)> [red]markup[/red]'
 

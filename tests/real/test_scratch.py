@@ -9,6 +9,8 @@ import pytest
 
 from bench.launch.scratch import Scratch
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = (
     "import time; from bench.launch.scratch import Scratch; print(Scratch().path, flush=True); time.sleep(60)"

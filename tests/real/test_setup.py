@@ -26,6 +26,8 @@ from bench.setup.recipes import STACKS, Stack
 from bench.setup.stage import Stage
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 
+pytestmark = pytest.mark.once
+
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 

@@ -4,11 +4,12 @@ What the timed process of every other backend imports, torch first of all, is no
 not be.
 """
 
+import os
 import sys
 import tempfile
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
@@ -203,10 +204,13 @@ class DeviceTraining:
 
     def weights_bytes(self) -> int:
         """Bytes of weights that the runtime holds."""
-        return sum(parameter.data.nbytes for _, parameter in self._state.parameters)
+        return in_a_child(lambda: sum(parameter.data.nbytes for _, parameter in self._state.parameters))
 
     def optimizer_state_bytes(self) -> int:
         """Bytes that a checkpoint with the optimizer's state has more than one without."""
+        return in_a_child(self._measure_optimizer_state)
+
+    def _measure_optimizer_state(self) -> int:
         sizes = []
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             for with_state in (False, True):
@@ -225,6 +229,33 @@ class DeviceTraining:
     def engine(self) -> "DeviceTraining":
         """What a rank asks about the engine."""
         return self
+
+
+def in_a_child(compute: Callable[[], int]) -> int:
+    """A number that a copy of this process computes.
+
+    What is read from ONNX Runtime is copied, a checkpoint several times over, and the heap would keep that
+    room: it would be a part of every later peak.
+
+    Raises:
+        OSError: it could not, such as for lack of room on the disk.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            os.write(writing, str(compute()).encode())
+        except BaseException as error:  # whatever it is, this copy must not go on as a rank
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    if not answer.isdigit():
+        raise OSError(answer or "a copy of the process ended without a word")
+    return int(answer)
 
 
 @contextmanager

@@ -1,0 +1,30 @@
+"""Parts of training as on a device that need no framework."""
+
+import errno
+import os
+from typing import NoReturn
+
+import pytest
+
+from bench.worker.on_device.training import in_a_child
+
+
+def test_a_copy_of_the_process_computes_and_nothing_is_left_of_it() -> None:
+    kept = [1]
+    assert in_a_child(lambda: kept.append(2) or len(kept)) == 2
+    assert kept == [1], "it was the copy's"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_what_goes_wrong_in_the_copy_is_said_here() -> None:
+    def fill_the_disk() -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        in_a_child(fill_the_disk)
+
+
+def test_a_copy_that_dies_is_noticed() -> None:
+    with pytest.raises(OSError, match="ended without a word"):
+        in_a_child(lambda: os._exit(1))
