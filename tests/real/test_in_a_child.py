@@ -1,4 +1,4 @@
-"""Parts of training as on a device that need no framework."""
+"""A number that a copy of a process computes, so that nothing of it stays in the memory of the original."""
 
 import errno
 import os
@@ -7,6 +7,8 @@ from typing import NoReturn
 import pytest
 
 from bench.worker.on_device.training import in_a_child
+
+pytestmark = pytest.mark.once
 
 
 def test_a_copy_of_the_process_computes_and_nothing_is_left_of_it() -> None:
