@@ -89,6 +89,10 @@ ALLOCATORS = ("tuned", "system")
 BLAS = ("stock", "full")
 """The path that MKL, PyTorch's library of matrix products, takes on a CPU that Intel did not make."""
 
+EXPORT = "export"
+AFTER = (EXPORT,)
+"""What may follow training: models are exported to ONNX, run there, and compared."""
+
 RESIDENTS = ("all", "one")
 """Which worker groups are alive at a time."""
 

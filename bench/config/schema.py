@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from bench.config.backend import Backend
 from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import (
+    AFTER,
     ATTENTIONS,
     BACKEND_NAME,
     ENGINES,
@@ -58,6 +59,7 @@ class Config:
     results_dir: str
     reports_dir: str
     track: Track
+    after: str | None = None  # export: what was trained is exported, run in ONNX Runtime, and compared
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
     label: str | None = None  # a part of the file's name, to keep what another machine measured beside it
 
@@ -67,6 +69,8 @@ class Config:
         one_of("attention", self.attention, ATTENTIONS)
         at_least("micro_batch", self.micro_batch, 1)
         at_least("grad_accum", self.grad_accum, 1)
+        if self.after is not None:
+            one_of("after", self.after, AFTER)
         self._check_length()
         at_least("seed", self.seed, 0)
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")

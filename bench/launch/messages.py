@@ -200,6 +200,20 @@ class ProductsTimed(msgspec.Struct, frozen=True, kw_only=True, tag="products_tim
     absent: list[str]
 
 
+class ModelExported(msgspec.Struct, frozen=True, kw_only=True, tag="model_exported"):
+    """Rank 0 has written its trained model as ONNX; other ranks have nothing to report.
+
+    Attributes:
+        bytes: of the model's files.
+        seconds: that exporting took.
+        exporter: its version, and the opset.
+    """
+
+    bytes: int = 0
+    seconds: float = 0.0
+    exporter: str = ""
+
+
 class RoundProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="round_profiled"):
     """Some steps were taken under a profiler.
 
@@ -230,6 +244,7 @@ Answer = (
     | ParityTrained
     | FlopsCounted
     | ProductsTimed
+    | ModelExported
     | RoundProfiled
     | StepsProfiled
 )
@@ -290,6 +305,16 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     shapes: list[Shape]
 
 
+class ExportModel(Request[ModelExported], frozen=True, tag="export"):
+    """Export the trained model; after everything else in its launch that needs it.
+
+    Attributes:
+        folder: on rank 0's node, where it goes with its inputs and outputs.
+    """
+
+    folder: str
+
+
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     """Take so many steps under a profiler, in a launch whose spec says `profiled`.
 
@@ -318,6 +343,7 @@ AnyRequest = (
     | TrainForParity
     | CountFlops
     | TimeProducts
+    | ExportModel
     | ProfileSteps
     | FinishProfile
     | End

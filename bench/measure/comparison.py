@@ -22,6 +22,7 @@ from bench.machine.gpus import Gpu, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
+from bench.measure.after_training import AfterTraining
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.explain import Explanation
@@ -124,7 +125,13 @@ class Comparison:
         look = look or partial(look_at_others, ours)
         self.timer = BlockTimer(plan.blocks, sampler, self.ledger, look)
         self.parity = ParityLaunch(
-            plan.parity, plan.output, self.starter, self.ledger, self.failures, self.bar
+            plan.parity,
+            plan.output,
+            self.starter,
+            self.ledger,
+            self.failures,
+            self.bar,
+            AfterTraining(plan.export, plan.output, plan.records, self.bar),
         )
         self.search = Search(
             plan.search,

@@ -17,6 +17,7 @@ from bench.launch.messages import (
     UseFirstBatches,
     WriteExpectedGradients,
 )
+from bench.measure.after_training import AfterTraining
 from bench.measure.answers import mean_over_ranks, model_figures
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -49,8 +50,10 @@ class ParityLaunch:
         ledger: Ledger,
         failures: Failures,
         bar: ProgressBar,
+        after: AfterTraining,
     ) -> None:
         self._plan = plan
+        self._after = after
         self._output = output
         self._starter = starter
         self._ledger = ledger
@@ -81,6 +84,7 @@ class ParityLaunch:
                 with self._bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
                     self._train_in_fp32([name for name in rounding if name in self.trajectories])
         self._keep_roofline(names)
+        self._after.check()
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
             try:
@@ -151,6 +155,7 @@ class ParityLaunch:
             self._ask(groups, list(groups), training, self._keep_training)
             if not self._plan.parity_only:
                 self._roofline.find(groups)
+            self._after.export(groups)
             groups.end()
 
     def _train_in_fp32(self, names: Sequence[str]) -> None:

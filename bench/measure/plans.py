@@ -222,6 +222,21 @@ class ExplainPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportPlan:
+    """What becomes of trained models.
+
+    Attributes:
+        wanted: whether they are exported.
+        reference: the backend that the others are compared with.
+        threads: of ONNX Runtime, which runs them.
+    """
+
+    wanted: bool
+    reference: str
+    threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
     """All parts of it.
 
@@ -241,4 +256,5 @@ class ComparisonPlan:
     schedule: Schedule
     blocks: BlockPlan
     explain: ExplainPlan
+    export: ExportPlan
     resume: bool

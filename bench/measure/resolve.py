@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bench.config import identity, layers, sizes
-from bench.config.choices import IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.choices import EXPORT, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
@@ -19,6 +19,7 @@ from bench.measure.plans import (
     BlockPlan,
     ComparisonPlan,
     ExplainPlan,
+    ExportPlan,
     LaunchPlan,
     Output,
     ParityPlan,
@@ -105,6 +106,11 @@ def resolve(
             world_size=device.world_size,
             optimizers={name: backend.optimizer_on(device.type) for name, backend in config.backends.items()},
             shardings={name: backend.sharding for name, backend in config.backends.items()},
+        ),
+        export=ExportPlan(
+            wanted=config.after == EXPORT,
+            reference=reference,
+            threads=device.ranks_per_node * device.threads,
         ),
         explain=ExplainPlan(
             wanted=measure.explain and measure.launches > 0,

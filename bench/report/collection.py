@@ -18,7 +18,7 @@ from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.report.titles import distinguish, make_title
-from bench.results import breakdown, csv_files
+from bench.results import breakdown, csv_files, exports
 from bench.results.environment_cell import latest_environment
 from bench.results.labels import model_label
 from bench.results.table_values import distinct_text
@@ -33,12 +33,14 @@ class ReportedComparison(ComparisonResults):
 
     Attributes:
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
+        exported: what became of trained models, as `bench.results.exports.read` returns it, likewise.
         path: the results file, if it was read from one.
         folder: of its page, inside that of the reports; empty for the reports' own.
         distinction: what tells it from others that are shown with it under the same title.
     """
 
     profile: pd.DataFrame | None = None
+    exported: pd.DataFrame | None = None
     path: Path | None = None
     folder: str = ""
     distinction: str = ""
@@ -223,11 +225,12 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    profile = breakdown.path_of(path)
+    profile, exported = breakdown.path_of(path), exports.path_of(path)
     return ReportedComparison(
         stem=path.stem,
         rows=csv_files.read(path),
         profile=breakdown.read(profile) if profile.exists() else None,
+        exported=exports.read(exported) if exported.exists() else None,
         path=path,
         folder=folder,
     )

@@ -9,7 +9,7 @@ from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
-from bench.report.formatting import number, one_line
+from bench.report.comparison_sections import beginnings, exported_models
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
@@ -35,49 +35,14 @@ def render_comparison(comparison: ReportedComparison) -> str:
             numeric=columns.keys() - TEXT_COLUMNS,
         ),
         *([*notes, ""] if notes else []),
-        *_beginnings(comparison),
+        *beginnings(comparison),
+        *exported_models(comparison),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
         f"- results file: {escaped(comparison.stem)}.csv",
         f"- figures, and every other comparison: [index.md]({up}index.md)",
         "",
     ]
     return "\n".join(lines)
-
-
-BEGINNING_COLUMNS = (
-    "backend",
-    "packages on disk MiB",
-    "files to start from MiB",
-    "imports s",
-    "until the first step is done s",
-    "memory before there is a model MiB",
-    "peak memory MiB",
-)
-
-
-def _beginnings(comparison: ReportedComparison) -> list[str]:
-    """What backends take to begin, where that is known."""
-    if not comparison.beginnings:
-        return []
-    cells = [
-        [
-            one_line(one.backend),
-            number(one.installed),
-            number(one.loaded),
-            number(one.imported_s, 3),
-            number(one.first_step_s, 3),
-            number(one.runtime),
-            number(one.peak),
-        ]
-        for one in comparison.beginnings
-    ]
-    return [
-        "## What each backend takes to begin",
-        "",
-        *table(list(BEGINNING_COLUMNS), cells, numeric={*BEGINNING_COLUMNS[1:]}),
-        *definitions.BEGINNING,
-        "",
-    ]
 
 
 def _facts(rows: pd.DataFrame, summaries: list[BackendSummary]) -> list[str]:

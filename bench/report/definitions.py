@@ -85,6 +85,13 @@ BEGINNING = (
 )
 """How to read the table of what backends take to begin."""
 
+EXPORTED = (
+    "After a few steps without dropout, from the same weights and batches, each model is exported to ONNX, "
+    "and runs in ONNX Runtime on one micro-batch. Differences are the largest absolute ones between outputs; "
+    "all models take turns at inference.",
+)
+"""How to read the table of exported models."""
+
 ABOUT_CLAIMS = (
     "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
     "say little of large models on GPUs."

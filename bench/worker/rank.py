@@ -5,6 +5,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -23,10 +24,12 @@ from bench.launch.messages import (
     Done,
     End,
     ExpectedGradientsWritten,
+    ExportModel,
     Failed,
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
+    ModelExported,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
@@ -165,6 +168,8 @@ class Rank(ABC):
                 return self.count_flops()
             case TimeProducts(shapes=shapes):
                 return self.time_products(shapes)
+            case ExportModel(folder=folder):
+                return self.export_model(Path(folder))
             case ProfileSteps(steps=steps, counted=counted):
                 return self.profile_steps(steps, counted=counted)
             case FinishProfile():
@@ -270,6 +275,10 @@ class Rank(ABC):
     @abstractmethod
     def time_products(self, shapes: list[Shape]) -> ProductsTimed:
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
+
+    @abstractmethod
+    def export_model(self, folder: Path) -> ModelExported:
+        """Export what was trained, beside its inputs and outputs; rank 0 alone."""
 
     @abstractmethod
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:

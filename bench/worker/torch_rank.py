@@ -1,6 +1,7 @@
 """A rank that trains with torch, under whatever engine, sharding and loop."""
 
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.launch.importing import garbage_collector_off
@@ -8,6 +9,7 @@ from bench.launch.messages import (
     Built,
     ExpectedGradientsWritten,
     FlopsCounted,
+    ModelExported,
     ParityTrained,
     ProductsTimed,
     RoundProfiled,
@@ -112,6 +114,15 @@ class TorchRank(Rank):
             barrier=training.barrier,
         )
         return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
+
+    def export_model(self, folder: Path) -> ModelExported:
+        """Export what was trained, by torch's own exporter; rank 0 alone."""
+        from bench.worker.exporting import export
+
+        if self.rank != 0:
+            return ModelExported()
+        (first, *_), *_ = self.training.steps(1)
+        return export(self.training.model, self.spec, first, folder)
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

@@ -51,6 +51,7 @@ class Training:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
         self.loaded_bytes = initial_state.size(spec)
+        self.model = model  # under its own names, whatever wraps it
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(

@@ -15,6 +15,7 @@ from bench.launch.messages import (
     Built,
     ExpectedGradientsWritten,
     FlopsCounted,
+    ModelExported,
     ParityTrained,
     ProductsTimed,
     RoundProfiled,
@@ -105,6 +106,10 @@ class DeviceRank(Rank):
     def time_products(self, shapes: list[Shape]) -> ProductsTimed:  # noqa: ARG002 - none is timed
         """Nothing but whole graphs can be run."""
         return ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
+
+    def export_model(self, folder: Path) -> ModelExported:  # noqa: ARG002 - nothing is written
+        """Its artifacts have the loss as their only output."""
+        raise LaunchFailed("unsupported", "engine=on_device trains graphs whose only output is the loss")
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:  # noqa: ARG002 - it takes none
         """Its API hands out no profile."""

@@ -1,0 +1,90 @@
+"""Exported models: what is called a difference, what is written, and what a page says of it."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.analysis.intervals import median_interval
+from bench.errors import UserError
+from bench.launch.exported_files import CheckedExport
+from bench.measure.after_training import ROUNDING, judge
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.results import csv_files, exports
+from tests.support.factories import comparison
+
+
+def checked(difference: float, scale: float = 10.0) -> CheckedExport:
+    return CheckedExport(runtime="1.19.2", difference=difference, from_reference=0.0, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (checked(0.0), "ok"),
+        (checked(0.99 * ROUNDING * 10), "ok"),
+        (checked(1.01 * ROUNDING * 10), "diverged"),
+        (checked(float("inf")), "diverged"),
+        (checked(float("nan")), "diverged"),
+        (CheckedExport(runtime="1.19.2", failure="RuntimeError: no kernel"), "crashed"),
+    ],
+)
+def test_a_difference_beyond_rounding_has_a_status(found: CheckedExport, status: str) -> None:
+    assert judge(found)[0] == status
+    assert bool(judge(found)[1]) == (status != "ok")
+
+
+def test_the_median_s_interval_supposes_no_distribution() -> None:
+    values = [float(one) for one in range(20, 0, -1)]
+    assert median_interval(values) == (10.5, 6.0, 15.0), "of 20 the sixth and the fifteenth cover 95.9 %"
+    assert median_interval([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
+    assert median_interval([5.0]) == (5.0, 5.0, 5.0)
+
+
+def a_row(**changes: object) -> dict[str, object]:
+    row: dict[str, object] = dict.fromkeys(exports.COLUMNS, "x") | {
+        "backend": "ortmodule",
+        "status": "ok",
+        "message": "",
+        "export_s": 1.5,
+        "exported_mib": 42.5,
+        "output_scale": 3.0,
+        "difference": 2e-6,
+        "difference_from_reference": 4e-6,
+        "inferences": 20,
+        "inference_ms": 5.0,
+        "inference_low_ms": 4.5,
+        "inference_high_ms": 5.5,
+    }
+    return row | changes
+
+
+def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    path = exports.path_of(tmp_path / "m.csv")
+    assert path == tmp_path / "export" / "m.csv"
+    path.parent.mkdir()
+    failed = dict.fromkeys(exports.NUMBERS, None) | {"status": "unsupported", "message": "no whole weights"}
+    exports.write(path, [a_row(), a_row(**failed)])
+    table = exports.read(path)
+    assert table["difference"].tolist()[0] == pytest.approx(2e-6)
+    assert table["difference"].isna().tolist() == [False, True]
+    assert table["message"].tolist() == ["", "no whole weights"]
+    path.write_text(path.read_text().replace("output_scale", "scale"))
+    with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of exported models"):
+        exports.read(path)
+
+
+def test_the_page_has_a_line_for_each_exported_model(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    failed = dict.fromkeys(exports.NUMBERS, None) | {
+        "backend": "pytorch_zero3",
+        "status": "unsupported",
+        "message": "no whole weights",
+    }
+    exports.write(path, [a_row(), a_row(**failed)])
+    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
+    page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=exports.read(path)))
+    section = page[page.index("## After training") :]
+    assert "| ortmodule | ok | 42.50 | 3.000 | 2e-06 | 4e-06 | 5.00 [4.50, 5.50] |" in section
+    assert "| pytorch_zero3 | unsupported: no whole weights | – | – | – | – | – [–, –] |" in section
+    assert "After training" not in render_comparison(ReportedComparison(stem="m", rows=rows))
