@@ -5,7 +5,6 @@ nothing that is timed depends on it.
 """
 
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import msgspec
 
 from bench.analysis.intervals import median_interval
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.plans import ExportPlan, Output
@@ -24,6 +23,7 @@ from bench.results import exports
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+from bench.setup import stacks
 
 ROUNDING = 1e-4
 """By what share of the largest output ONNX Runtime's may differ from PyTorch's in fp32, where a deep network
@@ -70,7 +70,12 @@ class AfterTraining:
         """Run everything that was exported, and write what came of it."""
         if not self._exported and not self._failed:
             return
-        checked = self._run_checker() if self._exported else {}
+        interpreter = find_interpreter()
+        if interpreter is None:
+            missing = UserError("no stack of this checkout has ONNX Runtime", "run `make setup`")
+            self._failed |= {name: LaunchFailed("unsupported", str(missing)) for name in self._exported}
+            self._exported = {}
+        checked = self._run_checker(interpreter) if interpreter and self._exported else {}
         rows = [self._row(name, checked.get(name)) for name in self._records if self._is_tried(name)]
         path = exports.path_of(self._output.csv)
         with reporting_write_errors(path):
@@ -83,9 +88,9 @@ class AfterTraining:
     def _is_tried(self, name: str) -> bool:
         return name in self._exported or name in self._failed
 
-    def _run_checker(self) -> dict[str, CheckedExport]:
+    def _run_checker(self, interpreter: str) -> dict[str, CheckedExport]:
         names = list(self._exported)
-        command = [sys.executable, "-m", CHECKER, str(self._folder), str(self._plan.threads)]
+        command = [interpreter, "-m", CHECKER, str(self._folder), str(self._plan.threads)]
         with self._bar.doing("export", "exported models in ONNX Runtime"):
             ended = subprocess.run(
                 [*command, self._plan.reference, *names], capture_output=True, text=True, check=False
@@ -127,6 +132,15 @@ class AfterTraining:
             "inferences": len(checked.latencies),
         }
         return row | _latency(checked.latencies)
+
+
+def find_interpreter() -> str | None:
+    """The Python of a stack that has ONNX Runtime, this process's own if it does; None without any."""
+    for stack in (None, *stacks.NAMES):
+        here = stacks.installed(stack)
+        if here and any(package.startswith("onnxruntime") for package in here.packages):
+            return here.interpreter
+    return None
 
 
 def judge(checked: CheckedExport) -> tuple[str, str]:

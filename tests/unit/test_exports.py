@@ -7,10 +7,13 @@ import pytest
 from bench.analysis.intervals import median_interval
 from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
+from bench.measure import after_training
 from bench.measure.after_training import ROUNDING, judge
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.results import csv_files, exports
+from bench.setup import stacks
+from bench.setup.stacks import Installed
 from tests.support.factories import comparison
 
 
@@ -39,6 +42,17 @@ def test_the_median_s_interval_supposes_no_distribution() -> None:
     assert median_interval(values) == (10.5, 6.0, 15.0), "of 20 the sixth and the fifteenth cover 95.9 %"
     assert median_interval([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
     assert median_interval([5.0]) == (5.0, 5.0, 5.0)
+
+
+def test_without_onnx_runtime_anywhere_there_is_no_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(stack: str | None = None) -> Installed | None:
+        packages = {"onnxruntime-training": "1.19.2"} if stack == "ort" else {"torch": "2.11.0"}
+        return None if stack == "modern" else Installed(f"{stack}/python", Path(), "3.11", packages)
+
+    monkeypatch.setattr(stacks, "installed", installed)
+    assert after_training.find_interpreter() == "ort/python", "the first that has it"
+    monkeypatch.setattr(stacks, "NAMES", ("modern",))
+    assert after_training.find_interpreter() is None
 
 
 def a_row(**changes: object) -> dict[str, object]:
