@@ -20,7 +20,7 @@ def titled_axes(
         right: likewise.
         inches: that the axes are high.
     """
-    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 100)
+    title, subtitle = chart.wrapped(title, 66), chart.wrapped(subtitle, 92)
     caption = chart.wrapped(caption, 100)
     top = 0.25 + chart.LINE * (1.25 * (title.count("\n") + 1) + subtitle.count("\n") + 1)
     bottom = 0.62 + chart.LINE * (caption.count("\n") + 1)
