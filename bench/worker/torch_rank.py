@@ -121,6 +121,8 @@ class TorchRank(Rank):
 
         if self.rank != 0:
             return ModelExported()
+        # The same for all: the reference has trained on more of them, since it counted FLOPs.
+        self.training.use_first_batches(1)
         (first, *_), *_ = self.training.steps(1)
         return export(self.training.model, self.spec, first, folder)
 
