@@ -11,7 +11,8 @@ class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runtime: its version.
         difference: from the outputs of the same model in PyTorch, the largest absolute one.
-        from_reference: likewise, from the outputs of the reference's exported model.
+        from_reference: likewise, from the outputs of the reference's exported model; None if its inputs
+            were others.
         scale: the largest absolute output, for comparison.
         latencies: seconds of each inference that was timed, of one micro-batch.
         failure: why it could not run; empty if it could.
