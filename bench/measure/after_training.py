@@ -6,7 +6,6 @@ nothing that is timed depends on it.
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.plans import ExportPlan, Output
 from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
-from bench.results import exports
+from bench.results import exports, side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
@@ -106,14 +105,7 @@ class AfterTraining:
 
     def _row(self, name: str, checked: CheckedExport | None) -> dict[str, Any]:
         record = self._records[name]
-        row: dict[str, Any] = {
-            "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "git_commit": record.git_commit,
-            "config_hash": record.config_hash,
-            "environment_hash": record.environment_hash,
-            "backend": name,
-            "stack": record.stack,
-        }
+        row = side_files.describe(record)
         if checked is None:
             failure = self._failed[name]
             return row | {"status": failure.status, "message": failure.message}

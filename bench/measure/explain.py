@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timezone
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -15,7 +14,7 @@ from bench.measure.launches import timed
 from bench.measure.plans import ExplainPlan, Output
 from bench.measure.progress import ProgressBar
 from bench.measure.schedule import round_orders, steps_per_block
-from bench.results import breakdown
+from bench.results import breakdown, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 
@@ -180,15 +179,6 @@ class Explanation:
             self._bar.print_line(f"no breakdown of {name}: {reason}")
 
     def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
-        record = self._records[name]
         return breakdown.rows_of_profile(
-            [answer.rounds for answer in answers],
-            described={
-                "started_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "git_commit": record.git_commit,
-                "config_hash": record.config_hash,
-                "environment_hash": record.environment_hash,
-                "backend": name,
-                "stack": record.stack,
-            },
+            [answer.rounds for answer in answers], described=side_files.describe(self._records[name])
         )

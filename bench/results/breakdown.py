@@ -10,17 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from bench.errors import UserError
+from bench.results import side_files
 from bench.results.atomic import write_atomically
 from bench.results.operator_kinds import Operator, ProfiledRound, kind_of
 
 COLUMNS = (
-    "started_at",
-    "git_commit",
-    "config_hash",
-    "environment_hash",
-    "backend",
-    "stack",
+    *side_files.DESCRIBED,
     "round",
     "steps",
     "profiled_step_s",
@@ -96,15 +91,4 @@ def read(path: Path) -> pd.DataFrame:
     Raises:
         UserError: it is damaged.
     """
-    try:
-        text = set(COLUMNS) - set(NUMBERS)
-        table = pd.read_csv(path, dtype=dict.fromkeys(text, object), keep_default_na=False)
-        if tuple(table.columns) != COLUMNS or table.empty:
-            raise ValueError("its columns are others, or it is empty")
-        table = table.astype(dict.fromkeys(NUMBERS, float))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read as a breakdown ({error})",
-            "restore it with `git checkout`, or measure the comparison again",
-        ) from None
-    return table
+    return side_files.read(path, COLUMNS, NUMBERS, what="a breakdown")
