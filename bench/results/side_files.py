@@ -1,4 +1,4 @@
-"""CSV files beside a results file, which say more of the same comparison: one or more rows for each backend."""
+"""CSV files beside a results file, which say more of the same comparison: some rows for each backend."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
