@@ -4,7 +4,8 @@
 what plain PyTorch needs. From them, and from what every choice did on this machine in results/ (`make
 methods`), the memory and the speed of each configuration of conf/backend/advised.yaml are predicted as
 bounds. What cannot be the best is left out and named with the reason; the rest is trained under the limit in
-one launch, and the closest are measured in full. The results lie in results/advise/.
+one launch, and the closest are measured in full. With --check every configuration is then trained once,
+whatever was predicted, to see how good the advice was. The results lie in results/advise/.
 
 Exit status: 0 if something trains within the limit, 1 if nothing does, 2 if the command line is wrong, 130
 after Ctrl-C, 143 after SIGTERM.
@@ -34,10 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="Hydra overrides, as of `make bench`"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="train all configurations, too, and say how good the advice was"
+    )
     options = parser.parse_args(arguments)
     Terminated.catch()
     try:
-        return _advise(options.overrides)
+        return _advise(options.overrides, check=options.check)
     except UserError as error:
         print(error, file=sys.stderr)
         return 1 if isinstance(error, CannotWriteResults) else 2
@@ -46,10 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 143 if isinstance(interruption, Terminated) else 130
 
 
-def _advise(overrides: Sequence[str]) -> int:
+def _advise(overrides: Sequence[str], *, check: bool) -> int:
     # Not for --help, which should take no time.
     from bench.advise import words
     from bench.advise.effects import find_effects, read_comparisons
+    from bench.advise.exhaustive import check_advice
     from bench.advise.measured import ONE_LAUNCH, measure_together, overrides_of, train_once
     from bench.advise.predict import PLAIN, choices_of, predict, select
     from bench.advise.search import find_best
@@ -95,8 +100,8 @@ def _advise(overrides: Sequence[str]) -> int:
     ]
     selection = select(candidates, limit_bytes)
     once_s = full_s = 0.0
+    undivided_s = training.work_seconds + training.part_seconds
     if selection.open:
-        undivided_s = training.work_seconds + training.part_seconds
         once_s = effort_of(compose([*overrides_of(selection.open, line), *ONE_LAUNCH])).seconds(undivided_s)
         full_s = effort_of(compose(overrides_of(selection.open[:1], line))).seconds(undivided_s)
     for said in words.plan_lines(selection, training, once_s, full_s):
@@ -108,11 +113,26 @@ def _advise(overrides: Sequence[str]) -> int:
         train_once=lambda some: train_once(some, line),
         measure=lambda some: measure_together(some, line),
     )
+    answer, table = words.answer(advice, config.model.name, limit_gib, machine), words.table(advice)
+    outcomes = [*advice.outcomes]
+    if check:
+        all_s = effort_of(compose([*overrides_of(candidates, line), *ONE_LAUNCH])).seconds(undivided_s)
+        console.print(words.before_check(len(candidates), all_s), markup=False, soft_wrap=True)
+        checked = check_advice(
+            advice,
+            candidates,
+            micro_batch=training.micro_batch,
+            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH]),
+            measure=lambda some: measure_together(some, line),
+        )
+        answer = f"{answer} {words.check_answer(checked, advice)}"
+        table = f"{table}\n\n{words.check_table(checked)}"
+        outcomes += checked.outcomes
     first = words.first(advice)
     print_closing(
-        words.answer(advice, config.model.name, limit_gib, machine),
-        table=words.table(advice),
-        files=list(dict.fromkeys(one.results.path for one in advice.outcomes if one.results.path)),
+        answer,
+        table=table,
+        files=list(dict.fromkeys(one.results.path for one in outcomes if one.results.path)),
         next_command=first.command if first else "",
         purpose="measures the first alone",
     )

@@ -55,10 +55,10 @@ def find_best(
         train_once: trains some of them in one launch.
         measure: measures some of them.
     """
-    first = _Run(candidates, train_once, training.micro_batch)
+    first = Run(candidates, train_once, training.micro_batch)
     first.until_nothing_is_open(lambda alive: select(alive, limit_bytes).open)
     finalists, slower = closest(first.timed(), training, limit_bytes)
-    last = _Run(finalists, measure, training.micro_batch)
+    last = Run(finalists, measure, training.micro_batch)
     last.until_nothing_is_open(lambda alive: alive)
     selection = select([*first.alive.values()], limit_bytes)
     late = [one for one in selection.open if one.backend not in first.outcomes]
@@ -72,7 +72,7 @@ def find_best(
     )
 
 
-class _Run:
+class Run:
     """Trains candidates by a function until nothing is open.
 
     Args:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench.advise.bounds import Bounds
+from bench.advise.exhaustive import Check
 from bench.advise.measured import Outcome
 from bench.advise.plain import PlainTraining
 from bench.advise.predict import Candidate, Selection
@@ -111,3 +112,39 @@ def table(advice: Advice) -> str:
     ]
     left_out: Sequence[tuple[Candidate, str]] = advice.left_out
     return "\n".join([*lines, *(f"-  {one.backend}: not trained: {why}" for one, why in left_out)])
+
+
+def before_check(number_of_them: int, seconds: float) -> str:
+    """Say what the check takes."""
+    return f"to check the advice, all {number_of_them} are trained once, about {_minutes(seconds)} minutes"
+
+
+def check_answer(check: Check, advice: Advice) -> str:
+    """How near the advised configuration comes to the best of all."""
+    timed = [one for one in check.outcomes if one.samples_per_s is not None]
+    best = first(advice)
+    if not timed or best is None:
+        return f"Checked: of {len(check.outcomes)} configurations trained once each, none was timed."
+    fastest = timed[0]
+    head = (
+        f"Checked: of {len(check.outcomes)} configurations trained once each, {len(timed)} train "
+        f"within the limit, and {_name(fastest.candidate)} is the fastest with "
+        f"{number(fastest.samples_per_s or 0)} samples/s"
+    )
+    if check.in_full is not None:
+        return f"{head}; measured in full, the advised one has {ratio_and_interval(check.in_full)} of it."
+    if check.share is None:
+        return f"{head}; the advised one was not timed again."
+    return f"{head}; the advised one has {check.share:.0%} of it."
+
+
+def check_table(check: Check) -> str:
+    """A line for each configuration that was trained for the check."""
+    lines = ["checked, in one launch each:"]
+    for one in check.outcomes:
+        if one.samples_per_s is None:
+            lines.append(f"-  {_name(one.candidate)}: {one.status}: {one.message}")
+        else:
+            peak = "" if one.peak_gib is None else f", peak {one.peak_gib:.2f} GiB"
+            lines.append(f"-  {_name(one.candidate)}: {number(one.samples_per_s)} samples/s{peak}")
+    return "\n".join(lines)

@@ -9,6 +9,7 @@ from bench.advise import measured, words
 from bench.advise.__main__ import main
 from bench.advise.bounds import ANYTHING, Bounds, exactly
 from bench.advise.effects import OTHER_MODEL, Effects, find_effects
+from bench.advise.exhaustive import Check, check_advice
 from bench.advise.measured import Outcome
 from bench.advise.plain import TIME_TOLERANCE, PlainTraining, learn, parts_of_trials
 from bench.advise.predict import PLAIN, Candidate, choices_of, predict, select
@@ -441,6 +442,60 @@ def test_fewer_parts_are_those_that_the_measured_peak_leaves_room_for() -> None:
     assert gain == training.speed_in_parts(4, exactly(1.0), before=8)
     same, nothing = in_fewer_parts(trained, training, 3.8 * GIB)
     assert (same.parts, nothing) == (8, exactly(1.0))
+
+
+def checked(machine: Machine, *candidates: Candidate) -> tuple[Advice, Check]:
+    advice = best_of(machine, *candidates)
+    machine.once, machine.full = [], []
+    return advice, check_advice(
+        advice, candidates, micro_batch=8, train_once=machine.train_once, measure=machine.measure
+    )
+
+
+def test_a_check_trains_all_configurations_in_the_fewest_parts_that_fit() -> None:
+    machine = Machine({"a": 2, "never": 16}, a=1.0, b=1.25, slow=2.5)
+    in_more = dataclasses.replace(candidate("slow", (0.1, 0.5)), parts=4)
+    advice, check = checked(machine, candidate("b", (1.0, 2.0)), candidate("a", (1.0, 2.0)), in_more)
+    assert machine.once == [{"b": 1, "a": 1, "slow": 1}, {"b": 1, "a": 2}]
+    assert machine.full == [], "the best was measured in full already"
+    assert [(one.candidate.backend, one.candidate.parts) for one in check.outcomes] == [
+        ("a", 2),
+        ("b", 1),
+        ("slow", 1),
+    ]
+    assert check.share == pytest.approx(1.0)
+    assert words.check_answer(check, advice) == (
+        "Checked: of 3 configurations trained once each, 3 train within the limit, and a, each micro-batch "
+        "in 2 parts is the fastest with 159.8 samples/s; the advised one has 100% of it."
+    )
+
+
+def test_a_check_finds_what_the_advice_has_missed() -> None:
+    """It measures the two in full, since launches differ."""
+    machine = Machine({"c": 16}, missed=1.0, b=1.25, c=3.0)
+    advice, check = checked(
+        machine, candidate("b", (1.0, 2.0)), candidate("missed", (0.1, 0.5)), candidate("c", (0.1, 0.5))
+    )
+    assert machine.full == [{"missed": 1, "b": 1}]
+    assert check.in_full is not None
+    assert check.in_full.ratio == pytest.approx(0.8)
+    assert "missed is the fastest with 159.8 samples/s; measured in full, the advised one has 0.800× [" in (
+        words.check_answer(check, advice)
+    )
+    lines = words.check_table(check).splitlines()
+    assert lines[1:] == [
+        "-  missed: 159.8 samples/s, peak 4.00 GiB",
+        "-  b: 127.9 samples/s, peak 4.00 GiB",
+        "-  c, each micro-batch in 8 parts: oom: memory ran out",
+    ]
+
+
+def test_a_check_in_which_nothing_trains_says_so() -> None:
+    advice, check = checked(Machine({"b": 16}, b=1.0), candidate("b", (1.0, 2.0)))
+    assert check.share is None
+    assert words.check_answer(check, advice) == (
+        "Checked: of 1 configurations trained once each, none was timed."
+    )
 
 
 def test_the_answer_says_how_sure_it_is() -> None:
