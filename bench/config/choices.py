@@ -89,9 +89,10 @@ ALLOCATORS = ("tuned", "system")
 BLAS = ("stock", "full")
 """The path that MKL, PyTorch's library of matrix products, takes on a CPU that Intel did not make."""
 
-EXPORT = "export"
-AFTER = (EXPORT,)
-"""What may follow training: models are exported to ONNX, run there, and compared."""
+EXPORT, CHECKPOINT = "export", "checkpoint"
+AFTER = (EXPORT, CHECKPOINT)
+"""What may follow training: models are exported to ONNX, run there and compared; or the state of the training
+is saved, and a fresh process goes on from it."""
 
 RESIDENTS = ("all", "one")
 """Which worker groups are alive at a time."""

@@ -15,6 +15,7 @@ from bench.config.choices import (
     AFTER,
     ATTENTIONS,
     BACKEND_NAME,
+    CHECKPOINT,
     ENGINES,
     IN_16_BITS_ALONE,
     LOOPS,
@@ -59,7 +60,9 @@ class Config:
     results_dir: str
     reports_dir: str
     track: Track
-    after: str | None = None  # export: what was trained is exported, run in ONNX Runtime, and compared
+    # export: what was trained is exported, run in ONNX Runtime, and compared; checkpoint: the state of the
+    # training is saved, and a fresh process goes on from it.
+    after: str | None = None
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
     label: str | None = None  # a part of the file's name, to keep what another machine measured beside it
 
@@ -71,6 +74,8 @@ class Config:
         at_least("grad_accum", self.grad_accum, 1)
         if self.after is not None:
             one_of("after", self.after, AFTER)
+        if self.after == CHECKPOINT and self.device.nnodes > 1:
+            raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
         at_least("seed", self.seed, 0)
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")

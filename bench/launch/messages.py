@@ -214,6 +214,30 @@ class ModelExported(msgspec.Struct, frozen=True, kw_only=True, tag="model_export
     exporter: str = ""
 
 
+class CheckpointSaved(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint_saved"):
+    """The state of the training lies on the disk.
+
+    Attributes:
+        seconds: from the moment when all ranks were ready until it did.
+        bytes: of all its files; only rank 0 counts.
+    """
+
+    seconds: float
+    bytes: int = 0
+
+
+class CheckpointLoaded(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint_loaded"):
+    """Training can go on where it was.
+
+    Attributes:
+        seconds: that it took, the check of all files included.
+        steps: that had been taken.
+    """
+
+    seconds: float
+    steps: int
+
+
 class RoundProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="round_profiled"):
     """Some steps were taken under a profiler.
 
@@ -245,6 +269,8 @@ Answer = (
     | FlopsCounted
     | ProductsTimed
     | ModelExported
+    | CheckpointSaved
+    | CheckpointLoaded
     | RoundProfiled
     | StepsProfiled
 )
@@ -315,6 +341,24 @@ class ExportModel(Request[ModelExported], frozen=True, tag="export"):
     folder: str
 
 
+class SaveCheckpoint(Request[CheckpointSaved], frozen=True, tag="save_checkpoint"):
+    """Write down all that is needed to go on after this step.
+
+    Attributes:
+        folder: of the checkpoints; all ranks share it.
+        steps: that have been taken since the first micro-batch.
+    """
+
+    folder: str
+    steps: int
+
+
+class LoadCheckpoint(Request[CheckpointLoaded], frozen=True, tag="load_checkpoint"):
+    """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
+
+    folder: str
+
+
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     """Take so many steps under a profiler, in a launch whose spec says `profiled`.
 
@@ -344,6 +388,8 @@ AnyRequest = (
     | CountFlops
     | TimeProducts
     | ExportModel
+    | SaveCheckpoint
+    | LoadCheckpoint
     | ProfileSteps
     | FinishProfile
     | End

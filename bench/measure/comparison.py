@@ -22,7 +22,9 @@ from bench.machine.gpus import Gpu, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
-from bench.measure.after_training import AfterTraining
+from bench.measure.after_checkpoint import AfterCheckpoint
+from bench.measure.after_export import AfterExport
+from bench.measure.after_training import AfterTraining, NothingAfterTraining
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.explain import Explanation
@@ -32,6 +34,7 @@ from bench.measure.launches import Launch, timed
 from bench.measure.ledger import Ledger
 from bench.measure.lock import locked
 from bench.measure.parity_launch import ParityLaunch
+from bench.measure.plans import CheckpointPlan, ExportPlan
 from bench.measure.progress import ProgressBar
 from bench.measure.quiet import QuietCores
 from bench.measure.resolve import resolve
@@ -131,7 +134,7 @@ class Comparison:
             self.ledger,
             self.failures,
             self.bar,
-            AfterTraining(plan.export, plan.output, plan.records, self.bar),
+            self._after(),
         )
         self.search = Search(
             plan.search,
@@ -159,6 +162,19 @@ class Comparison:
             plan.explain, plan.output, plan.records, self.starter, self.timer, self.bar
         )
         self.stopping = Stopping(plan.schedule, self.earlier, len(self.names), clock)
+
+    def _after(self) -> AfterTraining:
+        """What follows training in the parity launch."""
+        plan = self.plan
+        match plan.after:
+            case ExportPlan():
+                return AfterExport(plan.after, plan.output, plan.records, self.bar)
+            case CheckpointPlan():
+                return AfterCheckpoint(
+                    plan.after, plan.output, plan.records, self.starter, self.failures, self.bar
+                )
+            case None:
+                return NothingAfterTraining()
 
     def measure(self) -> None:
         """Parity, then every launch; what fails leaves a row and the others go on."""

@@ -11,7 +11,7 @@ from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.cores import core_shares
-from bench.measure.launches import Launch
+from bench.measure.launches import PARITY, Launch
 from bench.measure.plans import LaunchPlan, Output
 from bench.results.records import Stage
 
@@ -78,7 +78,7 @@ class GroupStarter:
         if launch.in_fp32:
             spec = dataclasses.replace(spec, precision=Precision(name="fp32"))
         if launch.stage is Stage.PARITY:
-            saves = name == self._reference and not launch.in_fp32
+            saves = name == self._reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         return dataclasses.replace(spec, micro_batch=self._micro_batches.get(name, spec.micro_batch))
 

@@ -82,14 +82,14 @@ def check_parity(
     if min(ours.gradient_norms) <= 0:
         raise LaunchFailed("diverged", "the gradient is zero with dropout off: nothing is learnt")
     compared = len(ours.losses) if same_update else 1
-    difference = _largest_difference(ours.losses, reference.losses)
-    if not _largest_difference(ours.losses[:compared], reference.losses[:compared]) <= tolerances.loss:
+    difference = largest_difference(ours.losses, reference.losses)
+    if not largest_difference(ours.losses[:compared], reference.losses[:compared]) <= tolerances.loss:
         raise LaunchFailed(
             "diverged",
             f"the loss differs from the reference's by {difference:.2g} (relative), "
             f"more than measure.parity_tolerance={tolerances.loss:g}",
         )
-    gradient_difference = _largest_difference(
+    gradient_difference = largest_difference(
         ours.gradient_norms[:compared], reference.gradient_norms[:compared]
     )
     if not gradient_difference <= tolerances.gradient_norm:
@@ -162,5 +162,6 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
     )
 
 
-def _largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
+def largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
+    """Of two series step by step, relative to the second."""
     return max(abs(our - other) / abs(other) for our, other in zip(ours, reference, strict=True))

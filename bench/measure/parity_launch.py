@@ -84,7 +84,7 @@ class ParityLaunch:
                 with self._bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
                     self._train_in_fp32([name for name in rounding if name in self.trajectories])
         self._keep_roofline(names)
-        self._after.check()
+        self._after.finish()
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
             try:
@@ -155,7 +155,7 @@ class ParityLaunch:
             self._ask(groups, list(groups), training, self._keep_training)
             if not self._plan.parity_only:
                 self._roofline.find(groups)
-            self._after.export(groups)
+            self._after.use(groups)
             groups.end()
 
     def _train_in_fp32(self, names: Sequence[str]) -> None:

@@ -47,7 +47,8 @@ class Output:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is Stage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        return self.folder / (launch.stage.value + ("-in-fp32" if launch.in_fp32 else "")) / name
+        variant = "-in-fp32" if launch.in_fp32 else "-resumed" if launch.resumes else ""
+        return self.folder / (launch.stage.value + variant) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:
         """The same for one trial in the search for the largest micro-batch."""
@@ -226,14 +227,25 @@ class ExportPlan:
     """What becomes of trained models.
 
     Attributes:
-        wanted: whether they are exported.
         reference: the backend that the others are compared with.
         threads: of ONNX Runtime, which runs them.
     """
 
-    wanted: bool
     reference: str
     threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPlan:
+    """What has been trained when a checkpoint is saved.
+
+    Attributes:
+        steps: that were taken.
+        batches: distinct micro-batches that they cycled through.
+    """
+
+    steps: int
+    batches: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +256,7 @@ class ComparisonPlan:
         names: of the backends, the reference first.
         records: by backend, what each of its records holds from the start; the launch is filled in later.
         search: None if all backends run at the configured micro-batch.
+        after: what follows training in the parity launch.
         resume: go on with what an earlier run has left, instead of replacing it.
     """
 
@@ -256,5 +269,5 @@ class ComparisonPlan:
     schedule: Schedule
     blocks: BlockPlan
     explain: ExplainPlan
-    export: ExportPlan
+    after: ExportPlan | CheckpointPlan | None
     resume: bool

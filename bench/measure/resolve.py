@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bench.config import identity, layers, sizes
-from bench.config.choices import EXPORT, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.choices import CHECKPOINT, EXPORT, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
@@ -17,6 +17,7 @@ from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
 from bench.measure.plans import (
     BackendPlan,
     BlockPlan,
+    CheckpointPlan,
     ComparisonPlan,
     ExplainPlan,
     ExportPlan,
@@ -64,7 +65,7 @@ def resolve(
             reference=reference,
             all_resident=measure.resident == "all",
             steps=measure.parity_steps,
-            batches=2 * config.grad_accum,
+            batches=_parity_batches(config),
             tolerances={name: _tolerances(config, name) for name in config.backends},
             updates={
                 name: optimizer if (optimizer := backend.optimizer_on(device.type)) in OTHER_UPDATES else ""
@@ -107,11 +108,7 @@ def resolve(
             optimizers={name: backend.optimizer_on(device.type) for name, backend in config.backends.items()},
             shardings={name: backend.sharding for name, backend in config.backends.items()},
         ),
-        export=ExportPlan(
-            wanted=config.after == EXPORT,
-            reference=reference,
-            threads=device.ranks_per_node * device.threads,
-        ),
+        after=_after(config),
         explain=ExplainPlan(
             wanted=measure.explain and measure.launches > 0,
             all_resident=measure.resident == "all",
@@ -120,6 +117,22 @@ def resolve(
         ),
         resume=config.resume,
     )
+
+
+def _parity_batches(config: Config) -> int:
+    """Distinct micro-batches of a rank in the parity launch: two steps' worth, taken in turn."""
+    return 2 * config.grad_accum
+
+
+def _after(config: Config) -> ExportPlan | CheckpointPlan | None:
+    """What follows training in the parity launch."""
+    if config.after == EXPORT:
+        return ExportPlan(
+            reference=config.reference, threads=config.device.ranks_per_node * config.device.threads
+        )
+    if config.after == CHECKPOINT:
+        return CheckpointPlan(steps=config.measure.parity_steps, batches=_parity_batches(config))
+    return None
 
 
 def _tolerances(config: Config, name: str) -> Tolerances:

@@ -18,7 +18,7 @@ from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.report.titles import distinguish, make_title
-from bench.results import breakdown, csv_files, exports
+from bench.results import breakdown, checkpoints, csv_files, exports
 from bench.results.environment_cell import latest_environment
 from bench.results.labels import model_label
 from bench.results.table_values import distinct_text
@@ -34,6 +34,7 @@ class ReportedComparison(ComparisonResults):
     Attributes:
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
         exported: what became of trained models, as `bench.results.exports.read` returns it, likewise.
+        checkpoints: what became of saved training states, as `bench.results.checkpoints.read` returns it.
         path: the results file, if it was read from one.
         folder: of its page, inside that of the reports; empty for the reports' own.
         distinction: what tells it from others that are shown with it under the same title.
@@ -41,6 +42,7 @@ class ReportedComparison(ComparisonResults):
 
     profile: pd.DataFrame | None = None
     exported: pd.DataFrame | None = None
+    checkpoints: pd.DataFrame | None = None
     path: Path | None = None
     folder: str = ""
     distinction: str = ""
@@ -216,7 +218,7 @@ def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
 
 
 def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
-    """Read one results file, and the breakdown that belongs to it.
+    """Read one results file, and what belongs to it.
 
     Args:
         path: of the CSV.
@@ -225,12 +227,13 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    profile, exported = breakdown.path_of(path), exports.path_of(path)
+    profile, exported, saved = breakdown.path_of(path), exports.path_of(path), checkpoints.path_of(path)
     return ReportedComparison(
         stem=path.stem,
         rows=csv_files.read(path),
         profile=breakdown.read(profile) if profile.exists() else None,
         exported=exports.read(exported) if exported.exists() else None,
+        checkpoints=checkpoints.read(saved) if saved.exists() else None,
         path=path,
         folder=folder,
     )

@@ -9,7 +9,7 @@ from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
-from bench.report.comparison_sections import beginnings, exported_models
+from bench.report.comparison_sections import beginnings, exported_models, saved_states
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
@@ -37,6 +37,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
         *([*notes, ""] if notes else []),
         *beginnings(comparison),
         *exported_models(comparison),
+        *saved_states(comparison),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
         f"- results file: {escaped(comparison.stem)}.csv",
         f"- figures, and every other comparison: [index.md]({up}index.md)",

@@ -26,6 +26,14 @@ EXPORT_COLUMNS = (
     "difference from the reference's",
     "inference ms (median, 95 % interval)",
 )
+CHECKPOINT_COLUMNS = (
+    "backend",
+    "status",
+    "on disk MiB",
+    "save s",
+    "load s",
+    "difference after loading",
+)
 
 
 def beginnings(comparison: ReportedComparison) -> list[str]:
@@ -75,6 +83,30 @@ def exported_models(comparison: ReportedComparison) -> list[str]:
         "",
         *table(list(EXPORT_COLUMNS), cells, numeric={*EXPORT_COLUMNS[2:]}),
         *definitions.EXPORTED,
+        "",
+    ]
+
+
+def saved_states(comparison: ReportedComparison) -> list[str]:
+    """What became of checkpoints, where they were saved."""
+    if comparison.checkpoints is None:
+        return []
+    cells = [
+        [
+            one_line(row["backend"]),
+            one_line(": ".join(filter(None, [row["status"], row["message"]]))),
+            number(_known(row["checkpoint_mib"])),
+            number(_known(row["save_s"]), 3),
+            number(_known(row["load_s"]), 3),
+            small(_known(row["difference"])),
+        ]
+        for row in comparison.checkpoints.to_dict("records")
+    ]
+    return [
+        "## Checkpoints",
+        "",
+        *table(list(CHECKPOINT_COLUMNS), cells, numeric={*CHECKPOINT_COLUMNS[2:]}),
+        *definitions.CHECKPOINTS,
         "",
     ]
 

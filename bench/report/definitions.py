@@ -92,6 +92,14 @@ EXPORTED = (
 )
 """How to read the table of exported models."""
 
+CHECKPOINTS = (
+    "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
+    "and generators. Saving ends when all files are on the disk with their sums. A fresh process loads it; "
+    "the difference is the largest relative one of its next losses and gradient norms from those of the "
+    "process that saved and went on.",
+)
+"""How to read the table of checkpoints."""
+
 ABOUT_CLAIMS = (
     "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
     "say little of large models on GPUs."

@@ -4,13 +4,11 @@
 changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
 """
 
-import itertools
 import os
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -24,6 +22,7 @@ from bench.launch.lifeline import die_with
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank import in_a_line
+from bench.worker.sharding import fill, held
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
@@ -73,7 +72,7 @@ def export(trained: torch.nn.Module, spec: WorkerSpec, batch: Batch, folder: Pat
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(folder / SPEC)
     # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
-    weights = {name: value.detach().cpu().clone() for name, value in _held(trained)}
+    weights = {name: value.detach().cpu().clone() for name, value in held(trained)}
     save_file(weights, folder / TRAINED)
     save_file({name: value.contiguous() for name, value in batch.items()}, folder / BATCH)
     command = [sys.executable, "-m", "bench.worker.exporting", str(folder), str(os.getpid())]
@@ -121,24 +120,6 @@ def export_alone(folder: Path) -> ModelExported:
         seconds=seconds,
         exporter=f"torch {torch.__version__}, opset {OPSET}",
     )
-
-
-def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights and buffers into a model.
-
-    Raises:
-        LaunchFailed: one is missing.
-    """
-    with torch.no_grad():
-        for name, value in _held(model):
-            if name not in weights:
-                raise LaunchFailed("invalid", f"{name} is missing in what was trained")
-            value.copy_(weights[name])
-
-
-def _held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Weights and buffers by name, each once, tied or not."""
-    return itertools.chain(model.named_parameters(), model.named_buffers())
 
 
 def inference_inputs(model: torch.nn.Module, batch: Batch) -> Batch:

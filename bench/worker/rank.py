@@ -20,6 +20,8 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
+    CheckpointLoaded,
+    CheckpointSaved,
     CountFlops,
     Done,
     End,
@@ -29,11 +31,13 @@ from bench.launch.messages import (
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
+    LoadCheckpoint,
     ModelExported,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
     RoundProfiled,
+    SaveCheckpoint,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
@@ -47,6 +51,7 @@ from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.results.records import Shape
+from bench.worker import checkpoint_files
 
 
 class Training(Protocol):
@@ -121,6 +126,12 @@ class Training(Protocol):
     def optimizer_state_bytes(self) -> int:
         """Bytes of optimizer state on this rank."""
 
+    def save_state(self, folder: Path) -> None:
+        """Write this rank's part of a checkpoint."""
+
+    def load_state(self, folder: Path) -> None:
+        """Take weights, optimizer's state and all else from a checkpoint."""
+
 
 class Rank(ABC):
     """Answers the requests of `bench.launch.messages`, each by a method; imports no framework.
@@ -170,6 +181,10 @@ class Rank(ABC):
                 return self.time_products(shapes)
             case ExportModel(folder=folder):
                 return self.export_model(Path(folder))
+            case SaveCheckpoint(folder=folder, steps=steps):
+                return self.save_checkpoint(Path(folder), steps)
+            case LoadCheckpoint(folder=folder):
+                return self.load_checkpoint(Path(folder))
             case ProfileSteps(steps=steps, counted=counted):
                 return self.profile_steps(steps, counted=counted)
             case FinishProfile():
@@ -287,6 +302,37 @@ class Rank(ABC):
     @abstractmethod
     def finish_profile(self) -> StepsProfiled:
         """What the counted steps of every round were spent on."""
+
+    def save_checkpoint(self, folder: Path, steps: int) -> CheckpointSaved:
+        """Write down all that is needed to go on after so many steps; every rank its part."""
+        training = self.training
+        training.synchronize()
+        training.barrier()
+        start = self.clock()
+        if self.rank == 0:
+            checkpoint_files.begin(folder)
+        training.barrier()
+        with checkpoint_files.naming_a_full_disk(folder):
+            training.save_state(folder / checkpoint_files.UNFINISHED)
+            training.barrier()
+            written = checkpoint_files.finish(folder, steps).bytes if self.rank == 0 else 0
+        training.barrier()
+        return CheckpointSaved(seconds=self.clock() - start, bytes=written)
+
+    def load_checkpoint(self, folder: Path) -> CheckpointLoaded:
+        """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
+        training = self.training
+        training.barrier()
+        start = self.clock()
+        path = checkpoint_files.find_newest(folder)
+        steps = checkpoint_files.check(path).steps
+        training.load_state(path)
+        training.synchronize()
+        training.barrier()
+        seconds = self.clock() - start
+        for _ in training.steps(steps):
+            pass
+        return CheckpointLoaded(seconds=seconds, steps=steps)
 
     def use_first_batches(self, count: int) -> Done:
         """Cycle through the first `count` micro-batches from now on."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class Training:
 
     def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
         self.spec = spec
+        self.rank = rank
         self.device = device
         optimizers.check_sharding(spec.optimizer, spec.sharding)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
@@ -222,6 +224,38 @@ class Training:
     def optimizer_state_bytes(self) -> int:
         """Bytes of optimizer state on this rank."""
         return optimizers.state_bytes(self.sharding.optimizer)
+
+    def save_state(self, folder: Path) -> None:
+        """Write this rank's part of a checkpoint.
+
+        Raises:
+            LaunchFailed: status `unsupported`, under a loop that keeps checkpoints of its own.
+        """
+        self._check_checkpoints()
+        self.sharding.save_state(folder)
+        torch.save(self._random_states(), folder / f"random-{self.rank}.pt")
+
+    def load_state(self, folder: Path) -> None:
+        """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint.
+
+        Raises:
+            LaunchFailed: as `save_state`.
+        """
+        self._check_checkpoints()
+        self.sharding.load_state(folder)
+        states = torch.load(folder / f"random-{self.rank}.pt", weights_only=True)
+        torch.set_rng_state(states["cpu"])
+        if self._on_cuda:
+            torch.cuda.set_rng_state(states["cuda"], self.device)
+
+    def _random_states(self) -> dict[str, torch.Tensor]:
+        """Of the generators that dropout draws from."""
+        on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
+        return {"cpu": torch.get_rng_state(), **on_cuda}
+
+    def _check_checkpoints(self) -> None:
+        if self.spec.loop != "bare":
+            raise LaunchFailed("unsupported", f"loop={self.spec.loop} keeps checkpoints of its own")
 
     @property
     def _on_cuda(self) -> bool:

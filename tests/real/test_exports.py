@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bench.config.compose import compose
-from bench.measure.after_training import judge
+from bench.measure.after_export import judge
 from bench.measure.comparison import Comparison
 from bench.results import exports
 

@@ -7,8 +7,8 @@ import pytest
 from bench.analysis.intervals import median_interval
 from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
-from bench.measure import after_training
-from bench.measure.after_training import ROUNDING, judge
+from bench.measure import after_export
+from bench.measure.after_export import ROUNDING, judge
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.results import csv_files, exports
@@ -50,9 +50,9 @@ def test_without_onnx_runtime_anywhere_there_is_no_interpreter(monkeypatch: pyte
         return None if stack == "modern" else Installed(f"{stack}/python", Path(), "3.11", packages)
 
     monkeypatch.setattr(stacks, "installed", installed)
-    assert after_training.find_interpreter() == "ort/python", "the first that has it"
+    assert after_export.find_interpreter() == "ort/python", "the first that has it"
     monkeypatch.setattr(stacks, "NAMES", ("modern",))
-    assert after_training.find_interpreter() is None
+    assert after_export.find_interpreter() is None
 
 
 def a_row(**changes: object) -> dict[str, object]:

@@ -23,7 +23,7 @@ from bench.launch.messages import (
 )
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape
-from bench.worker.on_device.files import FAILURE, Failure
+from bench.worker.on_device.files import BATCHES, CHECKPOINT, FAILURE, Failure
 from bench.worker.rank import Rank
 
 if TYPE_CHECKING:
@@ -47,18 +47,23 @@ class DeviceRank(Rank):
     def build(self) -> Built:
         """Load artifacts, which are made before: on a device's behalf, not by it."""
         self._check()
-        # The group's folder keeps what it is kept for; these are as large as the model.
-        with tempfile.TemporaryDirectory(dir=self._spec_path.parent, prefix="artifacts-") as name:
-            folder = Path(name)
-            make_artifacts(self._spec_path, folder)
-            self.meter.prepare(new_peak=False)
-            self.meter.start()
-            start = self.clock()
-            with garbage_collector_off():
-                from bench.worker.on_device.training import DeviceTraining
+        # Removed when this process ends.
+        self._artifacts = tempfile.TemporaryDirectory(dir=self._spec_path.parent, prefix="artifacts-")
+        folder = Path(self._artifacts.name)
+        make_artifacts(self._spec_path, folder)
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
+        start = self.clock()
+        with garbage_collector_off():
+            from bench.worker.on_device.training import DeviceTraining
 
-                self.training = DeviceTraining(self.spec, folder)
-            return self._built(start)
+            self.training = DeviceTraining(self.spec, folder)
+        built = self._built(start)
+        # The group's folder keeps what it is kept for, and these are as large as the model. The graphs stay:
+        # a checkpoint that is loaded begins anew with them.
+        for name in (CHECKPOINT, BATCHES):
+            (folder / name).unlink()
+        return built
 
     def _check(self) -> None:
         """Refuse what a device does not do.

@@ -51,7 +51,8 @@ class DeviceTraining:
 
     Args:
         spec: what to train and how.
-        folder: in which `bench.worker.on_device.prepare` has worked; read once.
+        folder: in which `bench.worker.on_device.prepare` has worked. Batches and the first checkpoint are
+            read once, the graphs again when a checkpoint is loaded.
     """
 
     library = "onnxruntime on a device"
@@ -69,17 +70,8 @@ class DeviceTraining:
         runtime = import_runtime()
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
-        options = runtime.SessionOptions()
-        if spec.holds_threads:
-            options.intra_op_num_threads = spec.threads
-            options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # its warnings are about initializers that its own artifacts leave
-        self._state = runtime.CheckpointState.load_checkpoint(folder / CHECKPOINT)
-        with naming_missing_kernels():
-            self._module = runtime.Module(folder / TRAINING, self._state, session_options=options)
-        self._optimizer = runtime.Optimizer(folder / OPTIMIZER, self._module)
-        self._optimizer.set_learning_rate(spec.adam.lr)
         self._api = runtime
+        self._open(folder / CHECKPOINT)
         self.parameters = self._prepared.parameters
         self.trainable_parameters = self._prepared.trainable
         self.loaded_bytes = artifact_bytes(folder)
@@ -91,6 +83,20 @@ class DeviceTraining:
         self.compares_gradient = False
         self.gradient_norm = 0.0
         self.differences: list[TensorDifference] = []
+
+    def _open(self, checkpoint: Path) -> None:
+        """Load the graphs, with the state of a checkpoint."""
+        runtime = self._api
+        options = runtime.SessionOptions()
+        if self.spec.holds_threads:
+            options.intra_op_num_threads = self.spec.threads
+            options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # its warnings are about initializers that its own artifacts leave
+        self._state = runtime.CheckpointState.load_checkpoint(checkpoint)
+        with naming_missing_kernels():
+            self._module = runtime.Module(self._folder / TRAINING, self._state, session_options=options)
+        self._optimizer = runtime.Optimizer(self._folder / OPTIMIZER, self._module)
+        self._optimizer.set_learning_rate(self.spec.adam.lr)
 
     def _read_batches(self) -> list[Inputs]:
         arrays = load_file(self._folder / BATCHES)
@@ -220,6 +226,16 @@ class DeviceTraining:
                 )
                 sizes.append(path.stat().st_size)
         return sizes[1] - sizes[0]
+
+    def save_state(self, folder: Path) -> None:
+        """Write weights and optimizer's state, as a device does."""
+        self._api.CheckpointState.save_checkpoint(
+            self._state, folder / CHECKPOINT, include_optimizer_state=True
+        )
+
+    def load_state(self, folder: Path) -> None:
+        """Begin anew with the same graphs, and the weights and optimizer's state that were saved."""
+        self._open(folder / CHECKPOINT)
 
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - what cannot run is found beforehand
         """Nothing that ONNX Runtime raises here says that it cannot run this model."""

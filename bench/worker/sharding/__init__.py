@@ -1,11 +1,15 @@
 """How the ranks share the work: one module per sharding, imported only by ranks that use it."""
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 import torch
+
+from bench.errors import LaunchFailed
 
 Batch = dict[str, torch.Tensor]
 ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
@@ -53,6 +57,12 @@ class Sharding(Protocol):
     def updated(self) -> Iterable[torch.Tensor]:
         """What the optimizer updates on this rank."""
 
+    def save_state(self, folder: Path) -> None:
+        """Write this rank's part of weights, buffers, optimizer's state and loss scaling."""
+
+    def load_state(self, folder: Path) -> None:
+        """Take them from there."""
+
     def proof(self) -> dict[str, Any]:
         """The classes that did the sharding, and the loss scaling's settings as they are in force."""
 
@@ -75,6 +85,24 @@ def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Par
 def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that an optimizer gets: not the frozen ones, of which there are many beside adapters."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Weights and buffers by name, each once, tied or not."""
+    return itertools.chain(model.named_parameters(), model.named_buffers())
+
+
+def fill(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Copy weights and buffers into a model.
+
+    Raises:
+        LaunchFailed: one is missing.
+    """
+    with torch.no_grad():
+        for name, value in held(model):
+            if name not in tensors:
+                raise LaunchFailed("invalid", f"{name} is missing in what was trained")
+            value.copy_(tensors[name])
 
 
 def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:

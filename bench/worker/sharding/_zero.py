@@ -6,6 +6,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import deepspeed
@@ -25,6 +26,9 @@ from bench.worker.sharding import (
     trained,
     trained_by_name,
 )
+
+TAG = "zero"
+"""The folder of DeepSpeed's files in a checkpoint."""
 
 
 class Sharding:
@@ -172,6 +176,25 @@ class Sharding:
                 backoff=1 / scaler.scale_factor,
             )
         return found
+
+    def save_state(self, folder: Path) -> None:
+        """As DeepSpeed saves it: weights by rank 0, and every rank its shard of the optimizer's state.
+
+        The script that it lays beside gathers the shards.
+        """
+        self.engine.save_checkpoint(str(folder), tag=TAG)
+
+    def load_state(self, folder: Path) -> None:
+        """Every rank takes the weights and its shard.
+
+        Raises:
+            LaunchFailed: DeepSpeed has loaded nothing.
+        """
+        loaded, _ = self.engine.load_checkpoint(str(folder), tag=TAG)
+        if loaded is None:
+            raise LaunchFailed("invalid", "DeepSpeed finds no checkpoint of its own there")
+        if self.scaler is not None:  # DeepSpeed has put the saved one in its place
+            self.scaler = self.zero.loss_scaler
 
 
 class Scaler(DynamicLossScaler):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,10 +16,15 @@ from bench.worker.sharding import (
     Batch,
     BuildOptimizer,
     ReadGradients,
+    fill,
+    held,
     scaling_proof,
     trained,
     trained_by_name,
 )
+
+STATE = "state.pt"
+"""Of all ranks, in a checkpoint."""
 
 
 class Sharding:
@@ -103,6 +109,29 @@ class Sharding:
     def updated(self) -> Iterable[torch.Tensor]:
         """The parameters themselves."""
         return [one for group in self.optimizer.param_groups for one in group["params"]]
+
+    def save_state(self, folder: Path) -> None:
+        """Rank 0 writes it, since all ranks hold the same."""
+        updates = self.gather_updates()
+        if torch.distributed.get_rank() == 0:
+            state = {
+                "tensors": {name: value.detach() for name, value in held(self.model)},
+                "optimizer": updates,
+                "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            }
+            torch.save(state, folder / STATE)
+
+    def gather_updates(self) -> dict[str, Any]:
+        """The optimizer's state, whole on rank 0; all ranks have to ask."""
+        return self.updater.state_dict()
+
+    def load_state(self, folder: Path) -> None:
+        """Every rank takes all of it."""
+        state = torch.load(folder / STATE, weights_only=True, map_location="cpu")
+        fill(self.model, state["tensors"])
+        self.updater.load_state_dict(state["optimizer"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
 
     def proof(self) -> dict[str, Any]:
         """DDP's class, or that there is none, and GradScaler's settings."""

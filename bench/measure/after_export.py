@@ -1,0 +1,159 @@
+"""After training: every backend's model is exported, run in ONNX Runtime, and compared with the others'.
+
+Equal training must leave equal models. What fails leaves a row in `results/export/`, and nothing else:
+nothing that is timed depends on it.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.analysis.intervals import median_interval
+from bench.errors import LaunchFailed, UserError
+from bench.launch.exported_files import CHECKED, CheckedExport
+from bench.launch.messages import ExportModel, ModelExported
+from bench.measure.plans import ExportPlan, Output
+from bench.measure.progress import ProgressBar
+from bench.measure.running import RunningGroups
+from bench.results import exports, side_files
+from bench.results.arithmetic import mib
+from bench.results.disk import reporting_write_errors
+from bench.results.records import Record
+from bench.setup import stacks
+
+ROUNDING = 1e-4
+"""By what share of the largest output ONNX Runtime's may differ from PyTorch's in fp32, where a deep network
+adds up errors of 1e-7."""
+
+CHECKER = "bench.worker.check_exports"
+
+
+class AfterExport:
+    """Exports at the end of the parity launch, in which dropout is off and all train from the same weights.
+
+    Args:
+        plan: how.
+        output: of the comparison.
+        records: by backend.
+        bar: says what is done.
+    """
+
+    def __init__(
+        self, plan: ExportPlan, output: Output, records: Mapping[str, Record], bar: ProgressBar
+    ) -> None:
+        self._plan = plan
+        self._output = output
+        self._records = records
+        self._bar = bar
+        self._exported: dict[str, ModelExported] = {}
+        self._failed: dict[str, LaunchFailed] = {}
+
+    def use(self, groups: RunningGroups) -> None:
+        """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""
+        for name in list(groups):
+            with self._bar.doing("export", f"export of {name}"):
+                try:
+                    answers = groups[name].request(ExportModel(folder=str(self._folder / name)))
+                except LaunchFailed as failure:
+                    self._failed[name] = failure
+                    groups.close_group(name)
+                else:
+                    self._exported[name] = answers[0]
+
+    def finish(self) -> None:
+        """Run everything that was exported, and write what came of it."""
+        if not self._exported and not self._failed:
+            return
+        interpreter = find_interpreter()
+        if interpreter is None:
+            missing = UserError("no stack of this checkout has ONNX Runtime", "run `make setup`")
+            self._failed |= {name: LaunchFailed("unsupported", str(missing)) for name in self._exported}
+            self._exported = {}
+        checked = self._run_checker(interpreter) if interpreter and self._exported else {}
+        rows = [self._row(name, checked.get(name)) for name in self._records if self._is_tried(name)]
+        path = exports.path_of(self._output.csv)
+        with reporting_write_errors(path):
+            exports.write(path, rows)
+
+    @property
+    def _folder(self) -> Path:
+        return self._output.folder / "export"
+
+    def _is_tried(self, name: str) -> bool:
+        return name in self._exported or name in self._failed
+
+    def _run_checker(self, interpreter: str) -> dict[str, CheckedExport]:
+        names = list(self._exported)
+        command = [interpreter, "-m", CHECKER, str(self._folder), str(self._plan.threads)]
+        with self._bar.doing("export", "exported models in ONNX Runtime"):
+            ended = subprocess.run(
+                [*command, self._plan.reference, *names], capture_output=True, text=True, check=False
+            )
+        if ended.returncode != 0:
+            reason = (ended.stderr.strip().splitlines() or ["without a word"])[-1]
+            failure = CheckedExport(runtime="", failure=reason)
+            return dict.fromkeys(names, failure)
+        found: dict[str, CheckedExport] = msgspec.json.decode(
+            (self._folder / CHECKED).read_bytes(), type=dict[str, CheckedExport]
+        )
+        return found
+
+    def _row(self, name: str, checked: CheckedExport | None) -> dict[str, Any]:
+        record = self._records[name]
+        row = side_files.describe(record)
+        if checked is None:
+            failure = self._failed[name]
+            return row | {"status": failure.status, "message": failure.message}
+        exported = self._exported[name]
+        status, message = judge(checked)
+        row |= {
+            "status": status,
+            "message": message,
+            "exporter": exported.exporter,
+            "runtime": checked.runtime,
+            "export_s": exported.seconds,
+            "exported_mib": mib(exported.bytes),
+            "output_scale": checked.scale,
+            "difference": checked.difference,
+            "difference_from_reference": checked.from_reference,
+            "inferences": len(checked.latencies),
+        }
+        return row | _latency(checked.latencies)
+
+
+def find_interpreter() -> str | None:
+    """The Python of a stack that has ONNX Runtime, this process's own if it does; None without any."""
+    for stack in (None, *stacks.NAMES):
+        here = stacks.installed(stack)
+        if here and any(package.startswith("onnxruntime") for package in here.packages):
+            return here.interpreter
+    return None
+
+
+def judge(checked: CheckedExport) -> tuple[str, str]:
+    """Status and message of an exported model."""
+    if checked.failure:
+        return "crashed", checked.failure
+    difference, scale = checked.difference, checked.scale
+    assert difference is not None, "it ran"
+    assert scale is not None, "it ran"
+    if not difference <= ROUNDING * scale:
+        return "diverged", (
+            f"its output in ONNX Runtime differs from PyTorch's by {difference:.2g}, where the largest is "
+            f"{scale:.2g}"
+        )
+    return "ok", ""
+
+
+def _latency(seconds: Sequence[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    median, low, high = median_interval(seconds)
+    return {
+        "inference_ms": 1000 * median,
+        "inference_low_ms": 1000 * low,
+        "inference_high_ms": 1000 * high,
+    }

@@ -1,0 +1,123 @@
+"""Checkpoints: which is the newest, what damage is seen, what is written of them, and what a page says."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.errors import LaunchFailed, UserError
+from bench.measure.after_checkpoint import SAME, judge
+from bench.measure.parity import Trajectory
+from bench.report.collection import ReportedComparison
+from bench.report.comparison_page import render_comparison
+from bench.results import checkpoints, csv_files
+from bench.worker import checkpoint_files
+from bench.worker.checkpoint_files import LIST, UNFINISHED
+from tests.support.factories import comparison
+
+
+def save(folder: Path, steps: int, content: bytes = b"weights") -> Path:
+    unfinished = checkpoint_files.begin(folder)
+    (unfinished / "zero").mkdir()
+    (unfinished / "state.pt").write_bytes(content)
+    (unfinished / "zero" / "shard-0.pt").write_bytes(b"states")
+    listed = checkpoint_files.finish(folder, steps)
+    assert listed.bytes == len(content) + 6
+    return checkpoint_files.find_newest(folder)
+
+
+def test_the_newest_finished_one_is_loaded_and_two_are_kept(tmp_path: Path) -> None:
+    paths = [save(tmp_path, steps) for steps in (3, 5, 5)]
+    assert checkpoint_files.check(paths[-1]).steps == 5
+    assert sorted(tmp_path.iterdir()) == paths[1:]
+    assert not (tmp_path / UNFINISHED).exists()
+
+
+def test_what_a_killed_save_has_left_is_neither_loaded_nor_in_the_way(tmp_path: Path) -> None:
+    first = save(tmp_path, 3)
+    left = checkpoint_files.begin(tmp_path)
+    (left / "state.pt").write_bytes(b"wei")
+    assert checkpoint_files.find_newest(tmp_path) == first
+    assert checkpoint_files.check(first).steps == 3
+    second = save(tmp_path, 4)
+    assert checkpoint_files.check(second).files["state.pt"].bytes == 7
+
+
+def test_without_a_finished_one_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
+    checkpoint_files.begin(tmp_path)
+    with pytest.raises(LaunchFailed, match=r"there is no finished checkpoint in .*; train from the start"):
+        checkpoint_files.find_newest(tmp_path)
+
+
+def test_a_damaged_one_is_refused_with_the_file_and_the_remedy(tmp_path: Path) -> None:
+    save(tmp_path, 3)
+    path = save(tmp_path, 4)
+    state, listed = path / "state.pt", (path / LIST).read_bytes()
+
+    def damage() -> str:
+        with pytest.raises(LaunchFailed) as refused:
+            checkpoint_files.check(path)
+        assert refused.value.message.endswith(f"; remove {path}, and the one before it is loaded")
+        return refused.value.message
+
+    state.write_bytes(b"weighty")
+    assert "the content of state.pt has changed" in damage()
+    state.write_bytes(b"weig")
+    assert "state.pt has 4 bytes where 7 were written" in damage()
+    state.unlink()
+    assert "state.pt is missing" in damage()
+    state.write_bytes(b"weights")
+    (path / LIST).write_bytes(listed[:-5])
+    assert f"{LIST} cannot be read" in damage()
+    (path / LIST).write_bytes(listed)
+    assert checkpoint_files.check(path).steps == 4
+
+
+def a_trajectory(*losses: float, norms: tuple[float, ...] = (2.0, 1.0)) -> Trajectory:
+    return Trajectory(losses=losses, gradient_norms=norms)
+
+
+@pytest.mark.parametrize(
+    ("resumed", "status"),
+    [
+        (a_trajectory(3.0, 2.0), "ok"),
+        (a_trajectory(3.0, 2.0 * (1 + 0.9 * SAME)), "ok"),
+        (a_trajectory(3.0, 2.0 * (1 + 1.1 * SAME)), "diverged"),
+        (a_trajectory(3.0, 2.0, norms=(2.0, 1.1)), "diverged"),
+        (a_trajectory(3.0, float("nan")), "diverged"),
+    ],
+)
+def test_what_resumes_must_go_on_as_if_nothing_had_happened(resumed: Trajectory, status: str) -> None:
+    found, message, _ = judge(None, a_trajectory(3.0, 2.0), resumed)
+    assert found == status
+    assert bool(message) == (status != "ok")
+
+
+def test_a_failure_keeps_its_own_words() -> None:
+    failure = LaunchFailed("crashed", "OSError: [Errno 28] No space left on device")
+    assert judge(failure, None, None) == ("crashed", failure.message, None)
+
+
+def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> None:
+    path = checkpoints.path_of(tmp_path / "m.csv")
+    assert path == tmp_path / "checkpoint" / "m.csv"
+    path.parent.mkdir()
+    blank = dict.fromkeys(checkpoints.COLUMNS, "x") | dict.fromkeys(checkpoints.NUMBERS, None)
+    figures = {"steps": 3, "save_s": 0.25, "load_s": 0.125, "checkpoint_mib": 42.5, "difference": 2e-9}
+    checkpoints.write(
+        path,
+        [
+            blank | {"backend": "ortmodule", "status": "ok", "message": ""} | figures,
+            blank | {"backend": "pytorch", "status": "crashed", "message": "no room"},
+        ],
+    )
+    table = checkpoints.read(path)
+    assert table["save_s"].isna().tolist() == [False, True]
+    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
+    page = render_comparison(ReportedComparison(stem="m", rows=rows, checkpoints=table))
+    section = page[page.index("## Checkpoints") :]
+    assert "| ortmodule | ok | 42.50 | 0.250 | 0.125 | 2e-09 |" in section
+    assert "| pytorch | crashed: no room | – | – | – | – |" in section
+    assert "## Checkpoints" not in render_comparison(ReportedComparison(stem="m", rows=rows))
+    path.write_text(path.read_text().replace("save_s", "seconds"))
+    with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of checkpoints"):
+        checkpoints.read(path)
