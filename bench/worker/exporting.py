@@ -4,39 +4,29 @@
 changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
 """
 
-import os
-import subprocess
 import sys
 import time
 import traceback
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
-from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
-from bench.errors import LaunchFailed
 from bench.launch.exported_files import MODEL, TENSORS, input_key, output_key
 from bench.launch.lifeline import die_with
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
+from bench.worker import initial_state
+from bench.worker.export_request import BATCH, EXPORTED, FAILURE, SPEC, TRAINED
 from bench.worker.rank import in_a_line
-from bench.worker.sharding import fill, held
+from bench.worker.sharding import fill
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
-OPSET = 17
-"""Which torch 2.6 writes, and ONNX Runtime 1.19.2 reads."""
-
 LABELS = "labels"
-SPEC, TRAINED, BATCH, EXPORTED, FAILURE = (
-    "spec.json",
-    "trained.safetensors",
-    "batch.safetensors",
-    "exported.json",
-    "failure.txt",
-)
 
 
 class Inference(torch.nn.Module):
@@ -53,63 +43,30 @@ class Inference(torch.nn.Module):
         return output
 
 
-def export(trained: torch.nn.Module, spec: WorkerSpec, batch: Batch, folder: Path) -> ModelExported:
-    """Write a trained model down and have it exported.
-
-    Args:
-        trained: the model under its own names, with whole weights.
-        spec: what was trained.
-        batch: a micro-batch, for the inputs.
-        folder: where the exported model, its inputs and its outputs go.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if no rank has all the weights, or the exporter cannot do it.
-    """
-    if spec.sharding in WITHOUT_WHOLE_WEIGHTS:
-        raise LaunchFailed(
-            "unsupported", f"sharding={spec.sharding} leaves no rank the whole weights that an export needs"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    spec.save(folder / SPEC)
-    # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
-    weights = {name: value.detach().cpu().clone() for name, value in held(trained)}
-    save_file(weights, folder / TRAINED)
-    save_file({name: value.contiguous() for name, value in batch.items()}, folder / BATCH)
-    command = [sys.executable, "-m", "bench.worker.exporting", str(folder), str(os.getpid())]
-    ended = subprocess.run(command, check=False)
-    failure, exported = folder / FAILURE, folder / EXPORTED
-    if failure.exists():
-        raise LaunchFailed("unsupported", f"it cannot be exported: {failure.read_text(encoding='utf-8')}")
-    if ended.returncode != 0:
-        raise LaunchFailed("crashed", f"exporting ended with exit status {ended.returncode}")
-    for name in (TRAINED, BATCH):
-        (folder / name).unlink()
-    return msgspec.json.decode(exported.read_bytes(), type=ModelExported)
-
-
-def export_alone(folder: Path) -> ModelExported:
+def export(folder: Path) -> ModelExported:
     """Put trained weights into a model as plain as the reference's, and export that.
 
     Args:
-        folder: in which `export` has written all that is needed.
+        folder: in which `bench.worker.export_request` has written all that is needed.
     """
     spec = WorkerSpec.load(folder / SPEC)
     torch.set_num_threads(spec.threads)
     model = models.build(spec.model, attention="eager", dropout=False)
+    initial_state.read(model, Path(spec.initial_state))
     fill(model, load_file(folder / TRAINED))
     inputs = inference_inputs(model, load_file(folder / BATCH))
     wrapped = Inference(model, list(inputs)).eval()
     with torch.no_grad():
         output = wrapped(*inputs.values())
         begun = time.perf_counter()
+        how = exporter()
         torch.onnx.export(
             wrapped,
             tuple(inputs.values()),
             str(folder / MODEL),
             input_names=list(inputs),
             output_names=["output"],
-            opset_version=OPSET,
-            dynamo=False,
+            **how,
         )
     seconds = time.perf_counter() - begun
     tensors = {input_key(name): value.contiguous() for name, value in inputs.items()}
@@ -118,8 +75,18 @@ def export_alone(folder: Path) -> ModelExported:
     return ModelExported(
         bytes=sum(path.stat().st_size for path in folder.iterdir() if path.name not in ours),
         seconds=seconds,
-        exporter=f"torch {torch.__version__}, opset {OPSET}",
+        exporter=f"torch {torch.__version__}, opset {how['opset_version']}",
     )
+
+
+def exporter() -> dict[str, Any]:
+    """torch's own exporter, as a user of this torch has it.
+
+    Today's follows torch.export and needs onnxscript, which writes opset 18. The pinned one traces.
+    """
+    if find_spec("onnxscript") is None:
+        return {"dynamo": False, "opset_version": 17}
+    return {"dynamo": True, "opset_version": 18}
 
 
 def inference_inputs(model: torch.nn.Module, batch: Batch) -> Batch:
@@ -135,7 +102,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     die_with(int(sys.argv[2]))
     try:
-        exported = export_alone(folder)
+        exported = export(folder)
     except OSError:
         raise  # such as a full disk
     except Exception as error:

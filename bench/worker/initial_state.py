@@ -26,7 +26,7 @@ def load(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.devi
         LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
     """
     if spec.nnodes == 1 or rank == 0:
-        _read(model, Path(spec.initial_state))
+        read(model, Path(spec.initial_state))
     if spec.nnodes > 1:
         for tensor in itertools.chain(model.parameters(), model.buffers()):
             sent = tensor.detach().to(device)  # NCCL sends what is on a GPU
@@ -40,7 +40,12 @@ def size(spec: WorkerSpec) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _read(model: torch.nn.Module, path: Path) -> None:
+def read(model: torch.nn.Module, path: Path) -> None:
+    """Fill `model`, which is on the CPU, from the file.
+
+    Raises:
+        LaunchFailed: as `load`.
+    """
     missing, unexpected = load_model(model, path, strict=False)
     if missing or unexpected:
         raise LaunchFailed(

@@ -4,6 +4,8 @@ import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
+from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     Built,
@@ -16,6 +18,7 @@ from bench.launch.messages import (
     StepsProfiled,
 )
 from bench.results.records import Shape
+from bench.worker.export_request import request_export
 from bench.worker.rank import Rank, in_a_line
 
 if TYPE_CHECKING:
@@ -117,14 +120,28 @@ class TorchRank(Rank):
 
     def export_model(self, folder: Path) -> ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
-        from bench.worker.exporting import export
-
         if self.rank != 0:
             return ModelExported()
+        if self.spec.sharding in WITHOUT_WHOLE_WEIGHTS:
+            raise LaunchFailed(
+                "unsupported",
+                f"sharding={self.spec.sharding} leaves no rank the whole weights that an export needs",
+            )
+        from safetensors.torch import save_file
+
+        from bench.worker.sharding import held
+
         # The same for all: the reference has trained on more of them, since it counted FLOPs.
         self.training.use_first_batches(1)
         (first, *_), *_ = self.training.steps(1)
-        return export(self.training.model, self.spec, first, folder)
+        return request_export(
+            folder,
+            self.spec,
+            save_file,
+            # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
+            trained={name: value.detach().cpu().clone() for name, value in held(self.training.model)},
+            batch={name: value.contiguous() for name, value in first.items()},
+        )
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

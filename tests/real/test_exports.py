@@ -24,8 +24,11 @@ LINE = (
 MISSION = ("pytorch", "ortmodule", "ortmodule_zero1")
 
 
-def exported(model: str, folder: Path, *backends: str) -> pd.DataFrame:
-    made = compose([f"model={model}", f"backend=[{','.join(backends)}]", f"results_dir={folder}", *LINE])
+def exported(model: str, folder: Path, *words: str) -> pd.DataFrame:
+    """What became of backends' models; words with `=` are overrides, the others are backends."""
+    backends = [word for word in words if "=" not in word]
+    line = [*LINE, *(word for word in words if "=" in word)]
+    made = compose([f"model={model}", f"backend=[{','.join(backends)}]", f"results_dir={folder}", *line])
     Comparison(made, "m-cpu").measure()
     return exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
 
@@ -52,6 +55,10 @@ def check_trained(table: pd.DataFrame) -> None:
 def test_equal_training_leaves_equal_models(folder: Path) -> None:
     table = exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
     check_trained(table.loc[[*MISSION]])
+
+
+def test_what_a_device_has_trained_is_exported_as_the_model_it_was_made_of(tmp_path: Path) -> None:
+    check_trained(exported("bert-large", tmp_path, "pytorch", "on_device", "device.world_size=1"))
 
 
 def test_weights_that_no_rank_has_whole_are_unsupported_and_the_others_go_on(folder: Path) -> None:

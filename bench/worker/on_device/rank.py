@@ -23,6 +23,7 @@ from bench.launch.messages import (
 )
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape
+from bench.worker.export_request import request_export
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, FAILURE, Failure
 from bench.worker.rank import Rank
 
@@ -112,9 +113,12 @@ class DeviceRank(Rank):
         """Nothing but whole graphs can be run."""
         return ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
 
-    def export_model(self, folder: Path) -> ModelExported:  # noqa: ARG002 - nothing is written
-        """Its artifacts have the loss as their only output."""
-        raise LaunchFailed("unsupported", "engine=on_device trains graphs whose only output is the loss")
+    def export_model(self, folder: Path) -> ModelExported:
+        """Put what was trained into the model it was made of: its own graphs have the loss as only output."""
+        from safetensors.numpy import save_file
+
+        trained = self.training.trained_weights()
+        return request_export(folder, self.spec, save_file, trained=trained, batch=self.training.first_batch)
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:  # noqa: ARG002 - it takes none
         """Its API hands out no profile."""

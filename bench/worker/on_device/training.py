@@ -100,6 +100,7 @@ class DeviceTraining:
 
     def _read_batches(self) -> list[Inputs]:
         arrays = load_file(self._folder / BATCHES)
+        self.first_batch = {name: arrays[batch_key(0, name)] for name in self._prepared.inputs}
         value = self._api.OrtValue.ortvalue_from_numpy
         return [
             [value(arrays[batch_key(number, name)]) for name in self._module.input_names()]
@@ -226,6 +227,14 @@ class DeviceTraining:
                 )
                 sizes.append(path.stat().st_size)
         return sizes[1] - sizes[0]
+
+    def trained_weights(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Of the trained parameters, by their names in the model."""
+        return {
+            self._prepared.names[name]: parameter.data
+            for name, parameter in self._state.parameters
+            if name in self._prepared.names
+        }
 
     def save_state(self, folder: Path) -> None:
         """Write weights and optimizer's state, as a device does."""

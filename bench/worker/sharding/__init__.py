@@ -93,16 +93,17 @@ def held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def fill(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights and buffers into a model.
+    """Copy weights and buffers into a model; what is not among them stays as it is.
 
     Raises:
-        LaunchFailed: one is missing.
+        LaunchFailed: the model does not have one.
     """
+    places = dict(held(model))
     with torch.no_grad():
-        for name, value in held(model):
-            if name not in tensors:
-                raise LaunchFailed("invalid", f"{name} is missing in what was trained")
-            value.copy_(tensors[name])
+        for name, value in tensors.items():
+            if name not in places:
+                raise LaunchFailed("invalid", f"the model has no {name}, which was trained")
+            places[name].copy_(value)
 
 
 def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:
