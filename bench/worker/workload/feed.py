@@ -5,6 +5,8 @@ from typing import Protocol
 
 import torch
 
+from bench.worker.workload.tasks import Arrays
+
 Batch = dict[str, torch.Tensor]
 
 
@@ -22,3 +24,9 @@ class Feed(Protocol):
 
     def waited(self) -> float | None:
         """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
+
+
+def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
+    """The inputs of these names, pinned where a device will read them."""
+    made = {name: torch.from_numpy(batch[name]) for name in names}
+    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in made.items()}

@@ -8,9 +8,8 @@ import torch
 
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch, Feed
+from bench.worker.workload.feed import Batch, Feed, tensors
 from bench.worker.workload.synthetic import padding_share, synthetic
-from bench.worker.workload.tasks import Arrays
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
@@ -97,9 +96,3 @@ def divide(batch: Batch, parts: int) -> list[Batch]:
     """The samples of a batch in so many batches of equal size, as views."""
     pieces = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
     return [{name: piece[number] for name, piece in pieces.items()} for number in range(parts)]
-
-
-def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
-    """The inputs of these names, pinned where a device will read them."""
-    made = {name: torch.from_numpy(batch[name]) for name in names}
-    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in made.items()}

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,45 +17,12 @@ from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
 from bench.worker.workload import preparation
 from bench.worker.workload.feed import Batch
+from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
 
 MEASURED_BATCHES = 8
 """Micro-batches of each rank in which padding is counted."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A micro-batch to be made: its number in the rank's stream, and its samples."""
-
-    number: int
-    samples: tuple[int, ...]
-
-
-class Order:
-    """The endless stream of one rank's draws: the same for every backend, and no two ranks share a sample.
-
-    Every epoch is a new shuffle of the whole dataset, of which each rank takes every `world_size`-th sample;
-    what does not fill a micro-batch on all ranks is dropped.
-    """
-
-    def __init__(self, samples: int, *, micro_batch: int, rank: int, world_size: int, seed: int) -> None:
-        self.samples = samples
-        self.micro_batch = micro_batch
-        self.rank = rank
-        self.world_size = world_size
-        self.seed = seed
-
-    def __iter__(self) -> Iterator[Draw]:
-        per_epoch = self.samples // (self.micro_batch * self.world_size)
-        number = epoch = 0
-        while True:
-            shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.samples)
-            mine = shuffled[self.rank :: self.world_size][: per_epoch * self.micro_batch]
-            for batch in mine.reshape(per_epoch, self.micro_batch):
-                yield Draw(number, tuple(batch.tolist()))
-                number += 1
-            epoch += 1
 
 
 class Batches:
