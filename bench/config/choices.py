@@ -73,8 +73,8 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
 rounding to 24, 11, 11 and 8 significant bits."""
 
-SOURCES = ("synthetic", "hf")
-"""Of the data: made from a seed, or a dataset in Hugging Face's format."""
+SOURCES = ("synthetic", "hf", "python_docs")
+"""Of the data: made from a seed, a dataset in Hugging Face's format, or what Python says of itself."""
 
 LENGTHS = ("full", "uniform", "sst2", "squad")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.lengths."""

@@ -12,7 +12,7 @@ LOADER_SETTINGS = ("workers", "pinned_memory")
 
 @dataclass(kw_only=True)
 class Data:
-    """Where the batches come from: made from a seed, or a dataset through the model's own preprocessing.
+    """Where the batches come from: made from a seed, or real data.
 
     Samples are padded to `seq_len` alike for all backends, since ORTModule wants one shape.
     """
@@ -33,7 +33,7 @@ class Data:
 
     def loader_on(self, device: str) -> str:
         """Return how batches are prepared, `workers=2 pinned_memory=true`; empty if they lie ready."""
-        if self.name == "synthetic":
+        if self.name != "hf":
             return ""
         pinned = f" pinned_memory={str(self.pinned_memory).lower()}" if device == "cuda" else ""
         return f"workers={self.workers}{pinned}"

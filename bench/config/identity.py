@@ -29,6 +29,9 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain"):
         del plain["measure"][cap]
+    if plain["measure"]["evaluate_every"] is None:  # as it is of before losses could be followed
+        for setting in ("evaluate_every", "target_loss", "margin_loss"):
+            del plain["measure"][setting]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
     if plain["model"]["trained"] == ALL:  # as it is of before there was a choice

@@ -29,6 +29,9 @@ class Measure:
     batch: str = "equal"  # max: each backend at the largest micro-batch that fits
     explain: bool = False  # profile every backend after the timed launches
     most_trials: int = 12  # launches that the search for it may take, of each backend
+    evaluate_every: int | None = None  # steps of a block, after each of which the held-out loss is computed
+    target_loss: float | None = None  # of those, the one to reach
+    margin_loss: float | None = None  # final ones that differ by less are equivalent
 
     def __post_init__(self) -> None:
         one_of("measure.batch", self.batch, BATCHES)
@@ -54,6 +57,7 @@ class Measure:
                 f"measure.{key} needs launches that are timed, and measure.launches=0 has none",
                 "leave one of them out",
             )
+        self._check_convergence()
         for key in ("block_seconds", "parity_tolerance", "margin"):
             above_zero(f"measure.{key}", getattr(self, key))
         blocks = self.rounds * self.block_seconds
@@ -63,3 +67,44 @@ class Measure:
                 f"than measure.timeout_s={self.timeout_s:g}, which ends a launch",
                 f"set measure.timeout_s={2 * blocks:g}",
             )
+
+    def _check_convergence(self) -> None:
+        """Refuse what leaves a way to the target without a meaning, and a target without a way to it."""
+        if self.evaluate_every is None:
+            for key in ("target_loss", "margin_loss"):
+                if getattr(self, key) is not None:
+                    raise UserError(
+                        f"measure.{key} has no effect without measure.evaluate_every",
+                        "choose measure=converge, or leave it out",
+                    )
+            return
+        at_least("measure.evaluate_every", self.evaluate_every, 1)
+        for key in ("target_loss", "margin_loss"):
+            value = getattr(self, key)
+            if value is None:
+                raise UserError(
+                    f"measure.evaluate_every needs measure.{key}, which says what the held-out losses are "
+                    "judged by",
+                    f"set measure.{key}=…",
+                )
+            above_zero(f"measure.{key}", value)
+        if self.launches < 2:
+            raise UserError(
+                f"measure.evaluate_every needs several launches, each of which is a seed, and "
+                f"measure.launches={self.launches} has no interval",
+                "set measure.launches=5",
+            )
+        others = {
+            "batch": ("equal", "gives each backend a batch, and so steps, of its own"),
+            "until": (None, "ends when speed is known, not when the target is reached"),
+            "repeats": (0, "would train a backend for longer than the others"),
+            "preheat_s": (0, "would train a fast backend for more steps than a slow one"),
+        }
+        for key, (wanted, why) in others.items():
+            found = getattr(self, key)
+            if found != wanted:
+                shown = "null" if wanted is None else wanted
+                raise UserError(
+                    f"measure.{key}={found} {why}, and with measure.evaluate_every equal steps are compared",
+                    f"set measure.{key}={shown}",
+                )

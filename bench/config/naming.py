@@ -26,7 +26,7 @@ UNMEASURED = (
     *(f"device.{setting}" for setting in RENDEZVOUS),
 )
 """Overrides that do not appear in a name: they change nothing that is measured, or the name says it already.
-Those of `measure` do not appear either, except for measure.batch=max and for parity alone."""
+Those of `measure` do not appear either, except for measure.batch=max, measure=converge and parity alone."""
 
 DEFAULT_STACK = next(iter(STACKS))
 """The stack that names leave out."""
@@ -93,6 +93,8 @@ def _suffix(config: Config, overrides: list[str], stack: str) -> str:
         named.append(_setting("measure.batch", "max", config))
     if not config.measure.launches and any(key.split(".")[0] == "measure" for key in settings):
         named.append(_setting("measure", "parity", config))  # it replaces no file of timed rounds
+    if config.measure.evaluate_every is not None:
+        named.append(_setting("measure", "converge", config))  # likewise
     if stack != DEFAULT_STACK:
         named.append(_setting("stack", stack, config))
     return ",".join(sorted(named))

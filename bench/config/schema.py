@@ -9,6 +9,7 @@ out of a command line.
 import math
 from dataclasses import dataclass, replace
 
+from bench.config import python_docs
 from bench.config.backend import Backend
 from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import (
@@ -82,6 +83,7 @@ class Config:
         self._check_reference()
         self._check_device()
         self._check_precision()
+        self._check_held_out()
 
     def attention_of(self, name: str) -> str:
         """Return the attention of a backend."""
@@ -195,9 +197,10 @@ class Config:
     def _check_loader(self, name: str, backend: Backend) -> None:
         """Refuse another way to prepare batches where none are prepared, or none reach a GPU."""
         for key in LOADER_SETTINGS:
-            if getattr(backend, key) is not None and self.data.name == "synthetic":
+            if getattr(backend, key) is not None and self.data.name != "hf":
                 raise UserError(
-                    f"backends.{name}.{key} has no effect with data=synthetic, whose batches lie ready",
+                    f"backends.{name}.{key} has no effect with data={self.data.name}, "
+                    "whose batches lie ready",
                     "choose data=hf with data.path=… and data.processor=…",
                 )
         if backend.pinned_memory is not None and self.device.type == "cpu":
@@ -310,6 +313,15 @@ class Config:
                     "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
                     "choose attention=sdpa, or device=cuda with precision=bf16",
                 )
+
+    def _check_held_out(self) -> None:
+        """Refuse to follow a loss on data of which nothing is held out."""
+        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
+            raise UserError(
+                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
+                f"data={self.data.name} has none",
+                f"choose data={python_docs.NAME}",
+            )
 
 
 def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:

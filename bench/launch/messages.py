@@ -238,6 +238,20 @@ class CheckpointLoaded(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoin
     steps: int
 
 
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
+    """The loss on this rank's part of the held-out data, by the plain model in PyTorch.
+
+    Attributes:
+        loss_sum: over all that was predicted; NaN is possible.
+        predicted: how many tokens that were.
+        steps: that the rank has trained so far.
+    """
+
+    loss_sum: float
+    predicted: int
+    steps: int
+
+
 class RoundProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="round_profiled"):
     """Some steps were taken under a profiler.
 
@@ -271,6 +285,7 @@ Answer = (
     | ModelExported
     | CheckpointSaved
     | CheckpointLoaded
+    | Evaluated
     | RoundProfiled
     | StepsProfiled
 )
@@ -359,6 +374,10 @@ class LoadCheckpoint(Request[CheckpointLoaded], frozen=True, tag="load_checkpoin
     folder: str
 
 
+class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
+    """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
+
+
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     """Take so many steps under a profiler, in a launch whose spec says `profiled`.
 
@@ -390,6 +409,7 @@ AnyRequest = (
     | ExportModel
     | SaveCheckpoint
     | LoadCheckpoint
+    | Evaluate
     | ProfileSteps
     | FinishProfile
     | End

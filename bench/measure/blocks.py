@@ -17,7 +17,7 @@ from bench.measure.ledger import Ledger
 from bench.measure.plans import BlockPlan
 from bench.measure.repeats import Repeats
 from bench.measure.schedule import steps_per_block
-from bench.results import validity
+from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp
 
@@ -48,8 +48,8 @@ class BlockTimer:
         self._look = look
         self.repeats = Repeats()
 
-    def set_up(self, group: Group, name: str, launch: Launch) -> None:
-        """Build, take the first step and warm up; everything goes on record."""
+    def build(self, group: Group, name: str, launch: Launch) -> None:
+        """Set up everything before the first step; it goes on record, as all that follows."""
         built = self._request(group, Build())
         self._ledger.update_workload(name, launch, **model_figures(built))
         self._ledger.update(
@@ -68,6 +68,9 @@ class BlockTimer:
                 device=self._plan.device,
             ),
         )
+
+    def begin(self, group: Group, name: str, launch: Launch) -> None:
+        """Take the first step and warm up."""
         first = self._request(group, TakeFirstStep())
         self._ledger.update(
             name,
@@ -107,12 +110,13 @@ class BlockTimer:
         self._request(group, Build())
         self._request(group, TakeFirstStep())
 
-    def wake(self, group: Group) -> None:
-        """One more untimed block of a group that has waited for the others' set-up.
+    def wake(self, group: Group) -> float:
+        """One more block of a group that has waited for the others' set-up, for no record; its seconds.
 
         Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
         """
-        group.request(TimeBlock(steps=self._plan.warmup_steps))
+        answers = group.request(TimeBlock(steps=self._plan.warmup_steps))
+        return arithmetic.block_seconds(answer.seconds for answer in answers)
 
     def steps_of_a_block(self, group: Group) -> int:
         """How many of this group's steps fit into a timed block."""
@@ -157,10 +161,16 @@ class BlockTimer:
                 return
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
-        """Blocks of a few steps until they are settled, but not for ever."""
-        steps = self._plan.warmup_steps
+        """Blocks of a few steps until they are settled, but not for ever; or as many as are planned."""
+        steps, planned = self._plan.warmup_steps, self._plan.warmup_blocks
         blocks: list[WarmUp] = []
-        while not validity.has_settled(blocks) and len(blocks) < MOST_WARMUP_BLOCKS:
+
+        def is_over() -> bool:
+            if planned is not None:
+                return len(blocks) >= planned
+            return validity.has_settled(blocks) or len(blocks) >= MOST_WARMUP_BLOCKS
+
+        while not is_over():
             answers = self._request(group, TimeBlock(steps=steps))
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
         return blocks

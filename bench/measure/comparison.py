@@ -27,6 +27,7 @@ from bench.measure.after_export import AfterExport
 from bench.measure.after_training import AfterTraining, NothingAfterTraining
 from bench.measure.blocks import BlockTimer
 from bench.measure.cores import core_shares, leaving_the_ranks_cores
+from bench.measure.evaluations import Evaluations
 from bench.measure.explain import Explanation
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
@@ -148,9 +149,10 @@ class Comparison:
         )
         self.timed_launch = TimedLaunch(
             plan.schedule,
-            self.earlier.steps,
+            self.earlier.steps if plan.converge is None else plan.converge.steps,
             self.starter,
             self.timer,
+            Evaluations(plan.converge, plan.output, self.ledger, self.earlier),
             sampler,
             self.ledger,
             self.failures,

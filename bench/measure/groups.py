@@ -72,7 +72,8 @@ class GroupStarter:
     def spec(self, name: str, launch: Launch) -> WorkerSpec:
         """What the ranks of a group are started with.
 
-        Parity is checked at the configured micro-batch, with dropout off.
+        Parity is checked at the configured micro-batch, with dropout off. Where training is followed to a
+        target each timed launch is a seed: the weights to begin with are read, and the same all the same.
         """
         spec = self._plan.backends[name].spec
         if launch.in_fp32:
@@ -80,7 +81,11 @@ class GroupStarter:
         if launch.stage is Stage.PARITY:
             saves = name == self._reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
-        return dataclasses.replace(spec, micro_batch=self._micro_batches.get(name, spec.micro_batch))
+        return dataclasses.replace(
+            spec,
+            micro_batch=self._micro_batches.get(name, spec.micro_batch),
+            seed=spec.seed + self._plan.seed_step * launch.number,
+        )
 
     def _assignments(self, spec: WorkerSpec, stack: str) -> list[Assignment]:
         """What the other nodes start for a group: the same, on their own cores and devices."""

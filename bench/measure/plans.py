@@ -93,6 +93,7 @@ class LaunchPlan:
         threads: per rank.
         holds_threads: each rank keeps to `threads` cores of its own.
         timeout_s: the longest that one group may take, everything together.
+        seed_step: by how much the seed of a timed launch exceeds that of the one before; 0: all share one.
     """
 
     backends: Mapping[str, BackendPlan]
@@ -101,6 +102,7 @@ class LaunchPlan:
     threads: int
     holds_threads: bool
     timeout_s: float
+    seed_step: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +186,7 @@ class BlockPlan:
 
     Attributes:
         warmup_steps: optimizer steps of each warm-up block.
+        warmup_blocks: how many; None: until memory and speed are settled.
         preheat_s: for so long every backend trains after its warm-up.
         block_seconds: that a timed block of the reference should last.
         repeats: contaminated blocks that a backend may measure again in each launch.
@@ -195,6 +198,7 @@ class BlockPlan:
     """
 
     warmup_steps: int
+    warmup_blocks: int | None
     preheat_s: float
     block_seconds: float
     repeats: int
@@ -249,6 +253,27 @@ class CheckpointPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConvergePlan:
+    """How training is followed to a target.
+
+    Attributes:
+        steps: of a block, after each of which the held-out loss is computed.
+        rounds: of a launch.
+        target: the held-out loss to reach.
+        margin: final losses that differ by less are equivalent.
+        seed_step: as in `LaunchPlan`.
+        cores_per_rank: as in `BlockPlan`.
+    """
+
+    steps: int
+    rounds: int
+    target: float
+    margin: float
+    seed_step: int
+    cores_per_rank: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
     """All parts of it.
 
@@ -256,6 +281,7 @@ class ComparisonPlan:
         names: of the backends, the reference first.
         records: by backend, what each of its records holds from the start; the launch is filled in later.
         search: None if all backends run at the configured micro-batch.
+        converge: None if nobody wants to know how training gets on.
         after: what follows training in the parity launch.
         resume: go on with what an earlier run has left, instead of replacing it.
     """
@@ -270,4 +296,5 @@ class ComparisonPlan:
     blocks: BlockPlan
     explain: ExplainPlan
     after: ExportPlan | CheckpointPlan | None
+    converge: ConvergePlan | None
     resume: bool

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.config import python_docs, sizes
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
 from bench.machine.variables import worker_variables
@@ -26,6 +27,8 @@ def check_dataset(config: Config) -> None:
     Raises:
         UserError: with the remedy.
     """
+    if config.data.name == python_docs.NAME:
+        _check_python_docs(config)
     if config.data.name != "hf":
         return
     _check_packages(config)
@@ -57,6 +60,36 @@ def check_dataset(config: Config) -> None:
     if done.returncode != 0:
         raise RuntimeError(
             f"bench.worker.workload.inspect_dataset ended with status {done.returncode}:\n{done.stderr}"
+        )
+
+
+def _check_python_docs(config: Config) -> None:
+    """Refuse a model that cannot learn from bytes, and batches that a tenth of the text would not fill."""
+    task, words = config.model.task, sizes.resize(config.model.config, config.model.size).get("vocab_size")
+    if task not in python_docs.TASKS:
+        raise UserError(
+            f"data={python_docs.NAME} is a text without labels, and model.task={task} needs some",
+            f"choose a model of another task, such as bert-tiny, or model.task={python_docs.TASKS[-1]}",
+        )
+    if isinstance(words, int) and words < python_docs.VOCABULARY:
+        raise UserError(
+            f"data={python_docs.NAME} has {python_docs.VOCABULARY} words, more than "
+            f"model.config.vocab_size={words}",
+            f"set model.config.vocab_size={python_docs.VOCABULARY} or more",
+        )
+    if importlib.util.find_spec("pydoc_data") is None:
+        raise UserError(
+            f"data={python_docs.NAME} is a part of Python's own library, pydoc_data, which this Python lacks",
+            "install all of Python, or choose other data",
+        )
+    assert config.seq_len is not None, "these tasks have lengths"
+    training, held_out = (len(part) // config.seq_len for part in python_docs.split())
+    samples = global_batch(config.micro_batch, config.grad_accum, config.device.world_size)
+    if samples > training or not held_out:
+        raise UserError(
+            f"data={python_docs.NAME} has {training:,} samples of seq_len={config.seq_len} to train on, and "
+            f"one step takes {samples:,}",
+            "lower micro_batch, grad_accum or seq_len",
         )
 
 

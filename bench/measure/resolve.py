@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bench.config import identity, layers, sizes
+from bench.config import identity, layers, python_docs, sizes
 from bench.config.choices import CHECKPOINT, EXPORT, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.data import Data
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
@@ -19,6 +20,7 @@ from bench.measure.plans import (
     BlockPlan,
     CheckpointPlan,
     ComparisonPlan,
+    ConvergePlan,
     ExplainPlan,
     ExportPlan,
     LaunchPlan,
@@ -32,6 +34,9 @@ from bench.setup import stacks
 
 PROFILED_ROUNDS = 8
 """Of profiled steps: backends take turns, so that a machine that gets slower slows them all."""
+
+EQUAL_WARMUP_BLOCKS = 3
+"""Where steps are counted: warm-up until it is settled would give some backends more of them."""
 
 PROFILED_SECONDS = 3.0
 """That a backend's profiled steps should last about."""
@@ -99,6 +104,7 @@ def resolve(
         ),
         blocks=BlockPlan(
             warmup_steps=measure.warmup_steps,
+            warmup_blocks=None if measure.evaluate_every is None else EQUAL_WARMUP_BLOCKS,
             preheat_s=measure.preheat_s,
             block_seconds=measure.block_seconds,
             repeats=measure.repeats,
@@ -115,6 +121,7 @@ def resolve(
             rounds=PROFILED_ROUNDS,
             seconds=PROFILED_SECONDS,
         ),
+        converge=_converge(config, cores),
         resume=config.resume,
     )
 
@@ -133,6 +140,27 @@ def _after(config: Config) -> ExportPlan | CheckpointPlan | None:
     if config.after == CHECKPOINT:
         return CheckpointPlan(steps=config.measure.parity_steps, batches=_parity_batches(config))
     return None
+
+
+def _converge(config: Config, cores: Sequence[tuple[int, ...]]) -> ConvergePlan | None:
+    measure = config.measure
+    if measure.evaluate_every is None:
+        return None
+    assert measure.target_loss is not None, "bench.config.measure sees to it"
+    assert measure.margin_loss is not None, "likewise"
+    return ConvergePlan(
+        steps=measure.evaluate_every,
+        rounds=measure.rounds,
+        target=measure.target_loss,
+        margin=measure.margin_loss,
+        seed_step=_seed_step(config),
+        cores_per_rank=len(cores[0]),
+    )
+
+
+def _seed_step(config: Config) -> int:
+    """Each rank has a seed of its own, the next number, so that launches must be as many apart."""
+    return 0 if config.measure.evaluate_every is None else config.device.world_size
 
 
 def _tolerances(config: Config, name: str) -> Tolerances:
@@ -174,6 +202,7 @@ def _launching(
         threads=device.threads,
         holds_threads=device.hold_threads,
         timeout_s=config.measure.timeout_s,
+        seed_step=_seed_step(config),
     )
 
 
@@ -287,7 +316,7 @@ def _workload(config: Config, name: str) -> Workload:
         size=config.model.size,
         layers=layers.count(sizes.resize(config.model.config, config.model.size)),
         published_layers=layers.count(config.model.config),
-        data=data.name if data.path is None else f"{data.name}:{data.path}",
+        data=_describe_data(data),
         lengths=data.lengths if data.name == "synthetic" else "",
         loader=data.loader_on(config.device.type),
         checkpointing=config.checkpointing_of(name),
@@ -295,3 +324,10 @@ def _workload(config: Config, name: str) -> Workload:
         memory_limit_gib=config.device.memory_limit_gib,
         nodes=config.device.nnodes,
     )
+
+
+def _describe_data(data: Data) -> str:
+    """Where batches come from, and which data that is where another machine may have others."""
+    if data.name == python_docs.NAME:
+        return f"{data.name}:{python_docs.digest()}"
+    return data.name if data.path is None else f"{data.name}:{data.path}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.blocks import BlockTimer
+from bench.measure.evaluations import Evaluations
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
 from bench.measure.launches import Launch
@@ -21,7 +22,8 @@ class TimedLaunch:
 
     Args:
         schedule: how many rounds, and whether the groups live side by side.
-        steps: of every timed block, if an earlier run has found it; else 0.
+        steps: of every timed block, if they are given or an earlier run has found them; else 0.
+        evaluations: between the blocks, if they are wanted.
         quiet: waits until other processes leave the cores alone.
         recover: what may be done about a failure instead of a row.
     """
@@ -32,6 +34,7 @@ class TimedLaunch:
         steps: int,
         starter: GroupStarter,
         timer: BlockTimer,
+        evaluations: Evaluations,
         sampler: GpuSampler,
         ledger: Ledger,
         failures: Failures,
@@ -43,6 +46,7 @@ class TimedLaunch:
         self._steps = steps
         self._starter = starter
         self._timer = timer
+        self._evaluations = evaluations
         self._sampler = sampler
         self._ledger = ledger
         self._failures = failures
@@ -107,7 +111,9 @@ class TimedLaunch:
                     groups.recording_failure(name),
                 ):
                     self._ledger.update(name, launch, device_before=before)
-                    self._timer.set_up(groups[name], name, launch)
+                    self._timer.build(groups[name], name, launch)
+                    self._evaluations.evaluate(groups[name], name, launch)
+                    self._timer.begin(groups[name], name, launch)
                     groups.pause_unless_alone(name)
             self._wake(where, rounds[0], groups)
             self._find_steps(groups)
@@ -129,8 +135,10 @@ class TimedLaunch:
                     round_number=number,
                     position=position,
                 )
+                self._evaluations.evaluate(groups[name], name, groups.launch)
                 groups.pause_unless_alone(name)
         self._ledger.write()
+        self._evaluations.write()
 
     def _wake(self, where: str, order: Order, groups: RunningGroups) -> None:
         if len(groups) < 2:
@@ -140,7 +148,8 @@ class TimedLaunch:
                 self._bar.doing("wake", f"{where}: {name}, last warm-up"),
                 groups.recording_failure(name),
             ):
-                self._timer.wake(groups[name])
+                seconds = self._timer.wake(groups[name])
+                self._evaluations.note_wake(name, groups.launch, seconds)
                 groups.pause_unless_alone(name)
 
     def _find_steps(self, groups: RunningGroups) -> None:

@@ -55,6 +55,11 @@ def step_milliseconds(seconds: Floats, steps: Floats) -> Floats:
     return 1000 * seconds / steps
 
 
+def mean_of_sums(sums: Iterable[float], counts: Iterable[int]) -> float:
+    """The mean of what is known in parts: each part's sum, and over how many values it is one."""
+    return sum(sums) / sum(counts)
+
+
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)

@@ -19,7 +19,7 @@ DTYPES = {
     "parameters": WHOLE,
     "trainable_parameters": WHOLE,  # fewer with LoRA
     "task": TEXT,
-    "data": TEXT,  # synthetic, or hf:<path>
+    "data": TEXT,  # synthetic, hf:<path>, or python_docs:<digest of the text>
     "lengths": TEXT,  # the distribution of synthetic samples' lengths; blank otherwise
     "backend": TEXT,
     "reference": TEXT,  # the backend that speed-ups are measured against

@@ -108,7 +108,7 @@ class Workload:
     grad_accum: int
     seq_len: int | None
     size: str  # published, mini or layers:N
-    data: str  # synthetic, or hf:<path>
+    data: str  # synthetic, hf:<path>, or python_docs:<digest of the text>
     lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
     checkpointing: bool
     batch_rule: str  # equal, or max: each backend at its own largest micro-batch

@@ -142,7 +142,8 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
         with bar.doing("start", f"{where}: starting both"):
             harness = stack.enter_context(comparison.starter.start(BACKEND, timed(launch)))
             harness.connect()
-            comparison.timer.set_up(harness, BACKEND, timed(launch))
+            comparison.timer.build(harness, BACKEND, timed(launch))
+            comparison.timer.begin(harness, BACKEND, timed(launch))
             harness.pause()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             bare = stack.enter_context(BareLoop(config, comparison.cores, folder))

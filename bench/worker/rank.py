@@ -25,6 +25,8 @@ from bench.launch.messages import (
     CountFlops,
     Done,
     End,
+    Evaluate,
+    Evaluated,
     ExpectedGradientsWritten,
     ExportModel,
     Failed,
@@ -141,6 +143,9 @@ class Rank(ABC):
         rank: among all ranks of the group.
         local_rank: among those on this machine.
         clock: seconds; tests give their own.
+
+    Attributes:
+        steps_taken: optimizer steps in blocks, the first step and warm-up included.
     """
 
     training: Training
@@ -157,6 +162,7 @@ class Rank(ABC):
         self.clock = clock
         self.rank = rank
         self.local_rank = local_rank
+        self.steps_taken = 0
         uuids = spec.device_uuids
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
@@ -185,6 +191,8 @@ class Rank(ABC):
                 return self.save_checkpoint(Path(folder), steps)
             case LoadCheckpoint(folder=folder):
                 return self.load_checkpoint(Path(folder))
+            case Evaluate():
+                return self.evaluate()
             case ProfileSteps(steps=steps, counted=counted):
                 return self.profile_steps(steps, counted=counted)
             case FinishProfile():
@@ -219,6 +227,7 @@ class Rank(ABC):
         if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
             for batch in self.training.steps(1):
                 self.training.step_until_applied(batch)
+                self.steps_taken += 1
         # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
         gc.collect()
         gc.freeze()
@@ -252,6 +261,7 @@ class Rank(ABC):
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
+        self.steps_taken += steps
         return BlockTimed(
             **self._figures(seconds),
             losses=losses.tolist(),
@@ -294,6 +304,10 @@ class Rank(ABC):
     @abstractmethod
     def export_model(self, folder: Path) -> ModelExported:
         """Export what was trained, beside its inputs and outputs; rank 0 alone."""
+
+    @abstractmethod
+    def evaluate(self) -> Evaluated:
+        """The loss on this rank's part of the held-out data; training is as it was before."""
 
     @abstractmethod
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:

@@ -9,6 +9,7 @@ from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     Built,
+    Evaluated,
     ExpectedGradientsWritten,
     FlopsCounted,
     ModelExported,
@@ -22,6 +23,7 @@ from bench.worker.export_request import request_export
 from bench.worker.rank import Rank, in_a_line
 
 if TYPE_CHECKING:
+    from bench.worker.evaluation import Evaluation
     from bench.worker.step_profile import StepProfiler
     from bench.worker.training import Training
 
@@ -30,6 +32,7 @@ class TorchRank(Rank):
     """Imports torch when it is asked to build."""
 
     training: "Training"
+    evaluation: "Evaluation | None" = None
     profiler: "StepProfiler | None" = None
 
     def build(self) -> Built:
@@ -142,6 +145,16 @@ class TorchRank(Rank):
             trained={name: value.detach().cpu().clone() for name, value in held(self.training.model)},
             batch={name: value.contiguous() for name, value in first.items()},
         )
+
+    def evaluate(self) -> Evaluated:
+        """The loss on this rank's part of the held-out data; training is as it was before."""
+        from bench.worker.evaluation import Evaluation
+
+        training = self.training
+        if self.evaluation is None:
+            self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
+        loss_sum, predicted = self.evaluation.sum_losses()
+        return Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

@@ -61,6 +61,9 @@ BENCH = (
     "measure.margin=nan",
     "measure.until=-0.1",
     "measure.timeout_s=0",
+    "measure=converge",
+    "measure=converge data=python_docs measure.repeats=3",
+    "measure.target_loss=3",
     "backend=[pytorch,pytorch_slowed] backends.pytorch_slowed.slowed_by=-1",
     # the machine
     "device.world_size=0",
@@ -97,6 +100,7 @@ BENCH = (
     "data=hf",
     "data=hf data.path=conf",
     "data=hf data.path=./nowhere data.processor=conf",
+    "data=python_docs",
     "data.lengths=poisson",
     "measure.batch=max",
     "measure.batch=largest",

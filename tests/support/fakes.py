@@ -12,6 +12,8 @@ from bench.launch.messages import (
     Built,
     CountFlops,
     Done,
+    Evaluate,
+    Evaluated,
     ExpectedGradientsWritten,
     FinishProfile,
     FirstStepTaken,
@@ -130,7 +132,8 @@ slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: 
 not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of torch's allocator;
 `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `products`: FLOP/s of a rank in a square and
 in each shape of the workload. `differences`: {precision: of the first step's gradients};
-`no_expected_gradients`: why they cannot be compared; `cannot`: {precision: LaunchFailed}."""
+`no_expected_gradients`: why they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a
+function from steps to the loss; `extra_steps`: that it says it has taken beside those it was asked for."""
 
 
 class FakeGroup:
@@ -154,6 +157,7 @@ class FakeGroup:
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.profiled_steps: list[int] = []
+        self.steps = 0  # trained so far
         self.closed = False
         if spec.saves_initial_state:
             self.initial_state = Path(spec.initial_state)
@@ -171,6 +175,9 @@ class FakeGroup:
     def ask(self, request: Request[A]) -> None:
         self.awake = True
         self.counts[request.name] = self.counts.get(request.name, 0) + 1
+        if isinstance(request, TimeBlock):
+            self.steps += request.steps
+        self.steps += isinstance(request, TakeFirstStep)
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -250,6 +257,14 @@ class FakeGroup:
                     counted_on="shapes",
                     layers_flops=3_000,
                     products=list(PRODUCTS),
+                )
+            case Evaluate():
+                predicted = 100 * (1 + rank)
+                loss = self.script.get("held_out", lambda steps: 4 - steps / 10)(self.steps)
+                return Evaluated(
+                    loss_sum=loss * predicted,
+                    predicted=predicted,
+                    steps=self.steps + self.script.get("extra_steps", 0),
                 )
             case ProfileSteps(steps=steps, counted=counted):
                 assert self.spec.profiled_groups

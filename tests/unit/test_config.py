@@ -130,7 +130,12 @@ def test_every_experiment_composes_and_starts_with_its_command(experiment: str) 
 @pytest.mark.parametrize("data", shipped("data"))
 def test_every_measure_composes_on_every_device(measure: str, device: str, data: str) -> None:
     theirs = ["data.path=my/data", "data.processor=my/tokenizer"] if data == "hf" else []
-    config = compose([f"measure={measure}", f"device={device}", f"data={data}", *theirs])
+    overrides = [f"measure={measure}", f"device={device}", f"data={data}", *theirs]
+    if measure == "converge" and data != "python_docs":
+        with pytest.raises(UserError, match=rf"data={data} has none; choose data=python_docs\."):
+            compose(overrides)
+        return
+    config = compose(overrides)
     assert config.device.type == device
     assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
 
@@ -255,6 +260,57 @@ def test_the_measures_differ_in_their_lengths_and_in_what_a_first_look_leaves_ou
     expected = compose(["measure=default"]).measure
     expected.explain = measure != "quick"  # a first look has no time for it
     assert found == expected
+
+
+CONVERGE = ["measure=converge", "data=python_docs", "model=bert-tiny"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (
+            ["measure.launches=1"],
+            "measure.evaluate_every needs several launches, each of which is a seed, and measure.launches=1 "
+            "has no interval; set measure.launches=5.",
+        ),
+        (["measure.launches=0"], "measure.launches=0 has no interval; set measure.launches=5."),
+        (
+            ["measure.until=0.01"],
+            "measure.until=0.01 ends when speed is known, not when the target is reached, and with "
+            "measure.evaluate_every equal steps are compared; set measure.until=null.",
+        ),
+        (["measure.repeats=3"], "measure.repeats=3 would train a backend for longer than the others"),
+        (["measure.preheat_s=5"], "measure.preheat_s=5.0 would train a fast backend for more steps"),
+        (
+            ["measure.batch=max", "device.memory_limit_gib=4"],
+            "measure.batch=max gives each backend a batch, and so steps, of its own",
+        ),
+        (["measure.evaluate_every=0"], "measure.evaluate_every must be at least 1, not 0."),
+        (["measure.target_loss=0"], "measure.target_loss must be above 0, not 0.0."),
+        (["measure.margin_loss=-1"], "measure.margin_loss must be above 0, not -1.0."),
+        (["measure.target_loss=null"], "measure.evaluate_every needs measure.target_loss"),
+        (
+            ["measure.evaluate_every=null"],
+            "measure.target_loss has no effect without measure.evaluate_every; choose measure=converge, or "
+            "leave it out.",
+        ),
+        (["data=synthetic"], "the loss on data that is never trained on, and data=synthetic has none"),
+    ],
+)
+def test_a_way_to_a_target_that_means_nothing_is_refused(overrides: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        compose([*CONVERGE, "device=cpu", *overrides])
+    assert sentence in str(refused.value)
+
+
+def test_a_target_is_a_part_of_what_is_measured_only_where_there_is_one() -> None:
+    keys = {"evaluate_every", "target_loss", "margin_loss"}
+    assert not keys & measured_settings(compose())["measure"].keys(), (
+        "older files would be of another comparison"
+    )
+    measured = measured_settings(compose(CONVERGE))["measure"]
+    assert keys <= measured.keys()
+    assert (measured["launches"], measured["repeats"], measured["preheat_s"]) == (5, 0, 0.0)
 
 
 # --- what depends on the machine ------------------------------------------------------------------

@@ -85,6 +85,11 @@ def test_parity_alone_replaces_no_timed_rounds(override: str) -> None:
     assert named(override) == "bert-mini-cpux2-measure=parity"
 
 
+def test_the_way_to_a_target_replaces_no_other_comparison() -> None:
+    made = named("measure=converge", "measure.rounds=3", "data=python_docs", "adam.lr=1e-3")
+    assert made == "bert-mini-cpux2-adam.lr=0.001,data=python_docs,measure=converge"
+
+
 @pytest.mark.parametrize("override", ["measure.batch=max", "++measure.batch=max", "measure={batch: max}"])
 def test_the_rule_of_batches_is_measured_where_it_is_not_the_default(override: str) -> None:
     made = named(override, "device.memory_limit_gib=4")

@@ -13,6 +13,7 @@ from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     Built,
+    Evaluated,
     ExpectedGradientsWritten,
     FlopsCounted,
     ModelExported,
@@ -119,6 +120,10 @@ class DeviceRank(Rank):
 
         trained = self.training.trained_weights()
         return request_export(folder, self.spec, save_file, trained=trained, batch=self.training.first_batch)
+
+    def evaluate(self) -> Evaluated:
+        """Likewise, and there is no plain model that PyTorch could run."""
+        raise LaunchFailed("unsupported", "engine=on_device has no model that PyTorch could evaluate")
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:  # noqa: ARG002 - it takes none
         """Its API hands out no profile."""

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
+from bench.config import python_docs
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch, Feed, tensors
+from bench.worker.workload.python_docs import PythonDocs
 from bench.worker.workload.synthetic import padding_share, synthetic
 
 
@@ -29,6 +31,8 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         )
 
         return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
+    if spec.data.name == python_docs.NAME:
+        return PythonDocs(spec, model, rank=rank, world_size=world_size, pinned=pinned)
     return Synthetic(spec, model, rank=rank, pinned=pinned)
 
 

@@ -1,0 +1,44 @@
+"""The text of `data=python_docs`: what Python's own documentation says of the language, byte by byte.
+
+Python ships it for `help()`, so that there is nothing to download. Other versions of Python ship other texts:
+a digest says which one it was.
+"""
+
+import hashlib
+from functools import cache
+
+NAME = "python_docs"
+
+TASKS = ("causal-lm", "masked-lm")
+"""What can be learnt from a text without labels."""
+
+FIRST_ID = 8
+"""The token of byte 0. Below it lie those with which most models pad, begin and end."""
+
+BYTES = 256
+MASK_ID = FIRST_ID + BYTES
+VOCABULARY = MASK_ID + 1
+"""How many words a model must know."""
+
+HELD_OUT_PART = 10
+"""One in so many bytes, those at the end, is never trained on."""
+
+
+@cache
+def text() -> bytes:
+    """All topics, in the order of their names, in UTF-8."""
+    from pydoc_data.topics import topics  # half a megabyte, which nobody else needs
+
+    return "\n\n".join(topics[name] for name in sorted(topics)).encode()
+
+
+def split() -> tuple[bytes, bytes]:
+    """The part that is trained on, and the part that is held out."""
+    whole = text()
+    end = len(whole) - len(whole) // HELD_OUT_PART
+    return whole[:end], whole[end:]
+
+
+def digest() -> str:
+    """Tells this text from that of another version of Python."""
+    return hashlib.sha256(text()).hexdigest()[:12]
