@@ -102,7 +102,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from bench.measure.comparison import measure_comparison
     from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
-    from bench.report.next_command import answer_of, suggest
+    from bench.report.next_command import answer_with_target, suggest
     from bench.report.render import render_comparisons
     from bench.results.disk import reporting_write_errors
     from bench.tracking.track import track
@@ -121,7 +121,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     for sentence in tracked.logged:
         print(sentence, file=sys.stderr)
     print_closing(
-        answer_of(comparison),
+        answer_with_target(comparison),
         table=table.get(),
         files=[outcome.csv, *(path for path in written if path.stem in (stem, "index"))],
         next_command=command_next,

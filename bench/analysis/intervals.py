@@ -108,17 +108,18 @@ def speedup_of_launches(
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
 
-def mean_with_interval(sample: Floats, *, among: int = 1) -> Amount:
+def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CONFIDENCE) -> Amount:
     """The mean, by Student's t; without an interval for fewer than two values.
 
     Args:
         sample: independent values, of shape (values,).
         among: of how many intervals this is one: with Bonferroni's correction all of them together hold
             with 95 %. Source: O. J. Dunn, Journal of the American Statistical Association 56 (1961), 52-64.
+        confidence: of the interval.
     """
     if len(sample) < 2:
         return Amount(value=float(sample.mean()), half=None)
-    quantile = float(stdtrit(len(sample) - 1, 1 - (1 - CONFIDENCE) / (2 * among)))
+    quantile = float(stdtrit(len(sample) - 1, 1 - (1 - confidence) / (2 * among)))
     return Amount(value=float(sample.mean()), half=quantile * math.sqrt(_squared_standard_error(sample)))
 
 

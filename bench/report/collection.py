@@ -10,6 +10,7 @@ import pandas as pd
 from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
@@ -18,9 +19,10 @@ from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.report.titles import distinguish, make_title
-from bench.results import breakdown, checkpoints, csv_files, exports
+from bench.results import breakdown, checkpoints, converge, csv_files, exports
 from bench.results.environment_cell import latest_environment
 from bench.results.labels import model_label
+from bench.results.side_files import SideFile
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
@@ -35,6 +37,7 @@ class ReportedComparison(ComparisonResults):
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
         exported: what became of trained models, as `bench.results.exports.read` returns it, likewise.
         checkpoints: what became of saved training states, as `bench.results.checkpoints.read` returns it.
+        followed: held-out losses, as `bench.results.converge.read` returns them, likewise.
         path: the results file, if it was read from one.
         folder: of its page, inside that of the reports; empty for the reports' own.
         distinction: what tells it from others that are shown with it under the same title.
@@ -43,6 +46,7 @@ class ReportedComparison(ComparisonResults):
     profile: pd.DataFrame | None = None
     exported: pd.DataFrame | None = None
     checkpoints: pd.DataFrame | None = None
+    followed: pd.DataFrame | None = None
     path: Path | None = None
     folder: str = ""
     distinction: str = ""
@@ -66,6 +70,14 @@ class ReportedComparison(ComparisonResults):
     def beginnings(self) -> list[Beginning]:
         """What each backend takes to begin."""
         return find_beginnings(self.rows)
+
+    @cached_property
+    def convergence(self) -> Convergence | None:
+        """How soon each backend comes to the target; None where that was not followed."""
+        if self.followed is None:
+            return None
+        statuses = {one.backend: one.status for one in self.summaries}
+        return find_convergence(self.followed, self.rows, statuses)
 
     @property
     def is_of_devices(self) -> bool:
@@ -227,16 +239,22 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    profile, exported, saved = breakdown.path_of(path), exports.path_of(path), checkpoints.path_of(path)
     return ReportedComparison(
         stem=path.stem,
         rows=csv_files.read(path),
-        profile=breakdown.read(profile) if profile.exists() else None,
-        exported=exports.read(exported) if exported.exists() else None,
-        checkpoints=checkpoints.read(saved) if saved.exists() else None,
+        profile=_read_beside(path, breakdown),
+        exported=_read_beside(path, exports),
+        checkpoints=_read_beside(path, checkpoints),
+        followed=_read_beside(path, converge),
         path=path,
         folder=folder,
     )
+
+
+def _read_beside(path: Path, part: SideFile) -> pd.DataFrame | None:
+    """What a file beside a results file says; None if it is not there."""
+    beside = part.path_of(path)
+    return part.read(beside) if beside.exists() else None
 
 
 def collect(paths: Iterable[Path], folder: str = "") -> Collection:

@@ -9,7 +9,7 @@ from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
-from bench.report.comparison_sections import beginnings, exported_models, saved_states
+from bench.report.comparison_sections import beginnings, exported_models, saved_states, time_to_target
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
@@ -35,6 +35,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
             numeric=columns.keys() - TEXT_COLUMNS,
         ),
         *([*notes, ""] if notes else []),
+        *time_to_target(comparison),
         *beginnings(comparison),
         *exported_models(comparison),
         *saved_states(comparison),

@@ -1,11 +1,12 @@
-"""What a comparison's page says besides its table: of the beginning, and of what is left after training."""
+"""What a comparison's page says besides its table: of the beginning, of the target, and of what is left."""
 
 import math
 from typing import Any
 
+from bench.report import convergence_words as words
 from bench.report import definitions
 from bench.report.collection import ReportedComparison
-from bench.report.formatting import number, one_line, small
+from bench.report.formatting import MISSING, number, one_line, ratio_and_interval, small
 from bench.report.markdown import table
 
 BEGINNING_COLUMNS = (
@@ -16,6 +17,18 @@ BEGINNING_COLUMNS = (
     "until the first step is done s",
     "memory before there is a model MiB",
     "peak memory MiB",
+)
+TARGET_COLUMNS = (
+    "backend",
+    "reached in",
+    "seconds",
+    "seconds with start",
+    "steps",
+    "sooner",
+    "sooner with start",
+    "fewer steps",
+    "final loss",
+    "difference of final loss",
 )
 EXPORT_COLUMNS = (
     "backend",
@@ -57,6 +70,37 @@ def beginnings(comparison: ReportedComparison) -> list[str]:
         "",
         *table(list(BEGINNING_COLUMNS), cells, numeric={*BEGINNING_COLUMNS[1:]}),
         *definitions.BEGINNING,
+        "",
+    ]
+
+
+def time_to_target(comparison: ReportedComparison) -> list[str]:
+    """How soon backends come to the target, and to which end, where that was followed."""
+    found = comparison.convergence
+    if found is None:
+        return []
+    cells = [
+        [
+            one_line(one.backend),
+            words.reached(one) if one.status == "ok" else one.status,
+            words.at_target(one, one.seconds),
+            words.at_target(one, one.with_start),
+            words.at_target(one, one.steps),
+            ratio_and_interval(one.sooner),
+            ratio_and_interval(one.sooner_with_start),
+            ratio_and_interval(one.fewer_steps),
+            words.mean(one.final_loss) if one.status == "ok" else MISSING,
+            words.final_loss(one),
+        ]
+        for one in found.backends
+    ]
+    return [
+        "## Time to the target",
+        "",
+        f"Held-out loss to reach: {found.target:g}. Margin of final losses: ± {found.margin:g}.",
+        "",
+        *table(list(TARGET_COLUMNS), cells, numeric={*TARGET_COLUMNS[2:]}),
+        *definitions.TARGET,
         "",
     ]
 

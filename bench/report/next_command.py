@@ -9,8 +9,12 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.closing import this_python
 from bench.errors import PASSED
 from bench.report.answer_words import sentence_of_comparison
+from bench.report.collection import ReportedComparison
+from bench.report.convergence_words import answer_about_target
 
 THOROUGH = "measure=thorough"
+LONG = (THOROUGH, "measure=converge")
+"""What `THOROUGH` would not make longer, or would replace by another question."""
 
 
 def outcomes_of(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
@@ -32,6 +36,14 @@ def answer_of(comparison: ComparisonResults) -> str:
     return sentence_of_comparison(comparison.reference, outcomes_of(comparison))
 
 
+def answer_with_target(comparison: ReportedComparison) -> str:
+    """The same, and how soon each backend came to the target, where that was followed."""
+    said = [answer_of(comparison)]
+    if comparison.convergence is not None:
+        said.append(answer_about_target(comparison.convergence))
+    return " ".join(filter(None, said))
+
+
 def _answer_about_parity(comparison: ComparisonResults) -> str:
     """Where nothing was timed on purpose: which backends train like the reference."""
     alike = [one.backend for one in comparison.others if one.status in PASSED]
@@ -51,7 +63,7 @@ def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
     if any(one.status not in PASSED for one in comparison.summaries):
         return "make doctor", "what can run on this machine"
     undecided = {outcome.verdict for _, outcome in outcomes_of(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
-    if undecided and comparison.command and THOROUGH not in comparison.command:
+    if undecided and comparison.command and not any(one in comparison.command for one in LONG):
         return add_override(comparison.command, THOROUGH), "more launches, to decide what is inconclusive"
     if any(one.speedup for one in comparison.others):
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -12,6 +12,16 @@ from bench.results.records import Record
 
 DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "backend", "stack")
 """The first columns of each: what was measured, by which code, and when."""
+
+
+class SideFile(Protocol):
+    """A module that knows one kind of them."""
+
+    def path_of(self, results: Path) -> Path:
+        """The one that belongs to a results file."""
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read one; a damaged one is a `UserError`."""
 
 
 def describe(record: Record) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from bench.report.figures import style, waterfall
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.break_even import draw_break_even
 from bench.report.figures.breakdown import draw_breakdown
+from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.memory import draw_memory
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.rounds import draw_rounds
@@ -33,6 +34,9 @@ MOST_WATERFALLS = 6
 MOST_BEGINNINGS = 6
 """Figures of what backends take to begin at most."""
 
+MOST_CONVERGENCES = 6
+"""Figures of the way to a target at most."""
+
 Job = tuple[str, Callable[[], Figure]]
 """A figure's name, and what draws it."""
 
@@ -46,6 +50,8 @@ def planned_figures(collection: Collection) -> list[Job]:
         (f"beginning-{one.stem}", partial(draw_beginning, one))
         for one in [one for one in collection.controlled if one.is_of_devices][:MOST_BEGINNINGS]
     ]
+    followed = [one for one in collection.controlled if one.convergence]
+    jobs += [(f"converge-{one.stem}", partial(draw_convergence, one)) for one in followed[:MOST_CONVERGENCES]]
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
         (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))
@@ -74,6 +80,11 @@ def not_drawn(collection: Collection) -> list[str]:
         sentences.append(
             "where a step's time goes: drawn for the comparisons measured last, "
             f"{MOST_BREAKDOWNS} of {explained}"
+        )
+    followed = sum(one.convergence is not None for one in collection.controlled)
+    if followed > MOST_CONVERGENCES:
+        sentences.append(
+            f"time to the target: drawn for the first {MOST_CONVERGENCES} of {followed} comparisons"
         )
     divided = sum(one.attribution is not None for one in collection.controlled)
     if divided > MOST_WATERFALLS:

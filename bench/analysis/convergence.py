@@ -1,0 +1,245 @@
+"""Whether a faster backend comes to a target sooner, and to the same end: pure functions of held-out losses.
+
+A launch is a seed. Backends are compared within it, since they see the same batches in the same order, and
+take turns on the same machine.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.intervals import Amount, Floats, Speedup, mean_with_interval, speedup_of_launches
+
+TWO_ONE_SIDED = 0.90
+"""Two one-sided tests at 5 % find equivalence if and only if the 90 % interval lies within the margin.
+
+Source: D. J. Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
+"""
+
+EQUIVALENT, DIFFERENT, OPEN = "equivalent", "different", "open"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """One backend in one launch: what it had come to at each evaluation, arrays of shape (evaluations,).
+
+    Attributes:
+        launch: its number.
+        steps: trained so far.
+        seconds: of the timed blocks so far.
+        with_start: the same with set-up, first step and warm-up.
+        losses: on held-out data.
+        disturbed: how many of the blocks others disturbed.
+    """
+
+    launch: int
+    steps: Floats
+    seconds: Floats
+    with_start: Floats
+    losses: Floats
+    disturbed: int
+
+    @property
+    def counts(self) -> bool:
+        """Whether its seconds may be used: as for speed-ups, unless more than a third was disturbed."""
+        return 3 * self.disturbed <= len(self.steps) - 1
+
+    def reaches(self, target: float) -> int | None:
+        """Number of the first evaluation at or below the target; None if there is none."""
+        below = np.flatnonzero(self.losses <= target)
+        return int(below[0]) if len(below) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendConvergence:
+    """One backend; a figure is None where it cannot be had or must not be printed.
+
+    Attributes:
+        backend: its name.
+        status: `ok`, or why it is not compared.
+        courses: of the launches that count.
+        left_out: how many launches do not, since others disturbed them.
+        reached: how many came to the target.
+        seconds: until the target, mean over launches; None unless all came there, like the next two.
+        with_start: the same with set-up, first step and warm-up.
+        steps: likewise, steps.
+        final_loss: at the last evaluation, mean over launches.
+        sooner: the reference's seconds over its own (above 1: sooner), paired by launch; None for the
+            reference, and unless both came to the target in all launches, like the next two.
+        sooner_with_start: the same with set-up, first step and warm-up.
+        fewer_steps: the same for steps.
+        difference: of the final loss from the reference's, paired by launch.
+        verdict: `equivalent`, `different` or `open`, of that difference.
+    """
+
+    backend: str
+    status: str
+    courses: Sequence[Course]
+    left_out: int
+    reached: int
+    seconds: Amount | None
+    with_start: Amount | None
+    steps: Amount | None
+    final_loss: Amount | None
+    sooner: Speedup | None = None
+    sooner_with_start: Speedup | None = None
+    fewer_steps: Speedup | None = None
+    difference: Amount | None = None
+    verdict: str | None = None
+
+    @property
+    def launches(self) -> int:
+        """How many count."""
+        return len(self.courses)
+
+    @cached_property
+    def by_launch(self) -> dict[int, Course]:
+        """Its courses, by the launch's number."""
+        return {one.launch: one for one in self.courses}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convergence:
+    """All backends of a comparison.
+
+    Attributes:
+        reference: the backend that the others are compared with.
+        target: the held-out loss to reach.
+        margin: within which final losses are equivalent.
+        backends: the reference first.
+    """
+
+    reference: str
+    target: float
+    margin: float
+    backends: Sequence[BackendConvergence]
+
+    @property
+    def others(self) -> list[BackendConvergence]:
+        """All but the reference."""
+        return [one for one in self.backends if one.backend != self.reference]
+
+
+def find_convergence(
+    followed: pd.DataFrame, rows: pd.DataFrame, statuses: Mapping[str, str]
+) -> Convergence | None:
+    """What came of every backend; None if the losses belong to another comparison.
+
+    Args:
+        followed: as `bench.results.converge.read` returns it.
+        rows: the comparison's results file.
+        statuses: of its backends; only one that is `ok` is compared with another.
+    """
+    hashes = ["config_hash", "environment_hash"]
+    mine = followed.merge(rows[hashes].drop_duplicates(), on=hashes)
+    if mine.empty:
+        return None
+    reference = str(rows["reference"].iloc[0])
+    target, margin = float(mine["target_loss"].iloc[0]), float(mine["margin_loss"].iloc[0])
+    names = sorted(dict.fromkeys(mine["backend"]), key=lambda name: name != reference)
+    alone = {
+        name: _alone(name, _courses(mine[mine["backend"] == name]), target, statuses.get(name, "skipped"))
+        for name in names
+    }
+    base = alone.get(reference)
+    return Convergence(
+        reference=reference,
+        target=target,
+        margin=margin,
+        backends=[one if base is None else _compared(one, base, target, margin) for one in alone.values()],
+    )
+
+
+def judge_difference(differences: Floats, margin: float) -> str:
+    """`equivalent`, `different` or `open`.
+
+    Equivalent if two one-sided t tests at 5 % say that the mean lies within ± `margin`; else different if the
+    95 % interval excludes 0.
+
+    Args:
+        differences: independent values, of shape (launches,).
+        margin: the largest difference that does not matter.
+    """
+    within = mean_with_interval(differences, confidence=TWO_ONE_SIDED)
+    if within.half is None:
+        return OPEN
+    if abs(within.value) + within.half < margin:
+        return EQUIVALENT
+    return DIFFERENT if mean_with_interval(differences).is_clear else OPEN
+
+
+def _courses(mine: pd.DataFrame) -> list[Course]:
+    """Of one backend, in the order of the launches."""
+    return [
+        Course(
+            launch=int(str(launch)),
+            steps=one["steps"].to_numpy(float),
+            seconds=one["seconds"].to_numpy(float),
+            with_start=one["seconds_with_start"].to_numpy(float),
+            losses=one["held_out_loss"].to_numpy(float),
+            disturbed=int(one["disturbed"].sum()),
+        )
+        for launch, one in mine.sort_values(["launch", "evaluation"]).groupby("launch")
+    ]
+
+
+def _alone(name: str, courses: Sequence[Course], target: float, status: str) -> BackendConvergence:
+    """What is known of a backend without another."""
+    counted = [one for one in courses if one.counts]
+    reached = sum(one.reaches(target) is not None for one in counted)
+
+    def at_target(curve: Callable[[Course], Floats]) -> Amount | None:
+        if not counted or reached < len(counted):
+            return None
+        return mean_with_interval(np.array([_at(target, one, curve) for one in counted]))
+
+    return BackendConvergence(
+        backend=name,
+        status=status,
+        courses=counted,
+        left_out=len(courses) - len(counted),
+        reached=reached,
+        seconds=at_target(lambda one: one.seconds),
+        with_start=at_target(lambda one: one.with_start),
+        steps=at_target(lambda one: one.steps),
+        final_loss=mean_with_interval(np.array([one.losses[-1] for one in counted])) if counted else None,
+    )
+
+
+def _compared(
+    own: BackendConvergence, base: BackendConvergence, target: float, margin: float
+) -> BackendConvergence:
+    """The same with what pairs of launches say."""
+    both = sorted(own.by_launch.keys() & base.by_launch.keys())
+    if own is base or not both or {own.status, base.status} != {"ok"}:
+        return own
+    pairs = [(base.by_launch[launch], own.by_launch[launch]) for launch in both]
+    differences = np.array([ours.losses[-1] - theirs.losses[-1] for theirs, ours in pairs])
+    all_reached = own.reached == own.launches and base.reached == base.launches
+
+    def ratio(curve: Callable[[Course], Floats]) -> Speedup | None:
+        if not all_reached:
+            return None
+        taken = np.array([[_at(target, one, curve) for one in pair] for pair in pairs])
+        if not (taken > 0).all():  # there before anything was timed
+            return None
+        return speedup_of_launches([np.array([log]) for log in np.log(taken[:, 0] / taken[:, 1])])
+
+    return replace(
+        own,
+        sooner=ratio(lambda one: one.seconds),
+        sooner_with_start=ratio(lambda one: one.with_start),
+        fewer_steps=ratio(lambda one: one.steps),
+        difference=mean_with_interval(differences),
+        verdict=judge_difference(differences, margin),
+    )
+
+
+def _at(target: float, one: Course, curve: Callable[[Course], Floats]) -> float:
+    """The value of a curve where the target is reached, as it is here."""
+    end = one.reaches(target)
+    assert end is not None, "all have reached it"
+    return float(curve(one)[end])
