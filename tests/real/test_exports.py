@@ -3,34 +3,15 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from bench.config.compose import compose
 from bench.measure.after_export import judge
-from bench.measure.comparison import Comparison
 from bench.results import exports
+from tests.support.exports import check_trained, exported
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.ort]
 
-LINE = (
-    "model.size=mini",
-    "device=cpu",
-    "measure=parity",
-    "after=export",
-    "device.threads=1",
-    "micro_batch=2",
-)
 MISSION = ("pytorch", "ortmodule", "ortmodule_zero1")
-
-
-def exported(model: str, folder: Path, *words: str) -> pd.DataFrame:
-    """What became of backends' models; words with `=` are overrides, the others are backends."""
-    backends = [word for word in words if "=" not in word]
-    line = [*LINE, *(word for word in words if "=" in word)]
-    made = compose([f"model={model}", f"backend=[{','.join(backends)}]", f"results_dir={folder}", *line])
-    Comparison(made, "m-cpu").measure()
-    return exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +20,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("exports")
     exported("bert-large", made, *MISSION, "pytorch_zero3")
     return made
-
-
-def check_trained(table: pd.DataFrame) -> None:
-    assert set(table["status"]) == {"ok"}, table["message"].tolist()
-    assert (table["difference"] <= 1e-5 * table["output_scale"]).all()
-    assert table.loc["pytorch", "difference_from_reference"] == 0
-    # AdamW's first steps have the sign of the gradient: where that is all rounding, weights go apart.
-    assert (table["difference_from_reference"] <= 1e-2 * table["output_scale"]).all()
-    assert (table["exported_mib"] > 0).all()
-    assert (table["inference_low_ms"] <= table["inference_ms"]).all()
-    assert (table["inferences"] == 20).all()
 
 
 def test_equal_training_leaves_equal_models(folder: Path) -> None:
