@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--check", action="store_true", help="train all configurations, too, and say how good the advice was"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     Terminated.catch()
     try:
         return _advise(options.overrides, check=options.check)
@@ -117,12 +117,13 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     outcomes = [*advice.outcomes]
     if check:
         all_s = effort_of(compose([*overrides_of(candidates, line), *ONE_LAUNCH])).seconds(undivided_s)
-        console.print(words.before_check(len(candidates), all_s), markup=False, soft_wrap=True)
+        announced = f"{answer} {words.before_check(len(candidates), all_s)}"
+        console.print(announced, markup=False, soft_wrap=True)
         checked = check_advice(
             advice,
             candidates,
             micro_batch=training.micro_batch,
-            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH]),
+            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH, "label=check"]),
             measure=lambda some: measure_together(some, line),
         )
         answer = f"{answer} {words.check_answer(checked, advice)}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.advise.measured import Outcome
+from bench.advise.plain import divisors
 from bench.advise.predict import Candidate
 from bench.advise.search import Advice, Run, Train
 from bench.analysis.intervals import Speedup
@@ -16,21 +17,23 @@ class Check:
 
     Attributes:
         outcomes: of all, each trained in one launch; those that were timed first, the fastest of them first.
-        share: throughput of the advised one over that of the fastest, from one launch of each; None if
-            either has none.
-        in_full: the same from a full comparison of the two, where the fastest was not measured in full for
-            the advice; else None.
+        untrained: those that had no turn.
+        is_fastest: the advised one is the fastest of them.
+        ratio: else, its throughput over that of the fastest, both measured in full; None if one is not.
     """
 
     outcomes: Sequence[Outcome]
-    share: float | None
-    in_full: Speedup | None
+    untrained: Sequence[Candidate]
+    is_fastest: bool
+    ratio: Speedup | None
 
 
 def check_advice(
     advice: Advice, candidates: Sequence[Candidate], *, micro_batch: int, train_once: Train, measure: Train
 ) -> Check:
     """Train every candidate in the fewest parts in which it fits, and compare the advised one with the best.
+
+    Launches differ, so that the two are compared in full.
 
     Args:
         advice: with what was measured in full.
@@ -39,19 +42,26 @@ def check_advice(
         train_once: trains some of them in one launch.
         measure: measures some of them in full.
     """
-    run = Run([dataclasses.replace(one, parts=1) for one in candidates], train_once, micro_batch)
+    most = 2 * len(divisors(micro_batch))
+    run = Run([dataclasses.replace(one, parts=1) for one in candidates], train_once, micro_batch, most)
     run.until_nothing_is_open(lambda alive: alive)
     timed = run.timed()
     advised = next((one for one in advice.outcomes if one.samples_per_s is not None), None)
-    share, in_full = None, None
+    is_fastest, ratio = False, None
     if advised is not None and timed:
-        fastest, name = timed[0], advised.candidate.backend
-        there = run.outcomes.get(name)
-        if there is not None and there.samples_per_s and fastest.samples_per_s:
-            share = there.samples_per_s / fastest.samples_per_s
-        known = {(one.candidate.backend, one.candidate.parts) for one in advice.outcomes}
-        if (fastest.candidate.backend, fastest.candidate.parts) not in known:
-            both = measure([fastest.candidate, advised.candidate])
-            if {name, fastest.candidate.backend} <= {*both}:
-                in_full = both[name].against(both[fastest.candidate.backend])
-    return Check(outcomes=[*timed, *run.failed()], share=share, in_full=in_full)
+        fastest = timed[0].candidate
+        is_fastest = _key(fastest) == _key(advised.candidate)
+        if not is_fastest:
+            in_full = {_key(one.candidate): one for one in advice.outcomes}
+            best = in_full.get(_key(fastest)) or measure([fastest]).get(fastest.backend)
+            ratio = advised.against(best) if best is not None and best.samples_per_s is not None else None
+    return Check(
+        outcomes=[*timed, *run.failed()],
+        untrained=[one for name, one in run.alive.items() if name not in run.outcomes],
+        is_fastest=is_fastest,
+        ratio=ratio,
+    )
+
+
+def _key(candidate: Candidate) -> tuple[str, int]:
+    return candidate.backend, candidate.parts

@@ -79,21 +79,29 @@ class Run:
         candidates: at the start.
         train: trains some of them.
         micro_batch: which parts must divide.
+        most: comparisons.
 
     Attributes:
         alive: those that were trained or may be, by name.
         outcomes: likewise.
     """
 
-    def __init__(self, candidates: Sequence[Candidate], train: Train, micro_batch: int) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        train: Train,
+        micro_batch: int,
+        most: int = MOST_COMPARISONS,
+    ) -> None:
         self.alive = {one.backend: one for one in candidates}
         self.outcomes: dict[str, Outcome] = {}
         self._train = train
         self._micro_batch = micro_batch
+        self._most = most
 
     def until_nothing_is_open(self, choose: Callable[[Sequence[Candidate]], Sequence[Candidate]]) -> None:
         """Train what is chosen of those alive; what runs out of memory is tried in more parts."""
-        for _ in range(MOST_COMPARISONS):
+        for _ in range(self._most):
             wanted = [one for one in choose([*self.alive.values()]) if one.backend not in self.outcomes]
             if not wanted:
                 return

@@ -122,8 +122,7 @@ def before_check(number_of_them: int, seconds: float) -> str:
 def check_answer(check: Check, advice: Advice) -> str:
     """How near the advised configuration comes to the best of all."""
     timed = [one for one in check.outcomes if one.samples_per_s is not None]
-    best = first(advice)
-    if not timed or best is None:
+    if not timed or first(advice) is None:
         return f"Checked: of {len(check.outcomes)} configurations trained once each, none was timed."
     fastest = timed[0]
     head = (
@@ -131,11 +130,11 @@ def check_answer(check: Check, advice: Advice) -> str:
         f"within the limit, and {_name(fastest.candidate)} is the fastest with "
         f"{number(fastest.samples_per_s or 0)} samples/s"
     )
-    if check.in_full is not None:
-        return f"{head}; measured in full, the advised one has {ratio_and_interval(check.in_full)} of it."
-    if check.share is None:
-        return f"{head}; the advised one was not timed again."
-    return f"{head}; the advised one has {check.share:.0%} of it."
+    if check.is_fastest:
+        return f"{head}: the advised one."
+    if check.ratio is None:
+        return f"{head}; it could not be compared with the advised one in full."
+    return f"{head}; measured in full, the advised one has {ratio_and_interval(check.ratio)} of its speed."
 
 
 def check_table(check: Check) -> str:
@@ -147,4 +146,5 @@ def check_table(check: Check) -> str:
         else:
             peak = "" if one.peak_gib is None else f", peak {one.peak_gib:.2f} GiB"
             lines.append(f"-  {_name(one.candidate)}: {number(one.samples_per_s)} samples/s{peak}")
+    lines += [f"-  {_name(one)}: had no turn" for one in check.untrained]
     return "\n".join(lines)

@@ -138,10 +138,13 @@ def find_convergence(
     if mine.empty:
         return None
     reference = str(rows["reference"].iloc[0])
+    # A launch that was interrupted has a last loss, which is not its final one.
+    evaluations = mine.groupby(["backend", "launch"])["evaluation"].transform("size")
+    whole = mine[evaluations == evaluations.max()]
     target, margin = float(mine["target_loss"].iloc[0]), float(mine["margin_loss"].iloc[0])
     names = sorted(dict.fromkeys(mine["backend"]), key=lambda name: name != reference)
     alone = {
-        name: _alone(name, _courses(mine[mine["backend"] == name]), target, statuses.get(name, "skipped"))
+        name: _alone(name, _courses(whole[whole["backend"] == name]), target, statuses.get(name, "skipped"))
         for name in names
     }
     base = alone.get(reference)
@@ -172,7 +175,7 @@ def judge_difference(differences: Floats, margin: float) -> str:
 
 
 def _courses(mine: pd.DataFrame) -> list[Course]:
-    """Of one backend, in the order of the launches."""
+    """Of one backend, in the order of the launches; of those that went to their end."""
     return [
         Course(
             launch=int(str(launch)),

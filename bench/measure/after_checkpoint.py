@@ -25,7 +25,7 @@ from bench.launch.messages import (
 from bench.measure.answers import mean_over_ranks
 from bench.measure.failures import Failures
 from bench.measure.groups import GroupStarter
-from bench.measure.launches import PARITY_RESUMED, Launch
+from bench.measure.launches import FROM_CHECKPOINT, Launch
 from bench.measure.parity import Trajectory, largest_difference
 from bench.measure.plans import CheckpointPlan, Output
 from bench.measure.progress import ProgressBar
@@ -34,6 +34,9 @@ from bench.results import checkpoints, side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+
+STEPS_BEFORE = 1
+"""That are taken after the parity launch's own and before a save: the next batch is then not the first."""
 
 STEPS_AFTER = 3
 """That are taken after a save, and again after loading it.
@@ -52,7 +55,7 @@ class _Found:
     saved: Sequence[CheckpointSaved] = ()
     loaded: Sequence[CheckpointLoaded] = ()
     went_on: Trajectory | None = None
-    resumed: Trajectory | None = None
+    loaded_went_on: Trajectory | None = None
     failure: LaunchFailed | None = None
 
 
@@ -90,8 +93,11 @@ class AfterCheckpoint:
         for name in list(groups):
             found = self._found[name] = _Found()
             with self._bar.doing("checkpoint", f"{name} saves a checkpoint, and goes on"):
-                request = SaveCheckpoint(folder=str(self._folder(name)), steps=self._plan.steps)
                 try:
+                    # Rank 0 of the reference may have counted FLOPs on a batch more: all begin anew.
+                    groups[name].request(UseFirstBatches(count=self._plan.batches))
+                    groups[name].request(TrainForParity(steps=STEPS_BEFORE))
+                    request = SaveCheckpoint(folder=str(self._folder(name)), steps=STEPS_BEFORE)
                     found.saved = groups[name].request(request)
                     found.went_on = _trajectory(groups[name].request(TrainForParity(steps=STEPS_AFTER)))
                 except LaunchFailed as failure:
@@ -103,7 +109,7 @@ class AfterCheckpoint:
         for name, found in self._found.items():
             if found.failure is None:
                 with self._bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
-                    self._resume(name, found)
+                    self._go_on(name, found)
             shutil.rmtree(self._folder(name), ignore_errors=True)  # three times as large as the model
         if self._found:
             path = checkpoints.path_of(self._output.csv)
@@ -111,12 +117,12 @@ class AfterCheckpoint:
             with reporting_write_errors(path):
                 checkpoints.write(path, rows)
 
-    def _resume(self, name: str, found: _Found) -> None:
+    def _go_on(self, name: str, found: _Found) -> None:
         def keep(_: str, __: Launch, failure: LaunchFailed) -> bool:
             found.failure = failure
             return True
 
-        with RunningGroups(PARITY_RESUMED, self._starter, self._failures, recover=keep) as groups:
+        with RunningGroups(FROM_CHECKPOINT, self._starter, self._failures, recover=keep) as groups:
             groups.start([name])
             if name not in groups:
                 return
@@ -125,18 +131,18 @@ class AfterCheckpoint:
                 group.request(Build())
                 group.request(UseFirstBatches(count=self._plan.batches))
                 found.loaded = group.request(LoadCheckpoint(folder=str(self._folder(name))))
-                found.resumed = _trajectory(group.request(TrainForParity(steps=STEPS_AFTER)))
+                found.loaded_went_on = _trajectory(group.request(TrainForParity(steps=STEPS_AFTER)))
             groups.end()
 
     def _folder(self, name: str) -> Path:
-        return self._output.folder / "checkpoints" / name
+        return self._output.checkpoints / name
 
     def _row(self, name: str, found: _Found) -> dict[str, Any]:
-        status, message, difference = judge(found.failure, found.went_on, found.resumed)
+        status, message, difference = judge(found.failure, found.went_on, found.loaded_went_on)
         row = side_files.describe(self._records[name]) | {"status": status, "message": message}
         if found.saved:
             row |= {
-                "steps": self._plan.steps,
+                "steps": self._plan.steps + STEPS_BEFORE,
                 "save_s": max(one.seconds for one in found.saved),
                 "checkpoint_mib": mib(sum(one.bytes for one in found.saved)),
             }
@@ -146,18 +152,19 @@ class AfterCheckpoint:
 
 
 def judge(
-    failure: LaunchFailed | None, went_on: Trajectory | None, resumed: Trajectory | None
+    failure: LaunchFailed | None, went_on: Trajectory | None, loaded: Trajectory | None
 ) -> tuple[str, str, float | None]:
-    """Status and message of a checkpoint, and how far what resumed is from what went on, relatively."""
+    """Status and message of a checkpoint, and how far what loaded it is from what went on, relatively."""
     if failure is not None:
         return failure.status, failure.message, None
     assert went_on is not None, "it has saved"
-    assert resumed is not None, "it has loaded"
-    if not all(map(math.isfinite, (*resumed.losses, *resumed.gradient_norms))):
-        return "diverged", "what goes on from its checkpoint has a loss or gradient that is not finite", None
+    assert loaded is not None, "it has loaded"
+    figures = [*went_on.losses, *went_on.gradient_norms, *loaded.losses, *loaded.gradient_norms]
+    if not all(one > 0 and math.isfinite(one) for one in figures):
+        return "diverged", "a loss or gradient around its checkpoint is zero or not finite", None
     difference = max(
-        largest_difference(resumed.losses, went_on.losses),
-        largest_difference(resumed.gradient_norms, went_on.gradient_norms),
+        largest_difference(loaded.losses, went_on.losses),
+        largest_difference(loaded.gradient_norms, went_on.gradient_norms),
     )
     if difference > SAME:
         words = f"what goes on from its checkpoint differs by {difference:.2g} from what went on without"

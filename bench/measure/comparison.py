@@ -5,6 +5,7 @@ Imports no torch; the worker groups do the work, one block at a time.
 
 import itertools
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -190,9 +191,12 @@ class Comparison:
                 self.ledger.write()
                 return
         large = (self.output.initial_state, self.output.expected_gradients)
+        runs = self.output.folder.parent  # what is large there was left by one that was killed
         for path in large:
-            for left in self.output.folder.parent.glob(f"*/{path.name}"):
-                left.unlink(missing_ok=True)  # by a run that was killed
+            for left in runs.glob(f"*/{path.name}"):
+                left.unlink(missing_ok=True)
+        for left in runs.glob(f"*/{self.output.checkpoints.name}"):
+            shutil.rmtree(left, ignore_errors=True)
         try:
             passed = self.parity.run(self.names)
             if self.plan.parity.parity_only:
@@ -207,6 +211,7 @@ class Comparison:
         finally:
             for path in large:
                 path.unlink(missing_ok=True)  # as large as the model, and easily made again
+            shutil.rmtree(self.output.checkpoints, ignore_errors=True)
 
     def _run_launches(self, names: Sequence[str]) -> None:
         """The launches that are missing, and with `measure.until` more until that is reached."""

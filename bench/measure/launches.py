@@ -13,18 +13,18 @@ class Launch:
         stage: what it is for.
         number: from 1 for a timed launch; `NOT_TIMED` otherwise.
         in_fp32: it trains in fp32, whatever the comparison's precision.
-        resumes: it goes on from a checkpoint.
+        from_checkpoint: it goes on from one.
     """
 
     stage: Stage
     number: int = NOT_TIMED
     in_fp32: bool = False
-    resumes: bool = False
+    from_checkpoint: bool = False
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is Stage.PARITY:
-            if self.resumes:
+            if self.from_checkpoint:
                 return "launch from a checkpoint"
             return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is Stage.SEARCH:
@@ -34,7 +34,7 @@ class Launch:
 
 PARITY = Launch(Stage.PARITY)
 PARITY_IN_FP32 = Launch(Stage.PARITY, in_fp32=True)
-PARITY_RESUMED = Launch(Stage.PARITY, resumes=True)
+FROM_CHECKPOINT = Launch(Stage.PARITY, from_checkpoint=True)
 SEARCH = Launch(Stage.SEARCH)
 
 

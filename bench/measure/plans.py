@@ -43,11 +43,16 @@ class Output:
         """
         return self.folder.parent / "unwritten"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where states of training lie while they are compared: three times as large as the model, each."""
+        return self.folder / "checkpoints"
+
     def folder_of(self, name: str, launch: Launch) -> Path:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is Stage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        variant = "-in-fp32" if launch.in_fp32 else "-resumed" if launch.resumes else ""
+        variant = "-in-fp32" if launch.in_fp32 else "-from-checkpoint" if launch.from_checkpoint else ""
         return self.folder / (launch.stage.value + variant) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:

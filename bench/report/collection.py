@@ -239,22 +239,28 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
+    rows, profile = csv_files.read(path), breakdown.path_of(path)
     return ReportedComparison(
         stem=path.stem,
-        rows=csv_files.read(path),
-        profile=_read_beside(path, breakdown),
-        exported=_read_beside(path, exports),
-        checkpoints=_read_beside(path, checkpoints),
-        followed=_read_beside(path, converge),
+        rows=rows,
+        profile=breakdown.read(profile) if profile.exists() else None,
+        exported=_read_beside(path, rows, exports),
+        checkpoints=_read_beside(path, rows, checkpoints),
+        followed=_read_beside(path, rows, converge),
         path=path,
         folder=folder,
     )
 
 
-def _read_beside(path: Path, part: SideFile) -> pd.DataFrame | None:
-    """What a file beside a results file says; None if it is not there."""
+def _read_beside(path: Path, rows: pd.DataFrame, part: SideFile) -> pd.DataFrame | None:
+    """What a file beside a results file says of these rows' comparison; None if it says nothing."""
     beside = part.path_of(path)
-    return part.read(beside) if beside.exists() else None
+    if not beside.exists():
+        return None
+    hashes = ["config_hash", "environment_hash"]
+    table = part.read(beside)
+    mine = table.merge(rows[hashes].drop_duplicates(), on=hashes)
+    return None if mine.empty else mine[table.columns]
 
 
 def collect(paths: Iterable[Path], folder: str = "") -> Collection:

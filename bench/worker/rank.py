@@ -204,6 +204,10 @@ class Rank(ABC):
     def build(self) -> Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Remove what this rank alone has on the disk, at its end."""
+
     def _built(self, start: float) -> Built:
         """What is there once everything is set up, since the clock said `start`."""
         training = self.training
@@ -380,6 +384,7 @@ def serve(channel: Channel, rank: Rank) -> int:
         try:
             request = channel.receive(REQUESTS)
             if isinstance(request, End):
+                rank.close()
                 return 0
             answer = rank.answer(request)
         except Closed:

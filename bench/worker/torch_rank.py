@@ -54,6 +54,9 @@ class TorchRank(Rank):
             self.training = Training(self.spec, rank=self.rank, device=device)
         return self._built(start)
 
+    def close(self) -> None:
+        """Nothing: the coordinator removes what it has written."""
+
     def write_expected_gradients(self) -> ExpectedGradientsWritten:
         """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
         from bench.worker.gradients import write_expected

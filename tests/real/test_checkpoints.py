@@ -38,7 +38,7 @@ from tests.support.configs import BACKENDS, a_config, a_model
 pytestmark = pytest.mark.timeout(300)
 
 STEPS = 3
-"""Before a save: an odd number, so that the next micro-batch is not the first."""
+"""Before a save by these groups: an odd number, so that the next micro-batch is not the first."""
 
 WORDS = 40_000
 PARAMETERS = a_model().parameters + (WORDS - 512) * 65

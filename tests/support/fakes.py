@@ -10,6 +10,8 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
+    CheckpointLoaded,
+    CheckpointSaved,
     CountFlops,
     Done,
     Evaluate,
@@ -18,11 +20,13 @@ from bench.launch.messages import (
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
+    LoadCheckpoint,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
     Request,
     RoundProfiled,
+    SaveCheckpoint,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
@@ -153,11 +157,17 @@ class FakeGroup:
         self.spec = spec
         self.world_size = world_size
         self.trial = folder.parent.name.startswith("trial-")
-        timed = not self.trial and folder.parent.name not in ("parity", "parity-in-fp32", "profile")
+        timed = not self.trial and folder.parent.name not in (
+            "parity",
+            "parity-in-fp32",
+            "parity-from-checkpoint",
+            "profile",
+        )
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.profiled_steps: list[int] = []
         self.steps = 0  # trained so far
+        self.batches = 0  # taken since they began anew
         self.closed = False
         if spec.saves_initial_state:
             self.initial_state = Path(spec.initial_state)
@@ -178,6 +188,13 @@ class FakeGroup:
         if isinstance(request, TimeBlock):
             self.steps += request.steps
         self.steps += isinstance(request, TakeFirstStep)
+        if isinstance(request, UseFirstBatches):
+            self.batches = 0
+        if isinstance(request, TrainForParity):
+            self.batches += request.steps
+        self.batches += isinstance(request, CountFlops)
+        if isinstance(request, SaveCheckpoint):
+            assert request.steps == self.batches, "what is loaded would go on with another batch"
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -249,6 +266,10 @@ class FakeGroup:
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, []),
                     proof={"ran": True},
                 )
+            case SaveCheckpoint():
+                return CheckpointSaved(seconds=0.5 + rank, bytes=0 if rank else 3 << 20)
+            case LoadCheckpoint():
+                return CheckpointLoaded(seconds=0.25 + rank, steps=1)
             case CountFlops():
                 if rank:
                     return FlopsCounted()

@@ -463,22 +463,23 @@ def test_a_check_trains_all_configurations_in_the_fewest_parts_that_fit() -> Non
         ("b", 1),
         ("slow", 1),
     ]
-    assert check.share == pytest.approx(1.0)
+    assert check.is_fastest
+    assert not check.untrained
     assert words.check_answer(check, advice) == (
         "Checked: of 3 configurations trained once each, 3 train within the limit, and a, each micro-batch "
-        "in 2 parts is the fastest with 159.8 samples/s; the advised one has 100% of it."
+        "in 2 parts is the fastest with 159.8 samples/s: the advised one."
     )
 
 
 def test_a_check_finds_what_the_advice_has_missed() -> None:
-    """It measures the two in full, since launches differ."""
+    """It is measured in full, since launches differ."""
     machine = Machine({"c": 16}, missed=1.0, b=1.25, c=3.0)
     advice, check = checked(
         machine, candidate("b", (1.0, 2.0)), candidate("missed", (0.1, 0.5)), candidate("c", (0.1, 0.5))
     )
-    assert machine.full == [{"missed": 1, "b": 1}]
-    assert check.in_full is not None
-    assert check.in_full.ratio == pytest.approx(0.8)
+    assert machine.full == [{"missed": 1}]
+    assert check.ratio is not None
+    assert check.ratio.ratio == pytest.approx(0.8)
     assert "missed is the fastest with 159.8 samples/s; measured in full, the advised one has 0.800× [" in (
         words.check_answer(check, advice)
     )
@@ -490,9 +491,29 @@ def test_a_check_finds_what_the_advice_has_missed() -> None:
     ]
 
 
+def test_a_check_compares_an_advice_with_the_same_in_fewer_parts() -> None:
+    """Its peak said that it would not fit so."""
+    machine = Machine({}, b=1.0)
+    in_two = dataclasses.replace(candidate("b", (1.0, 2.0)), parts=2)
+    _, check = checked(machine, in_two)
+    assert machine.full == [{"b": 1}]
+    assert not check.is_fastest
+    assert check.ratio is not None
+
+
+def test_a_check_names_what_had_no_turn() -> None:
+    check = Check(outcomes=[], untrained=[candidate("late", (1.0, 2.0))], is_fastest=False, ratio=None)
+    assert words.check_table(check).splitlines()[1:] == ["-  late: had no turn"]
+
+
+def test_the_check_may_be_asked_for_anywhere_in_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model=bert-mini", "--check", "device=cpu"]) == 2
+    assert "how much memory training may take" in capsys.readouterr().err
+
+
 def test_a_check_in_which_nothing_trains_says_so() -> None:
     advice, check = checked(Machine({"b": 16}, b=1.0), candidate("b", (1.0, 2.0)))
-    assert check.share is None
+    assert (check.is_fastest, check.ratio) == (False, None)
     assert words.check_answer(check, advice) == (
         "Checked: of 1 configurations trained once each, none was timed."
     )

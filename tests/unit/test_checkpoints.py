@@ -1,7 +1,9 @@
 """Checkpoints: which is the newest, what damage is seen, what is written of them, and what a page says."""
 
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from bench.errors import LaunchFailed, UserError
@@ -12,6 +14,7 @@ from bench.report.comparison_page import render_comparison
 from bench.results import checkpoints, csv_files
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import LIST, UNFINISHED
+from tests.support.comparisons import Resumable
 from tests.support.factories import comparison
 
 
@@ -84,6 +87,7 @@ def a_trajectory(*losses: float, norms: tuple[float, ...] = (2.0, 1.0)) -> Traje
         (a_trajectory(3.0, 2.0 * (1 + 1.1 * SAME)), "diverged"),
         (a_trajectory(3.0, 2.0, norms=(2.0, 1.1)), "diverged"),
         (a_trajectory(3.0, float("nan")), "diverged"),
+        (a_trajectory(3.0, 2.0, norms=(2.0, 0.0)), "diverged"),
     ],
 )
 def test_what_resumes_must_go_on_as_if_nothing_had_happened(resumed: Trajectory, status: str) -> None:
@@ -121,3 +125,52 @@ def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> N
     path.write_text(path.read_text().replace("save_s", "seconds"))
     with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of checkpoints"):
         checkpoints.read(path)
+
+
+# --- the comparison, with groups that take no time -------------------------------------------------
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+
+
+def became(folder: Path, **script: Any) -> tuple[Resumable, pd.DataFrame]:
+    """A comparison that is timed, too, in which `ortmodule` follows this script; and its checkpoints."""
+    run = Resumable(folder, {"ortmodule": script}, after="checkpoint")
+    table = checkpoints.read(checkpoints.path_of(folder / "results" / "m-cpux2.csv"))
+    return run, table.set_index("backend")
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_every_backend_saves_and_a_fresh_group_goes_on_with_the_next_batch(tmp_path: Path) -> None:
+    run, table = became(tmp_path)
+    assert run.failures == []
+    assert table["status"].tolist() == ["ok"] * 3
+    assert table["save_s"].tolist() == [1.5] * 3, "of the slowest rank"
+    assert table["load_s"].tolist() == [1.25] * 3
+    assert table["checkpoint_mib"].tolist() == [3.0] * 3
+    assert table["difference"].tolist() == [0.0] * 3
+    loaders = [group for group in run.groups if group.counts.get("load_checkpoint")]
+    assert len(loaders) == 3
+    assert all(group.counts["build"] == 1 and group.closed for group in loaders)
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("action", ["save_checkpoint", "load_checkpoint"])
+def test_what_fails_leaves_its_row_and_is_timed_all_the_same(action: str, tmp_path: Path) -> None:
+    full = ("crashed", "there is no room", "")
+    run, table = became(tmp_path, fails={(action, 0, 1): full})
+    assert table["status"].to_dict() == {"pytorch": "ok", "ortmodule": "crashed", "ortmodule_zero1": "ok"}
+    assert table.loc["ortmodule", "message"] == "there is no room"
+    assert run.failures == []
+    assert {row["status"] for row in run.rows} == {"ok"}
+    assert {row["backend"] for row in run.rows} == {*table.index}
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_gradient_that_is_zero_ends_in_rows(tmp_path: Path) -> None:
+    run, table = became(tmp_path, gradient_norm=0.0)
+    assert table.loc["ortmodule", "status"] == "diverged"
+    assert "zero or not finite" in str(table.loc["ortmodule", "message"])
+    assert any("the gradient is zero" in line for line in run.failures)

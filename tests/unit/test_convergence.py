@@ -166,6 +166,13 @@ def test_final_losses_are_equivalent_different_or_open(
     assert judge_difference(np.array(differences), margin) == verdict
 
 
+def test_a_launch_that_was_interrupted_has_no_final_loss() -> None:
+    losses = {"pytorch": [FALLING] * 3, "ortmodule": [FALLING, FALLING, FALLING[:2]]}
+    ortmodule = found(losses).backends[1]
+    assert (ortmodule.launches, ortmodule.reached, ortmodule.verdict) == (2, 2, "equivalent")
+    assert ortmodule.sooner is not None
+
+
 def test_a_launch_of_which_others_disturbed_more_than_a_third_is_left_out() -> None:
     losses = {"pytorch": [FALLING] * 3, "ortmodule": [FALLING, FALLING, ABOVE]}
     table = followed(losses)

@@ -49,9 +49,18 @@ class DeviceRank(Rank):
     def build(self) -> Built:
         """Load artifacts, which are made before: on a device's behalf, not by it."""
         self._check()
-        # Removed when this process ends.
         self._artifacts = tempfile.TemporaryDirectory(dir=self._spec_path.parent, prefix="artifacts-")
-        folder = Path(self._artifacts.name)
+        try:
+            return self._build_in(Path(self._artifacts.name))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the graphs."""
+        self._artifacts.cleanup()
+
+    def _build_in(self, folder: Path) -> Built:
         make_artifacts(self._spec_path, folder)
         self.meter.prepare(new_peak=False)
         self.meter.start()
