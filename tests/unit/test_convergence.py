@@ -167,7 +167,7 @@ def test_final_losses_are_equivalent_different_or_open(
 
 
 def test_a_launch_that_was_interrupted_has_no_final_loss() -> None:
-    losses = {"pytorch": [FALLING] * 3, "ortmodule": [FALLING, FALLING, FALLING[:2]]}
+    losses: Losses = {"pytorch": [FALLING] * 3, "ortmodule": [FALLING, FALLING, FALLING[:2]]}
     ortmodule = found(losses).backends[1]
     assert (ortmodule.launches, ortmodule.reached, ortmodule.verdict) == (2, 2, "equivalent")
     assert ortmodule.sooner is not None
