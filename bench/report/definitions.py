@@ -87,9 +87,9 @@ BEGINNING = (
 
 TARGET = (
     "Reached: at the first evaluation at which the held-out loss is at or below the target. Seconds: of the "
-    "timed blocks until then; with start: set-up, first step and warm-up, too. Means over launches, each of them "
-    "a seed, with 95 % intervals. Sooner: the reference's seconds over the backend's in the same launch, "
-    "geometric mean over launches; without a number where one of the two did not always come there. "
+    "timed blocks until then; with start: set-up, first step and warm-up, too. Means over launches, each of "
+    "them a seed, with 95 % intervals. Sooner: the reference's seconds over the backend's in the same "
+    "launch, geometric mean over launches; without a number where one of the two did not always come there. "
     "Equivalent: two one-sided t tests at 5 % find the final losses, paired by launch, within the margin; "
     "different: the 95 % interval of the difference excludes 0; open: neither.",
 )

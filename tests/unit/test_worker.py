@@ -140,6 +140,9 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
             self.count = request.count
             return Done()
 
+        def close(self) -> None:
+            self.count = 0
+
     rank = Cycling()
     channel, thread, exits = serving(rank)
     for count in (1, 2):
@@ -149,6 +152,7 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     channel.send(End())
     thread.join(5)
     assert exits == [0]
+    assert rank.count == 0, "closed"
 
 
 def test_a_rank_ends_when_the_coordinator_does() -> None:
