@@ -66,13 +66,13 @@ def _length(rows: pd.DataFrame) -> str:
 
 
 def _particulars(rows: pd.DataFrame) -> dict[str, str]:
-    """What is not the usual: a shrunk model, adapters, recomputed activations, real data."""
+    """What is not the usual: a shrunk model, frozen weights, recomputed activations, real data."""
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
-    adapters = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
+    part = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
     return {
         "size": "" if size == "published" else size,
-        "adapters": "" if adapters.empty else f"adapters only ({int(adapters.max()):,} parameters trained)",
+        "trained": "" if part.empty else f"{int(part.max()):,} parameters trained, the others frozen",
         "checkpointing": "checkpointing" if usual(rows, "checkpointing") == "1" else "",
         "data": source
         if source != "synthetic"

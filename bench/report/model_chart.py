@@ -24,7 +24,7 @@ NOT_MEASURED = "not measured"
 _STATUS_WORDS = {"oom": "out of memory", "timeout": "timed out", "untimed": "not timed"}
 """Statuses that are not words themselves."""
 
-_TELLING = ("size", "precision", "attention", "adapters", "checkpointing", "data", "memory limit")
+_TELLING = ("size", "precision", "attention", "trained", "checkpointing", "data", "memory limit")
 """Parts of a workload that stand at a model's name where they differ between the models of a chart."""
 
 

@@ -146,7 +146,7 @@ def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
         f"{accumulated} {TIMES} accumulated" if accumulated not in ("", "1") else "",
         parts["length"] if "seq_len" in overrides else "",
         "" if on_cpu and precision == "fp32" else precision,
-        *(parts[name] for name in ("attention", "adapters", "checkpointing", "data", "memory limit")),
+        *(parts[name] for name in ("attention", "trained", "checkpointing", "data", "memory limit")),
     ]
 
 
