@@ -24,6 +24,9 @@ ONE_LAUNCH = "one launch"
 NO_SPEEDUP = "no speed-up"
 """In place of a verdict: the backend ran, but something forbids the comparison; the table says what."""
 
+CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")
+"""What makes one PyTorch another."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -232,8 +235,19 @@ def find_outcome_over_best(model: str, results: ComparisonResults, backend: str)
 
 
 def has_several_pytorch(results: ComparisonResults) -> bool:
-    """Whether the fastest PyTorch is one of several: the only one is no best."""
-    return sum(one.engine in PYTORCH and one.status == "ok" for one in results.summaries) > 1
+    """Whether the fastest PyTorch is one of several: the only one is no best.
+
+    The same once more is not another one, nor is one in a loop of somebody's that is timed for its own sake.
+    """
+    return len({_choices(one) for one in results.summaries if _may_be_best(one)}) > 1
+
+
+def _may_be_best(one: BackendSummary) -> bool:
+    return one.engine in PYTORCH and one.status == "ok" and one.loop in ("", "bare")
+
+
+def _choices(one: BackendSummary) -> tuple[str, ...]:
+    return tuple(str(getattr(one, choice)) for choice in CHOICES)
 
 
 def _fastest_pytorch(results: ComparisonResults) -> BackendSummary | None:
@@ -265,8 +279,7 @@ def _best(one: Measured) -> BestPyTorch | None:
     if best is None or base is None or best.is_reference or not has_several_pytorch(results):
         return None
     outcome = find_outcome(one.model, results, best.backend)
-    choices = ("engine", "optimizer", "sharding", "attention", "stack")
-    differing = ((choice, str(getattr(best, choice)), str(getattr(base, choice))) for choice in choices)
+    differing = zip(CHOICES, _choices(best), _choices(base), strict=True)
     return (
         None
         if outcome is None

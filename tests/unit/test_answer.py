@@ -189,6 +189,17 @@ def test_a_choice_that_not_every_model_has_is_advised_where_it_is_there() -> Non
     assert f"{taken} where the model has it: 1.60× the speed" in answer(with_sdpa, without).to_do
 
 
+def test_the_same_pytorch_again_or_in_another_loop_is_no_other_one() -> None:
+    seconds = {"pytorch": 2.0, "pytorch_again": 2.01, "pytorch_fused": 2.1, "ortmodule": 1.6}
+    loops = compared("gpt2", seconds)
+    loops.rows.loc[loops.rows["backend"] == "pytorch_fused", "loop"] = "trainer"
+    said = answer(loops)
+    assert "Measure pytorch_best beside GPT-2: only pytorch was." in said.to_do
+    assert "best PyTorch" not in first_sentence(loops)
+    fused = compared("gpt2", seconds)
+    assert "only pytorch was" not in answer(fused).to_do
+
+
 def test_the_only_pytorch_is_not_called_the_best() -> None:
     assert "best PyTorch" not in first_sentence(FAST, SLOW)
     assert "Measure pytorch_best beside BERT-Large and GPT-2: only pytorch was." in answer(FAST, SLOW).to_do
