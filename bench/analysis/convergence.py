@@ -129,7 +129,7 @@ def find_convergence(
     """What came of every backend; None if the losses belong to another comparison.
 
     Args:
-        followed: as `bench.results.converge.read` returns it.
+        followed: as `bench.results.side_files.HELD_OUT_LOSSES` reads it.
         rows: the comparison's results file.
         statuses: of its backends; only one that is `ok` is compared with another.
     """

@@ -30,10 +30,11 @@ from bench.measure.parity import Trajectory, largest_difference
 from bench.measure.plans import CheckpointPlan, Output
 from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
-from bench.results import checkpoints, side_files
+from bench.results import side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+from bench.results.side_files import CHECKPOINTS
 
 STEPS_BEFORE = 1
 """That are taken after the parity launch's own and before a save: the next batch is then not the first."""
@@ -112,10 +113,10 @@ class AfterCheckpoint:
                     self._go_on(name, found)
             shutil.rmtree(self._folder(name), ignore_errors=True)  # three times as large as the model
         if self._found:
-            path = checkpoints.path_of(self._output.csv)
+            path = CHECKPOINTS.path_of(self._output.csv)
             rows = [self._row(name, found) for name, found in self._found.items()]
             with reporting_write_errors(path):
-                checkpoints.write(path, rows)
+                CHECKPOINTS.write(path, rows)
 
     def _go_on(self, name: str, found: _Found) -> None:
         def keep(_: str, __: Launch, failure: LaunchFailed) -> bool:

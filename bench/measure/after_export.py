@@ -18,10 +18,11 @@ from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.plans import ExportPlan, Output
 from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
-from bench.results import exports, side_files
+from bench.results import side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 
 ROUNDING = 1e-4
@@ -74,9 +75,9 @@ class AfterExport:
             self._exported = {}
         checked = self._run_checker(interpreter) if interpreter and self._exported else {}
         rows = [self._row(name, checked.get(name)) for name in self._records if self._is_tried(name)]
-        path = exports.path_of(self._output.csv)
+        path = EXPORTS.path_of(self._output.csv)
         with reporting_write_errors(path):
-            exports.write(path, rows)
+            EXPORTS.write(path, rows)
 
     @property
     def _folder(self) -> Path:

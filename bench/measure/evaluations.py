@@ -11,9 +11,10 @@ from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import ConvergePlan, Output
 from bench.measure.resume import EarlierRun
-from bench.results import arithmetic, converge, side_files
+from bench.results import arithmetic, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Phase, Record
+from bench.results.side_files import HELD_OUT_LOSSES
 from bench.results.validity import find_contamination
 
 Row = dict[Any, Any]
@@ -33,7 +34,7 @@ class Evaluations:
         self, plan: ConvergePlan | None, output: Output, ledger: Ledger, earlier: EarlierRun
     ) -> None:
         self._plan = plan
-        self._path = converge.path_of(output.csv)
+        self._path = HELD_OUT_LOSSES.path_of(output.csv)
         self._ledger = ledger
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
         self._earlier: list[Row] = [] if plan is None else self._kept(plan, earlier)
@@ -94,7 +95,7 @@ class Evaluations:
         rows = [*self._earlier, *made]
         if rows:
             with reporting_write_errors(self._path):
-                converge.write(self._path, rows)
+                HELD_OUT_LOSSES.write(self._path, rows)
 
     @staticmethod
     def _is_disturbed(plan: ConvergePlan, record: Record) -> bool:
@@ -107,7 +108,7 @@ class Evaluations:
         if not launches or not self._path.exists():
             return []
         hashes = {row["config_hash"] for row in earlier.rows}
-        table = converge.read(self._path)
+        table = HELD_OUT_LOSSES.read(self._path)
         whole = table.groupby(["backend", "launch"])["evaluation"].transform("size") == plan.rounds + 1
         rows = table[whole & table["config_hash"].isin(hashes)].to_dict("records")
         return [row for row in rows if (row["backend"], row["launch"]) in launches]

@@ -19,10 +19,10 @@ from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.report.titles import distinguish, make_title
-from bench.results import breakdown, checkpoints, converge, csv_files, exports
+from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.labels import model_label
-from bench.results.side_files import SideFile
+from bench.results.side_files import CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
 from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
@@ -35,9 +35,9 @@ class ReportedComparison(ComparisonResults):
 
     Attributes:
         profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
-        exported: what became of trained models, as `bench.results.exports.read` returns it, likewise.
-        checkpoints: what became of saved training states, as `bench.results.checkpoints.read` returns it.
-        followed: held-out losses, as `bench.results.converge.read` returns them, likewise.
+        exported: what became of trained models, as `EXPORTS` of `side_files` reads it, likewise.
+        checkpoints: what became of saved training states, as `CHECKPOINTS` reads it, likewise.
+        followed: held-out losses, as `HELD_OUT_LOSSES` reads them, likewise.
         path: the results file, if it was read from one.
         folder: of its page, inside that of the reports; empty for the reports' own.
         distinction: what tells it from others that are shown with it under the same title.
@@ -244,9 +244,9 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
         stem=path.stem,
         rows=rows,
         profile=breakdown.read(profile) if profile.exists() else None,
-        exported=_read_beside(path, rows, exports),
-        checkpoints=_read_beside(path, rows, checkpoints),
-        followed=_read_beside(path, rows, converge),
+        exported=_read_beside(path, rows, EXPORTS),
+        checkpoints=_read_beside(path, rows, CHECKPOINTS),
+        followed=_read_beside(path, rows, HELD_OUT_LOSSES),
         path=path,
         folder=folder,
     )

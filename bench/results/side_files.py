@@ -1,33 +1,69 @@
 """CSV files beside a results file, which say more of the same comparison: some rows for each backend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
 from bench.errors import UserError
+from bench.results.atomic import write_atomically
 from bench.results.records import Record
 
 DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "backend", "stack")
 """The first columns of each: what was measured, by which code, and when."""
 
 
-class SideFile(Protocol):
-    """A module that knows one kind of them."""
-
-    def path_of(self, results: Path) -> Path:
-        """The one that belongs to a results file."""
-
-    def read(self, path: Path) -> pd.DataFrame:
-        """Read one; a damaged one is a `UserError`."""
-
-
 def describe(record: Record) -> dict[str, Any]:
     """The cells of `DESCRIBED`, as of now."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFile:
+    """One kind of them: `results/<folder>/<comparison>.csv`.
+
+    Attributes:
+        folder: in which they lie, beside the results files.
+        what: they hold, for messages.
+        texts: columns of text, after those of `DESCRIBED`.
+        numbers: columns of numbers.
+        whole: those of them that are whole numbers.
+        blanks: whether a number may be missing, where a figure could not be had.
+    """
+
+    folder: str
+    what: str
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+    blanks: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """All of them, in order."""
+        return [*DESCRIBED, *self.texts, *self.numbers]
+
+    def path_of(self, results: Path) -> Path:
+        """The file that belongs to a results file."""
+        return results.parent / self.folder / results.name
+
+    def write(self, path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
+        """Replace the file by these rows."""
+        table = pd.DataFrame(list(rows), columns=self.columns)
+        write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read such a file.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        table = read(path, self.columns, self.numbers, what=self.what, blanks=self.blanks)
+        return table.astype(dict.fromkeys(self.whole, int))
 
 
 def read(
@@ -58,3 +94,63 @@ def read(
             "restore it with `git checkout`, or measure the comparison again",
         ) from None
     return table
+
+
+EXPORTS = SideFile(
+    folder="export",
+    what="what became of exported models",
+    texts=(
+        "status",  # ok, diverged, or what became of the export
+        "message",
+        "exporter",
+        "runtime",
+    ),
+    numbers=(
+        "export_s",
+        "exported_mib",
+        "output_scale",  # the largest absolute output of the model in PyTorch
+        "difference",  # the largest absolute one between ONNX Runtime's output and that
+        "difference_from_reference",  # likewise, from the reference's exported model
+        "inferences",
+        "inference_ms",  # of one micro-batch: median
+        "inference_low_ms",  # of the median's 95 % interval
+        "inference_high_ms",
+    ),
+    blanks=True,
+)
+"""What becomes of trained models that are exported: a row per backend."""
+
+CHECKPOINTS = SideFile(
+    folder="checkpoint",
+    what="what became of checkpoints",
+    texts=("status", "message"),
+    numbers=(
+        "steps",  # that were taken before the save
+        "save_s",
+        "load_s",
+        "checkpoint_mib",  # on disk, all ranks
+        "difference",  # the largest relative one of losses and gradient norms, from those without loading
+    ),
+    blanks=True,
+)
+"""What becomes of saved training states: a row per backend."""
+
+HELD_OUT_LOSSES = SideFile(
+    folder="converge",
+    what="held-out losses",
+    texts=(),
+    numbers=(
+        "launch",
+        "seed",  # of the launch: of the order of the data, and of dropout
+        "evaluation",  # from 0, which is before the first step
+        "steps",  # trained so far, the first step and warm-up included
+        "seconds",  # of the timed blocks so far; slowest rank
+        "seconds_with_start",  # the same with set-up, first step and warm-up
+        "disturbed",  # 1 or 0: the block before it was contaminated
+        "held_out_loss",  # mean over all tokens to predict, by PyTorch
+        "target_loss",  # that was to be reached
+        "margin_loss",  # within which final losses are equivalent
+    ),
+    whole=("launch", "seed", "evaluation", "steps", "disturbed"),
+)
+"""Held-out losses on the way to a target: a row per backend, launch and evaluation."""

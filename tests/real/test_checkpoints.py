@@ -29,7 +29,7 @@ from bench.launch.messages import (
 from bench.measure.after_checkpoint import SAME
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
-from bench.results import checkpoints
+from bench.results.side_files import CHECKPOINTS
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import NAME, UNFINISHED, find_newest
 from bench.worker.on_device.files import TRAINING
@@ -62,7 +62,7 @@ def config(folder: Path, **changed: object) -> Config:
 def states(made: Config) -> pd.DataFrame:
     """What became of the backends' checkpoints."""
     Comparison(made, "m-cpu").measure()
-    return checkpoints.read(checkpoints.path_of(Path(made.results_dir) / "m-cpu.csv")).set_index("backend")
+    return CHECKPOINTS.read(CHECKPOINTS.path_of(Path(made.results_dir) / "m-cpu.csv")).set_index("backend")
 
 
 def check_saved(table: pd.DataFrame, parameters: int) -> None:

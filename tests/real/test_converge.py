@@ -13,7 +13,7 @@ from bench.config.data import Data
 from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
 from bench.report.collection import read_comparison
-from bench.results import converge
+from bench.results.side_files import HELD_OUT_LOSSES
 from bench.worker.torch_rank import TorchRank
 from tests.support.configs import a_model, a_spec
 
@@ -52,7 +52,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def losses(results: Path) -> pd.DataFrame:
-    return converge.read(converge.path_of(results))
+    return HELD_OUT_LOSSES.read(HELD_OUT_LOSSES.path_of(results))
 
 
 def test_the_held_out_loss_falls_and_all_have_taken_the_same_steps(losses: pd.DataFrame) -> None:

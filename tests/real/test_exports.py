@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.measure.after_export import judge
-from bench.results import exports
+from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.ort]
@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_equal_training_leaves_equal_models(folder: Path) -> None:
-    table = exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
+    table = EXPORTS.read(EXPORTS.path_of(folder / "m-cpu.csv")).set_index("backend")
     check_trained(table.loc[[*MISSION]])
 
 
@@ -32,7 +32,7 @@ def test_what_a_device_has_trained_is_exported_as_the_model_it_was_made_of(tmp_p
 
 
 def test_weights_that_no_rank_has_whole_are_unsupported_and_the_others_go_on(folder: Path) -> None:
-    table = exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
+    table = EXPORTS.read(EXPORTS.path_of(folder / "m-cpu.csv")).set_index("backend")
     assert table.loc["pytorch_zero3", "status"] == "unsupported"
     assert "leaves no rank the whole weights" in table.loc["pytorch_zero3", "message"]
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
-from bench.results import exports
+from bench.results.side_files import EXPORTS
 
 LINE = (
     "model.size=mini",
@@ -24,7 +24,7 @@ def exported(model: str, folder: Path, *words: str) -> pd.DataFrame:
     line = [*LINE, *(word for word in words if "=" in word)]
     made = compose([f"model={model}", f"backend=[{','.join(backends)}]", f"results_dir={folder}", *line])
     Comparison(made, "m-cpu").measure()
-    return exports.read(exports.path_of(folder / "m-cpu.csv")).set_index("backend")
+    return EXPORTS.read(EXPORTS.path_of(folder / "m-cpu.csv")).set_index("backend")
 
 
 def check_trained(table: pd.DataFrame) -> None:

@@ -11,7 +11,8 @@ from bench.measure.after_checkpoint import SAME, judge
 from bench.measure.parity import Trajectory
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
-from bench.results import checkpoints, csv_files
+from bench.results import csv_files
+from bench.results.side_files import CHECKPOINTS
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import LIST, UNFINISHED
 from tests.support.comparisons import Resumable
@@ -102,19 +103,19 @@ def test_a_failure_keeps_its_own_words() -> None:
 
 
 def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> None:
-    path = checkpoints.path_of(tmp_path / "m.csv")
+    path = CHECKPOINTS.path_of(tmp_path / "m.csv")
     assert path == tmp_path / "checkpoint" / "m.csv"
     path.parent.mkdir()
-    blank = dict.fromkeys(checkpoints.COLUMNS, "x") | dict.fromkeys(checkpoints.NUMBERS, None)
+    blank = dict.fromkeys(CHECKPOINTS.columns, "x") | dict.fromkeys(CHECKPOINTS.numbers, None)
     figures = {"steps": 3, "save_s": 0.25, "load_s": 0.125, "checkpoint_mib": 42.5, "difference": 2e-9}
-    checkpoints.write(
+    CHECKPOINTS.write(
         path,
         [
             blank | {"backend": "ortmodule", "status": "ok", "message": ""} | figures,
             blank | {"backend": "pytorch", "status": "crashed", "message": "no room"},
         ],
     )
-    table = checkpoints.read(path)
+    table = CHECKPOINTS.read(path)
     assert table["save_s"].isna().tolist() == [False, True]
     rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
     page = render_comparison(ReportedComparison(stem="m", rows=rows, checkpoints=table))
@@ -124,7 +125,7 @@ def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> N
     assert "## Checkpoints" not in render_comparison(ReportedComparison(stem="m", rows=rows))
     path.write_text(path.read_text().replace("save_s", "seconds"))
     with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of checkpoints"):
-        checkpoints.read(path)
+        CHECKPOINTS.read(path)
 
 
 # --- the comparison, with groups that take no time -------------------------------------------------
@@ -138,7 +139,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def became(folder: Path, **script: Any) -> tuple[Resumable, pd.DataFrame]:
     """A comparison that is timed, too, in which `ortmodule` follows this script; and its checkpoints."""
     run = Resumable(folder, {"ortmodule": script}, after="checkpoint")
-    table = checkpoints.read(checkpoints.path_of(folder / "results" / "m-cpux2.csv"))
+    table = CHECKPOINTS.read(CHECKPOINTS.path_of(folder / "results" / "m-cpux2.csv"))
     return run, table.set_index("backend")
 
 

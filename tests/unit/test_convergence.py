@@ -13,7 +13,8 @@ from bench.report.collection import Collection, ReportedComparison, read_compari
 from bench.report.comparison_page import render_comparison
 from bench.report.figures import plan
 from bench.report.next_command import answer_with_target, suggest
-from bench.results import converge, csv_files
+from bench.results import csv_files
+from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
 from tests.support.reports import svg_texts
 
@@ -58,7 +59,7 @@ def followed(losses: Losses, **changes: object) -> pd.DataFrame:
             for launch, course in enumerate(launches, start=1)
             for number, loss in enumerate(course)
         ],
-        columns=list(converge.COLUMNS),
+        columns=HELD_OUT_LOSSES.columns,
     )
 
 
@@ -201,21 +202,23 @@ def test_a_backend_without_a_result_is_not_compared() -> None:
 
 
 def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    path = converge.path_of(tmp_path / "m.csv")
+    path = HELD_OUT_LOSSES.path_of(tmp_path / "m.csv")
     assert path == tmp_path / "converge" / "m.csv"
     table = followed({"pytorch": [FALLING] * 2, "ortmodule": [ABOVE] * 2}, seed=2**32 - 1)
-    converge.write(path, table.to_dict("records"))
-    pd.testing.assert_frame_equal(converge.read(path), table, check_dtype=False)
+    HELD_OUT_LOSSES.write(path, table.to_dict("records"))
+    pd.testing.assert_frame_equal(HELD_OUT_LOSSES.read(path), table, check_dtype=False)
     path.write_text(path.read_text().replace("held_out_loss", "loss"))
     with pytest.raises(UserError, match=r"m\.csv cannot be read as held-out losses"):
-        converge.read(path)
+        HELD_OUT_LOSSES.read(path)
 
 
 def test_a_comparison_is_read_with_its_held_out_losses(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     csv_files.write_records(path, comparison({"pytorch": [[2.0], [2.0]]}))
     assert read_comparison(path).convergence is None
-    converge.write(converge.path_of(path), followed({"pytorch": [FALLING] * 2}).to_dict("records"))
+    HELD_OUT_LOSSES.write(
+        HELD_OUT_LOSSES.path_of(path), followed({"pytorch": [FALLING] * 2}).to_dict("records")
+    )
     assert read_comparison(path).convergence is not None
 
 

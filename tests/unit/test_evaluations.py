@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.results import converge
+from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
 from tests.support.fakes import FakeGroup
@@ -24,7 +24,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def losses_of(folder: Path) -> pd.DataFrame:
-    return converge.read(folder / "results" / "converge" / "m-cpux2.csv")
+    return HELD_OUT_LOSSES.read(folder / "results" / "converge" / "m-cpux2.csv")
 
 
 @pytest.mark.parametrize("settled", [True, False])

@@ -11,7 +11,8 @@ from bench.measure import after_export
 from bench.measure.after_export import ROUNDING, judge
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
-from bench.results import csv_files, exports
+from bench.results import csv_files
+from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from tests.support.factories import comparison
@@ -56,7 +57,7 @@ def test_without_onnx_runtime_anywhere_there_is_no_interpreter(monkeypatch: pyte
 
 
 def a_row(**changes: object) -> dict[str, object]:
-    row: dict[str, object] = dict.fromkeys(exports.COLUMNS, "x") | {
+    row: dict[str, object] = dict.fromkeys(EXPORTS.columns, "x") | {
         "backend": "ortmodule",
         "status": "ok",
         "message": "",
@@ -74,30 +75,30 @@ def a_row(**changes: object) -> dict[str, object]:
 
 
 def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    path = exports.path_of(tmp_path / "m.csv")
+    path = EXPORTS.path_of(tmp_path / "m.csv")
     assert path == tmp_path / "export" / "m.csv"
     path.parent.mkdir()
-    failed = dict.fromkeys(exports.NUMBERS, None) | {"status": "unsupported", "message": "no whole weights"}
-    exports.write(path, [a_row(), a_row(**failed)])
-    table = exports.read(path)
+    failed = dict.fromkeys(EXPORTS.numbers, None) | {"status": "unsupported", "message": "no whole weights"}
+    EXPORTS.write(path, [a_row(), a_row(**failed)])
+    table = EXPORTS.read(path)
     assert table["difference"].tolist()[0] == pytest.approx(2e-6)
     assert table["difference"].isna().tolist() == [False, True]
     assert table["message"].tolist() == ["", "no whole weights"]
     path.write_text(path.read_text().replace("output_scale", "scale"))
     with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of exported models"):
-        exports.read(path)
+        EXPORTS.read(path)
 
 
 def test_the_page_has_a_line_for_each_exported_model(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
-    failed = dict.fromkeys(exports.NUMBERS, None) | {
+    failed = dict.fromkeys(EXPORTS.numbers, None) | {
         "backend": "pytorch_zero3",
         "status": "unsupported",
         "message": "no whole weights",
     }
-    exports.write(path, [a_row(), a_row(**failed)])
+    EXPORTS.write(path, [a_row(), a_row(**failed)])
     rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
-    page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=exports.read(path)))
+    page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=EXPORTS.read(path)))
     section = page[page.index("## After training") :]
     assert "| ortmodule | ok | 42.50 | 3.000 | 2e-06 | 4e-06 | 5.00 [4.50, 5.50] |" in section
     assert "| pytorch_zero3 | unsupported: no whole weights | – | – | – | – | – [–, –] |" in section
