@@ -111,22 +111,32 @@ def find_newest(folder: Path) -> Path:
     return there[-1]
 
 
-def check(path: Path) -> Listed:
+def check(path: Path) -> None:
     """Compare a checkpoint's files with what was written.
 
     Raises:
         LaunchFailed: one is missing or has changed.
     """
+    damages = (_find_damage(path / name, written) for name, written in read_list(path).files.items())
+    if damage := next(filter(None, damages), ""):
+        raise _damaged(path, damage)
+
+
+def read_list(path: Path) -> Listed:
+    """What a checkpoint consists of.
+
+    Raises:
+        LaunchFailed: that cannot be read.
+    """
     try:
-        listed = msgspec.json.decode((path / LIST).read_bytes(), type=Listed)
-        damages = (_find_damage(path / name, written) for name, written in listed.files.items())
-        damage = next(filter(None, damages), "")
+        return msgspec.json.decode((path / LIST).read_bytes(), type=Listed)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        damage = f"{LIST} cannot be read ({error})"
-    if damage:
-        remedy = f"remove {path}, and the one before it is loaded"
-        raise LaunchFailed("invalid", f"the checkpoint is damaged: {damage}; {remedy}")
-    return listed
+        raise _damaged(path, f"{LIST} cannot be read ({error})") from error
+
+
+def _damaged(path: Path, damage: str) -> LaunchFailed:
+    remedy = f"remove {path}, and the one before it is loaded"
+    return LaunchFailed("invalid", f"the checkpoint is damaged: {damage}; {remedy}")
 
 
 def _find_damage(file: Path, written: WrittenFile) -> str:

@@ -343,7 +343,10 @@ class Rank(ABC):
         training.barrier()
         start = self.clock()
         path = checkpoint_files.find_newest(folder)
-        steps = checkpoint_files.check(path).steps
+        steps = checkpoint_files.read_list(path).steps
+        if self.rank == 0:  # for all: it reads every file
+            checkpoint_files.check(path)
+        training.barrier()
         training.load_state(path)
         training.synchronize()
         training.barrier()
