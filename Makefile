@@ -16,10 +16,11 @@ BASE :=
 NEW :=
 SETUP_ARGS :=
 LAUNCHER :=
+TOPOLOGY :=
 COORDINATOR :=
 
 # A Hydra override that is given to make itself would be ignored without a word.
-KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER COORDINATOR MAKEFLAGS
+KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER TOPOLOGY COORDINATOR MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 	$(error $(name)= is not a variable of this Makefile; Hydra overrides go into ARGS="$(name)=$($(name))", \
@@ -41,7 +42,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench sweep reproduce node compare report methods claims advise matrix doctor \
+.PHONY: help setup action bench sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
 	containers selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -82,6 +83,14 @@ methods: setup ## measure what each method of training saves and costs, for an e
 advise: setup ## find the configuration that trains a model fastest in a given memory, on this machine
 ## MODEL=bert-base ARGS="device.memory_limit_gib=6 micro_batch=8"
 	$(VENV)/bin/python -m bench.advise $(if $(MODEL),model=$(MODEL)) $(ARGS)
+
+scale: setup ## predict what a model would take on 1 to 1,024 GPUs: MODEL=bert-large TOPOLOGY=dgx-a100
+## ARGS=--check compares predictions with what this machine has measured, and with published figures
+	$(VENV)/bin/python -m bench.scale $(if $(MODEL),model=$(MODEL)) $(if $(TOPOLOGY),topology=$(TOPOLOGY)) $(ARGS)
+
+collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256 MiB, in two minutes; GPUS=8
+	$(VENV)/bin/python -m bench.sweeps scale parts=collectives \
+		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them in reports/
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped

@@ -94,6 +94,11 @@ AFTER = (EXPORT, CHECKPOINT)
 """What may follow training: models are exported to ONNX, run there and compared; or the state of the training
 is saved, and a fresh process goes on from it."""
 
+COUNT, STEP, LADDER = "count", "step", "ladder"
+PARTS = (COUNT, STEP, LADDER)
+"""What is found out of a step after the timed launches: what ranks send and hold; beside that the seconds of
+its parts and collectives; and those of every kind of collective from 4 KiB to 256 MiB."""
+
 RESIDENTS = ("all", "one")
 """Which worker groups are alive at a time."""
 

@@ -24,6 +24,8 @@ class Device:
     blas: str = "stock"
     # of a backend's private memory on the host, shared equally by its ranks; none if null
     memory_limit_gib: float | None = None
+    # More ranks than cores, which take turns: what they send and hold is as it would be; nothing is timed.
+    share_cores: bool = False
     nnodes: int = 1  # machines, with equally many ranks each
     rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
     rdzv_timeout_s: float = 300  # how long to wait for them before anything starts
@@ -53,6 +55,11 @@ class Device:
                     "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses",
                     "leave it out",
                 )
+        if self.share_cores and (self.type != "cpu" or self.nnodes > 1 or not self.hold_threads):
+            raise UserError(
+                "device.share_cores=true lets ranks of one machine take turns on its cores",
+                "leave it out, or device.nnodes, device=cuda and device.hold_threads",
+            )
         self._check_nodes()
 
     def _check_nodes(self) -> None:

@@ -27,13 +27,15 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "label", "track", "after"):
         del plain[place]
-    for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain"):
+    for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "parts"):
         del plain["measure"][cap]
     if plain["measure"]["evaluate_every"] is None:  # as it is of before losses could be followed
         for setting in ("evaluate_every", "target_loss", "margin_loss"):
             del plain["measure"][setting]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
+    if not plain["device"]["share_cores"]:  # likewise
+        del plain["device"]["share_cores"]
     if plain["model"]["trained"] == ALL:  # as it is of before there was a choice
         del plain["model"]["trained"]
     for backend in plain["backends"].values():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bench.config.checks import above_zero, at_least, at_most, one_of
-from bench.config.choices import BATCHES, LARGEST_COUNTS, RESIDENTS
+from bench.config.choices import BATCHES, LARGEST_COUNTS, PARTS, RESIDENTS
 from bench.errors import UserError
 
 
@@ -28,6 +28,7 @@ class Measure:
     wait_s: float  # for other processes to leave the cores alone, of all launches together; 0: do not wait
     batch: str = "equal"  # max: each backend at the largest micro-batch that fits
     explain: bool = False  # profile every backend after the timed launches
+    parts: str | None = None  # then find out what a step consists of, and what ranks send each other
     most_trials: int = 12  # launches that the search for it may take, of each backend
     evaluate_every: int | None = None  # steps of a block, after each of which the held-out loss is computed
     target_loss: float | None = None  # of those, the one to reach
@@ -37,6 +38,8 @@ class Measure:
         one_of("measure.batch", self.batch, BATCHES)
         at_least("measure.most_trials", self.most_trials, 2)
         one_of("measure.resident", self.resident, RESIDENTS)
+        if self.parts is not None:
+            one_of("measure.parts", self.parts, PARTS)
         at_least("measure.launches", self.launches, 0)
         at_least("measure.rounds", self.rounds, 1)
         at_least("measure.warmup_steps", self.warmup_steps, 1)

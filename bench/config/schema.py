@@ -17,6 +17,7 @@ from bench.config.choices import (
     ATTENTIONS,
     BACKEND_NAME,
     CHECKPOINT,
+    COUNT,
     ENGINES,
     IN_16_BITS_ALONE,
     LOOPS,
@@ -82,6 +83,7 @@ class Config:
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
         self._check_reference()
         self._check_device()
+        self._check_shared_cores()
         self._check_precision()
         self._check_held_out()
 
@@ -248,6 +250,15 @@ class Config:
                 f"precision.initial_scale={scale:g} is no power of two, which backends.{name} needs: "
                 "DeepSpeed takes its exponent",
                 "choose another, such as 65536",
+            )
+
+    def _check_shared_cores(self) -> None:
+        """Refuse to time ranks that take turns on a core."""
+        parts = self.measure.parts
+        if self.device.share_cores and (self.measure.launches or parts not in (None, COUNT)):
+            raise UserError(
+                "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
+                f"set measure=parity measure.parts={COUNT}, which counts what they send and hold",
             )
 
     def _check_reference(self) -> None:

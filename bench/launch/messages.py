@@ -9,8 +9,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
+from bench.results.step_parts import ReadyGradients, TimedPart
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -252,6 +254,29 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
     steps: int
 
 
+class CollectivesCounted(msgspec.Struct, frozen=True, kw_only=True, tag="collectives_counted"):
+    """What this rank asked the communication library for in one step."""
+
+    counted: list[CountedCollective]
+
+
+class CollectivesTimed(msgspec.Struct, frozen=True, kw_only=True, tag="collectives_timed"):
+    """How long collectives took on this rank while the ranks did nothing else."""
+
+    timed: list[TimedCollective]
+
+
+class PartsTimed(msgspec.Struct, frozen=True, kw_only=True, tag="parts_timed"):
+    """The parts of a step without communication, on this rank.
+
+    Attributes:
+        ready: when the gradients of the last backward pass were there.
+    """
+
+    parts: list[TimedPart]
+    ready: list[ReadyGradients]
+
+
 class RoundProfiled(msgspec.Struct, frozen=True, kw_only=True, tag="round_profiled"):
     """Some steps were taken under a profiler.
 
@@ -286,6 +311,9 @@ Answer = (
     | CheckpointSaved
     | CheckpointLoaded
     | Evaluated
+    | CollectivesCounted
+    | CollectivesTimed
+    | PartsTimed
     | RoundProfiled
     | StepsProfiled
 )
@@ -378,6 +406,25 @@ class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
     """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
 
 
+class CountCollectives(Request[CollectivesCounted], frozen=True, tag="count_collectives"):
+    """Take a step and count what it asks the communication library for."""
+
+
+class TimeCollectives(Request[CollectivesTimed], frozen=True, tag="time_collectives"):
+    """Do these collectives some times, without training."""
+
+    collectives: list[Collective]
+
+
+class TimeParts(Request[PartsTimed], frozen=True, tag="time_parts"):
+    """Time the parts of so many steps without communication; the last request of its launch but `End`.
+
+    Afterwards the ranks' weights differ.
+    """
+
+    steps: int
+
+
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     """Take so many steps under a profiler, in a launch whose spec says `profiled`.
 
@@ -410,6 +457,9 @@ AnyRequest = (
     | SaveCheckpoint
     | LoadCheckpoint
     | Evaluate
+    | CountCollectives
+    | TimeCollectives
+    | TimeParts
     | ProfileSteps
     | FinishProfile
     | End

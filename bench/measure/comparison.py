@@ -42,6 +42,7 @@ from bench.measure.quiet import QuietCores
 from bench.measure.resolve import resolve
 from bench.measure.resume import take_over_earlier_run
 from bench.measure.search import USUAL_TRIALS, Search
+from bench.measure.step_parts import StepParts
 from bench.measure.stopping import Stopping
 from bench.measure.timed_launch import TimedLaunch
 
@@ -116,6 +117,7 @@ class Comparison:
             threads=device.threads,
             held=device.hold_threads,
             near=[gpu.near_cores for gpu in gpus],
+            shared=device.share_cores,
         )
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output
@@ -164,6 +166,7 @@ class Comparison:
         self.explanation = Explanation(
             plan.explain, plan.output, plan.records, self.starter, self.timer, self.bar
         )
+        self.step_parts = StepParts(plan.parts, plan.output, plan.records, self.starter, self.bar)
         self.stopping = Stopping(plan.schedule, self.earlier, len(self.names), clock)
 
     def _after(self) -> AfterTraining:
@@ -200,6 +203,7 @@ class Comparison:
         try:
             passed = self.parity.run(self.names)
             if self.plan.parity.parity_only:
+                self.step_parts.run(passed)
                 return
             unsearched = len(self.search.still_to_search(passed)) - len(
                 self.search.still_to_search(self.names)
@@ -208,6 +212,7 @@ class Comparison:
             if names := self.search.run(passed):
                 self._run_launches(names)
                 self.explanation.run(self._timed_names())
+                self.step_parts.run(self._timed_names())
         finally:
             for path in large:
                 path.unlink(missing_ok=True)  # as large as the model, and easily made again
@@ -261,7 +266,12 @@ class Comparison:
         """Whether a run that resumes an earlier one has anything to measure."""
         parity_is_missing = self.plan.parity.parity_only and bool(self.names)
         launches_are_missing = bool(self.stopping.missing(self.names)) or self._wants_another(0)
-        return launches_are_missing or parity_is_missing or self.explanation.is_missing(self._timed_names())
+        return (
+            launches_are_missing
+            or parity_is_missing
+            or self.explanation.is_missing(self._timed_names())
+            or self.step_parts.is_missing(self._timed_names())
+        )
 
     def _announce_to_progress_bar(self) -> None:
         """Tell the progress bar how many things of each kind will be done at least."""
@@ -269,6 +279,7 @@ class Comparison:
         if missing or (self.plan.parity.parity_only and self.names):
             self.bar.expect({"parity": self.parity.planned(len(self.names))})
             self.bar.expect(self.explanation.planned(len(self.names)))
+            self.bar.expect(self.step_parts.planned(len(self.names)))
         if missing:
             self.bar.expect({"trial": USUAL_TRIALS * len(self.search.still_to_search(self.names))})
         self._expect_launches(missing)

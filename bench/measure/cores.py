@@ -13,6 +13,7 @@ def core_shares(
     threads: int,
     held: bool = True,
     near: Sequence[Sequence[int]] = (),
+    shared: bool = False,
 ) -> list[tuple[int, ...]]:
     """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
 
@@ -21,11 +22,14 @@ def core_shares(
         world_size: ranks on this machine.
         threads: of each.
         held: whether ranks keep to cores of their own.
+        shared: ranks may take turns on a core.
         near: by rank, the cores next to its GPU, which it gets while there are any.
 
     Raises:
         ValueError: there are not enough (the configuration is checked before).
     """
+    if shared:
+        cores = [*cores] * -(-world_size * threads // len(cores))
     if len(cores) < world_size * threads:
         raise ValueError(f"{world_size} ranks of {threads} threads do not fit on {len(cores)} cores")
     if not held:

@@ -232,6 +232,23 @@ class ExplainPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartsPlan:
+    """How steps are taken apart after everything else.
+
+    Attributes:
+        launches: fresh processes of each backend.
+        seconds: that the steps of a launch should last about.
+        timed: else what ranks send and hold is counted only.
+        ladder: collectives are timed at many sizes, too.
+    """
+
+    launches: int
+    seconds: float
+    timed: bool
+    ladder: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportPlan:
     """What becomes of trained models.
 
@@ -286,6 +303,7 @@ class ComparisonPlan:
         names: of the backends, the reference first.
         records: by backend, what each of its records holds from the start; the launch is filled in later.
         search: None if all backends run at the configured micro-batch.
+        parts: None if nobody wants to know the parts of a step.
         converge: None if nobody wants to know how training gets on.
         after: what follows training in the parity launch.
         resume: go on with what an earlier run has left, instead of replacing it.
@@ -300,6 +318,7 @@ class ComparisonPlan:
     schedule: Schedule
     blocks: BlockPlan
     explain: ExplainPlan
+    parts: PartsPlan | None
     after: ExportPlan | CheckpointPlan | None
     converge: ConvergePlan | None
     resume: bool

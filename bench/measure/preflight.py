@@ -55,7 +55,7 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
         elsewhere = "run it where nvidia-smi lists them, or with device=cpu in place of device=cuda or GPUS=…"
         remedy = f"set device.world_size={gpus * nodes}" if gpus else elsewhere
         raise UserError(f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}", remedy)
-    if ranks * threads > cores:
+    if ranks * threads > cores and not device.share_cores:
         fewer = f"device.world_size={cores * nodes}"
         remedy = f"device.threads={cores // ranks}" if ranks <= cores else fewer
         if ranks > cores and threads > 1:

@@ -6,7 +6,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bench.config import identity, layers, python_docs, sizes
-from bench.config.choices import CHECKPOINT, EXPORT, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.choices import (
+    CHECKPOINT,
+    COUNT,
+    EXPORT,
+    IN_16_BITS_ALONE,
+    LADDER,
+    LOSS_TOLERANCE,
+    OTHER_UPDATES,
+)
 from bench.config.data import Data
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
@@ -26,6 +34,7 @@ from bench.measure.plans import (
     LaunchPlan,
     Output,
     ParityPlan,
+    PartsPlan,
     Schedule,
     SearchPlan,
 )
@@ -40,6 +49,10 @@ EQUAL_WARMUP_BLOCKS = 3
 
 PROFILED_SECONDS = 3.0
 """That a backend's profiled steps should last about."""
+
+MOST_PARTS_LAUNCHES, PARTS_SECONDS = 4, 6.0
+"""Fresh processes of each backend in which steps are taken apart, and how long those steps should last
+about."""
 
 
 def resolve(
@@ -120,6 +133,14 @@ def resolve(
             all_resident=measure.resident == "all",
             rounds=PROFILED_ROUNDS,
             seconds=PROFILED_SECONDS,
+        ),
+        parts=None
+        if measure.parts is None
+        else PartsPlan(
+            launches=1 if measure.parts == COUNT else max(1, min(measure.launches, MOST_PARTS_LAUNCHES)),
+            seconds=PARTS_SECONDS,
+            timed=measure.parts != COUNT,
+            ladder=measure.parts == LADDER,
         ),
         converge=_converge(config, cores),
         resume=config.resume,

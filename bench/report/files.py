@@ -10,7 +10,8 @@ REPRODUCED = "reproduce"
 METHODS = "methods"
 CLAIMS = "claims"
 ADVICE = "advise"
-BY_MACHINE = (REPRODUCED, METHODS, CLAIMS, ADVICE)
+SCALE = "scale"
+BY_MACHINE = (REPRODUCED, METHODS, CLAIMS, ADVICE, SCALE)
 """The folders of the commands of these names inside that of all results; each machine has its own in them."""
 
 RUNS = "runs"

@@ -12,6 +12,7 @@ from bench.report.division_words import Division, divisions_of
 from bench.report.formatting import plural
 from bench.report.index_models import ModelTable, model_table
 from bench.report.model_rows import Setting
+from bench.results import predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,13 @@ METHODS = OtherPage(
     name="methods.md", about="What each method of training saves, and what it costs", made_of="methods"
 )
 
-OTHER_PAGES = (METHODS, SUPPORT, SELFTEST)
+SCALE = OtherPage(
+    name="scale.md",
+    about="Many GPUs: what is predicted, and how far predictions were off",
+    made_of=predictions.FOLDER,
+)
+
+OTHER_PAGES = (METHODS, SCALE, SUPPORT, SELFTEST)
 
 SPEED = "models-speedup"
 """Begins the names of the figures of speed over many models."""

@@ -23,6 +23,8 @@ from bench.report.methods_page import (
     render_methods,
 )
 from bench.report.model_rows import settings_of
+from bench.report.scale_files import read_predictions
+from bench.report.scale_page import render_scale
 from bench.report.selftest_page import render_selftest
 from bench.report.support_matrix import read_matrix
 from bench.report.support_page import render_support
@@ -94,7 +96,7 @@ def render_report(results_dir: Path, out_dir: Path) -> Rendered:
 
 
 def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the pages about methods, the support matrix and the self-test, each if it has results.
+    """Write the pages about methods, many GPUs, the support matrix and the self-test, each if it has results.
 
     Returns:
         The paths written, and a sentence for each page whose results could not be read.
@@ -104,6 +106,9 @@ def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Se
         (index_contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
     )
     written, refused = write_methods(results_dir, out_dir)
+    of_scale, damaged = write_scale(results_dir, out_dir)
+    written += of_scale
+    refused += damaged
     for page, render in pages:
         if (results_dir / page.made_of).exists():
             try:
@@ -144,6 +149,28 @@ def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[st
     page = out_dir / index_contents.METHODS.name
     write_atomically(page, render_methods(collection.comparisons))
     return [page, *figures], list(collection.refused)
+
+
+def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
+    """Write the page about many GPUs and its figures, if anything was predicted.
+
+    Returns:
+        The paths written, and a sentence for each file that could not be read.
+    """
+    folder = results_dir / index_contents.SCALE.made_of
+    if not folder.exists():
+        return [], []
+    try:
+        content, predictions = render_scale(folder), read_predictions(folder)
+    except UserError as error:
+        return [], [str(error)]
+    from bench.report.figures import scale
+
+    jobs = [partial(scale.save, figure, out_dir) for figure in scale.planned_figures(predictions)]
+    figures = parallel.run(jobs)
+    page = out_dir / index_contents.SCALE.name
+    write_atomically(page, content)
+    return [page, *figures], []
 
 
 def _write_report(

@@ -31,7 +31,7 @@ class SideFile:
         what: they hold, for messages.
         texts: columns of text, after those of `DESCRIBED`.
         numbers: columns of numbers.
-        whole: those of them that are whole numbers.
+        whole: those of them that are whole numbers, written with all digits.
         blanks: whether a number may be missing, where a figure could not be had.
     """
 
@@ -53,7 +53,7 @@ class SideFile:
 
     def write(self, path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
         """Replace the file by these rows."""
-        table = pd.DataFrame(list(rows), columns=self.columns)
+        table = pd.DataFrame(list(rows), columns=self.columns).astype(self._whole_types)
         write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
     def read(self, path: Path) -> pd.DataFrame:
@@ -63,7 +63,11 @@ class SideFile:
             UserError: it is damaged.
         """
         table = read(path, self.columns, self.numbers, what=self.what, blanks=self.blanks)
-        return table.astype(dict.fromkeys(self.whole, int))
+        return table.astype(self._whole_types)
+
+    @property
+    def _whole_types(self) -> dict[str, str]:
+        return dict.fromkeys(self.whole, "Int64" if self.blanks else "int64")
 
 
 def read(
@@ -154,3 +158,30 @@ HELD_OUT_LOSSES = SideFile(
     whole=("launch", "seed", "evaluation", "steps", "disturbed"),
 )
 """Held-out losses on the way to a target: a row per backend, launch and evaluation."""
+
+STEP_PARTS = SideFile(
+    folder="parts",
+    what="parts of steps",
+    texts=(
+        "status",  # ok, or why the rest is missing
+        "message",
+        "item",  # memory, part, gradients, or collective: its name is in the next column
+        "name",
+    ),
+    numbers=(
+        "launch",
+        "ranks",
+        "calls",  # of a collective in one step; 0: it was only timed
+        "whole_bytes",  # of its tensor, as in bench.results.collectives; of memory: on the highest rank
+        "element_bytes",
+        "elements",  # of the gradients that are there
+        "share",  # of the backward pass that is over by then
+        "seconds",  # of a part or of one call: median over repetitions, slowest rank
+        "low_s",  # of that median's 95 % interval
+        "high_s",
+        "cpu_s",  # likewise, of the processor; mean over ranks
+    ),
+    whole=("launch", "ranks", "calls", "whole_bytes", "element_bytes", "elements"),
+    blanks=True,
+)
+"""The parts of a step without communication, and its collectives: a row for each of them, and each launch."""

@@ -22,6 +22,9 @@ from bench.launch.messages import (
     Built,
     CheckpointLoaded,
     CheckpointSaved,
+    CollectivesCounted,
+    CollectivesTimed,
+    CountCollectives,
     CountFlops,
     Done,
     End,
@@ -36,6 +39,7 @@ from bench.launch.messages import (
     LoadCheckpoint,
     ModelExported,
     ParityTrained,
+    PartsTimed,
     ProductsTimed,
     ProfileSteps,
     RoundProfiled,
@@ -43,6 +47,8 @@ from bench.launch.messages import (
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
+    TimeCollectives,
+    TimeParts,
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
@@ -52,6 +58,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
+from bench.results.collectives import Collective
 from bench.results.records import Shape
 from bench.worker import checkpoint_files
 
@@ -193,6 +200,12 @@ class Rank(ABC):
                 return self.load_checkpoint(Path(folder))
             case Evaluate():
                 return self.evaluate()
+            case CountCollectives():
+                return self.count_collectives()
+            case TimeCollectives(collectives=collectives):
+                return self.time_collectives(collectives)
+            case TimeParts(steps=steps):
+                return self.time_parts(steps)
             case ProfileSteps(steps=steps, counted=counted):
                 return self.profile_steps(steps, counted=counted)
             case FinishProfile():
@@ -312,6 +325,18 @@ class Rank(ABC):
     @abstractmethod
     def evaluate(self) -> Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""
+
+    @abstractmethod
+    def count_collectives(self) -> CollectivesCounted:
+        """Take a step, and note what it asks the communication library for."""
+
+    @abstractmethod
+    def time_collectives(self, collectives: list[Collective]) -> CollectivesTimed:
+        """Do these some times, while all ranks do nothing else."""
+
+    @abstractmethod
+    def time_parts(self, steps: int) -> PartsTimed:
+        """Take steps apart from the other ranks; the parts of each."""
 
     @abstractmethod
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:

@@ -9,15 +9,19 @@ from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     Built,
+    CollectivesCounted,
+    CollectivesTimed,
     Evaluated,
     ExpectedGradientsWritten,
     FlopsCounted,
     ModelExported,
     ParityTrained,
+    PartsTimed,
     ProductsTimed,
     RoundProfiled,
     StepsProfiled,
 )
+from bench.results.collectives import Collective
 from bench.results.records import Shape
 from bench.worker.export_request import request_export
 from bench.worker.rank import Rank, in_a_line
@@ -158,6 +162,39 @@ class TorchRank(Rank):
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
         return Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
+
+    def count_collectives(self) -> CollectivesCounted:
+        """Take a step, and note what it asks the communication library for."""
+        from bench.worker import collectives
+
+        training = self.training
+        (batch,) = training.steps(1)
+        return CollectivesCounted(counted=collectives.count(lambda: training.step(batch)))
+
+    def time_collectives(self, collectives: list[Collective]) -> CollectivesTimed:
+        """Do these some times, while all ranks do nothing else."""
+        from bench.worker.collectives import time_alone
+
+        training = self.training
+        timed = time_alone(
+            collectives, training.device, synchronize=training.synchronize, barrier=training.barrier
+        )
+        return CollectivesTimed(timed=timed)
+
+    def time_parts(self, steps: int) -> PartsTimed:
+        """Take steps apart from the other ranks; the parts of each."""
+        from bench.worker import step_parts
+
+        training = self.training
+        step_parts.check_apart(self.spec.sharding)
+        batches = [training.on_device(batch) for batch in training.steps(steps)]
+        parts, ready = step_parts.time_parts(
+            training.sharding,  # type: ignore[arg-type]  # `check_apart` has seen to it
+            batches,
+            synchronize=training.synchronize,
+            barrier=training.barrier,
+        )
+        return PartsTimed(parts=parts, ready=ready)
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

@@ -106,12 +106,16 @@ class Training:
         )
 
     def _step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-        if self._on_cuda:
-            micro_batches = [
-                {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
-                for batch in micro_batches
-            ]
-        return self.sharding.step(micro_batches)
+        return self.sharding.step(self.on_device(micro_batches))
+
+    def on_device(self, micro_batches: list[dict[str, torch.Tensor]]) -> list[dict[str, torch.Tensor]]:
+        """A step's micro-batches where they are computed with; the copy has begun."""
+        if not self._on_cuda:
+            return micro_batches
+        return [
+            {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+            for batch in micro_batches
+        ]
 
     def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """A step made longer by the share `spec.slowed_by`; it keeps the core busy as a slow engine would."""

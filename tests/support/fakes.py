@@ -12,6 +12,9 @@ from bench.launch.messages import (
     Built,
     CheckpointLoaded,
     CheckpointSaved,
+    CollectivesCounted,
+    CollectivesTimed,
+    CountCollectives,
     CountFlops,
     Done,
     Evaluate,
@@ -22,6 +25,7 @@ from bench.launch.messages import (
     FlopsCounted,
     LoadCheckpoint,
     ParityTrained,
+    PartsTimed,
     ProductsTimed,
     ProfileSteps,
     Request,
@@ -30,14 +34,18 @@ from bench.launch.messages import (
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
+    TimeCollectives,
+    TimeParts,
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
     WriteExpectedGradients,
 )
 from bench.launch.spec import WorkerSpec
+from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
+from bench.results.step_parts import BACKWARD, COPIES, FORWARD, UPDATE, WHOLE, ReadyGradients, TimedPart
 
 SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
 PRODUCTS = (
@@ -45,6 +53,17 @@ PRODUCTS = (
     WorkloadProduct(shape=Shape(batch=2, rows=5, inner=10, columns=5), flops=1_000),
 )
 """What fake groups multiply: a square, and what their workload holds."""
+
+
+SENT = (
+    CountedCollective(collective=Collective(kind="all_reduce", bytes=4000, element_bytes=4), calls=2),
+    CountedCollective(collective=Collective(kind="all_reduce", bytes=4, element_bytes=4), calls=1),
+    CountedCollective(collective=Collective(kind="gather", bytes=8, element_bytes=8), calls=1),
+)
+"""What a fake group's step sends: gradients, a flag, and something that nobody can time alone."""
+
+SHARES = {FORWARD: 0.3, BACKWARD: 0.5, UPDATE: 0.1, COPIES: 0.05, WHOLE: 1.0}
+"""Of a fake group's step, by part."""
 
 
 class FakeClock:
@@ -295,6 +314,26 @@ class FakeGroup:
                 return RoundProfiled(settled=self.counts["profile"] >= self.script.get("settled_after", 1))
             case FinishProfile():
                 return StepsProfiled(rounds=[self._profiled_round(steps) for steps in self.profiled_steps])
+            case CountCollectives():
+                return CollectivesCounted(counted=list(SENT))
+            case TimeCollectives(collectives=collectives):
+                timed = [
+                    TimedCollective(
+                        collective=one, seconds=(0.01 + rank, 0.02, 0.03 + rank), cpu_seconds=0.5 + rank
+                    )
+                    for one in collectives
+                ]
+                return CollectivesTimed(timed=timed)
+            case TimeParts(steps=steps):
+                assert steps % 2 == 0, "one in parts, one as a whole"
+                step = self.script["step_seconds"]
+                return PartsTimed(
+                    parts=[
+                        TimedPart(part=part, seconds=(share * step,) * 3, cpu_seconds=share * step / 2)
+                        for part, share in SHARES.items()
+                    ],
+                    ready=[ReadyGradients(elements=250, share=0.5), ReadyGradients(elements=1000, share=1.0)],
+                )
             case TimeProducts(shapes=shapes):
                 products = [
                     Product(shape=shape, flops=flops, seconds=1.0)

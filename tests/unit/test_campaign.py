@@ -307,7 +307,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | None, 
 def test_an_unknown_plan_is_refused_with_those_there_are() -> None:
     with pytest.raises(
         UserError,
-        match="matrx is not a plan; choose from: claims, gpu-campaign, matrix, methods, reproduce; or give",
+        match="matrx is not a plan; choose from: claims, gpu-campaign, matrix, methods, reproduce, scale; or",
     ):
         load_plan("matrx")
 

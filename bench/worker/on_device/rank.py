@@ -13,16 +13,20 @@ from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
     Built,
+    CollectivesCounted,
+    CollectivesTimed,
     Evaluated,
     ExpectedGradientsWritten,
     FlopsCounted,
     ModelExported,
     ParityTrained,
+    PartsTimed,
     ProductsTimed,
     RoundProfiled,
     StepsProfiled,
 )
 from bench.launch.spec import WorkerSpec
+from bench.results.collectives import Collective
 from bench.results.records import Shape
 from bench.worker.export_request import request_export
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, FAILURE, Failure
@@ -30,6 +34,8 @@ from bench.worker.rank import Rank
 
 if TYPE_CHECKING:
     from bench.worker.on_device.training import DeviceTraining
+
+ALONE = "engine=on_device trains whole steps on one rank, and sends nothing"
 
 
 class DeviceRank(Rank):
@@ -133,6 +139,18 @@ class DeviceRank(Rank):
     def evaluate(self) -> Evaluated:
         """Likewise, and there is no plain model that PyTorch could run."""
         raise LaunchFailed("unsupported", "engine=on_device has no model that PyTorch could evaluate")
+
+    def count_collectives(self) -> CollectivesCounted:
+        """There is one rank, and no communication library."""
+        raise LaunchFailed("unsupported", ALONE)
+
+    def time_collectives(self, collectives: list[Collective]) -> CollectivesTimed:  # noqa: ARG002 - likewise
+        """Likewise."""
+        raise LaunchFailed("unsupported", ALONE)
+
+    def time_parts(self, steps: int) -> PartsTimed:  # noqa: ARG002 - likewise
+        """Its API takes whole steps."""
+        raise LaunchFailed("unsupported", ALONE)
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:  # noqa: ARG002 - it takes none
         """Its API hands out no profile."""

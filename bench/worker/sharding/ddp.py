@@ -75,19 +75,31 @@ class Sharding:
         for number, batch in enumerate(micro_batches, start=1):
             last = number == self.grad_accum
             with nullcontext() if last else self.without_sync():
-                loss = self.module(**batch).loss
-                self.loss_function = type(loss.grad_fn).__name__
-                loss = loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
-                share = loss / self.grad_accum if self.grad_accum > 1 else loss
-                (share if self.scaler is None else self.scaler.scale(share)).backward()
+                loss = self.forward(batch)
+                self.backward(loss)
             losses.append(loss.detach())
         if self.watches_gradient:
             self.gradient_norm = self._unscaled(self.norm().item())
         if self.gradient_reader is not None:
             self.gradient_reader(self._gradients())
-        self._update()
-        self.updater.zero_grad(set_to_none=True)
+        self.update()
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """The loss of a micro-batch."""
+        loss: torch.Tensor = self.module(**batch).loss
+        self.loss_function = type(loss.grad_fn).__name__
+        return loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add a micro-batch's gradients to those of the step."""
+        share = loss / self.grad_accum if self.grad_accum > 1 else loss
+        (share if self.scaler is None else self.scaler.scale(share)).backward()
+
+    def update(self) -> None:
+        """The optimizer's step; the next one's gradients begin anew."""
+        self._step_optimizer()
+        self.updater.zero_grad(set_to_none=True)
 
     def norm(self) -> torch.Tensor:
         """The gradient's, over all ranks."""
@@ -147,7 +159,7 @@ class Sharding:
             )
         return found
 
-    def _update(self) -> None:
+    def _step_optimizer(self) -> None:
         """The optimizer's step, or in fp16 none if a gradient overflowed.
 
         All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the

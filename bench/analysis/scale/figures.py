@@ -1,0 +1,90 @@
+"""Numbers with what they may be, carried through every formula as draws."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Draws = npt.NDArray[np.float64]
+"""Of shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
+guess."""
+
+QUANTILE = 1.959964
+"""Of the normal distribution: 95 % lie within so many standard deviations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A positive number, and the bounds within which it lies with 95 %.
+
+    Attributes:
+        source: where it is from.
+    """
+
+    value: float
+    low: float
+    high: float
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value} does not lie in [{self.low}, {self.high}], or is not above zero")
+
+    @classmethod
+    def exactly(cls, value: float, source: str = "") -> "Figure":
+        """A number that is known."""
+        return cls(value=value, low=value, high=value, source=source)
+
+    @classmethod
+    def of(cls, cells: Mapping[str, Any]) -> "Figure":
+        """From a YAML file's `value`, `low`, `high` and `source`."""
+        return cls(
+            value=float(cells["value"]),
+            low=float(cells["low"]),
+            high=float(cells["high"]),
+            source=" ".join(str(cells["source"]).split()),
+        )
+
+    def scaled(self, factor: float) -> "Figure":
+        """The same in other units, or of more."""
+        return Figure(
+            value=self.value * factor, low=self.low * factor, high=self.high * factor, source=self.source
+        )
+
+
+class Dice:
+    """Draws figures, each of its own accord; the same figure twice is drawn twice.
+
+    Args:
+        draws: of each; 1 gives the best guess alone.
+        seed: the same seed gives the same draws.
+    """
+
+    def __init__(self, draws: int = 1, seed: int = 0) -> None:
+        self._draws = draws
+        self._generator = np.random.default_rng(seed)
+
+    def draw(self, figure: Figure) -> Draws:
+        """A distribution with these bounds: the logarithm is normal on each side of the value."""
+        deviates = self._generator.standard_normal((self._draws, 1))
+        deviates[0] = 0.0
+        above = np.log(figure.high / figure.value) / QUANTILE
+        below = np.log(figure.value / figure.low) / QUANTILE
+        return np.asarray(figure.value * np.exp(np.where(deviates > 0, above, below) * deviates))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Of a quantity at every world size: the best guess, and 95 % of the draws."""
+
+    value: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+def band_of(draws: npt.NDArray[np.float64]) -> Band:
+    """The band of draws of shape (draws, world sizes)."""
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    return Band(value=draws[0], low=np.minimum(low, draws[0]), high=np.maximum(high, draws[0]))

@@ -1,0 +1,161 @@
+"""How long a collective takes: on a topology by its links, on this machine as it was measured.
+
+A collective's seconds have two parts: those in which it keeps the processor busy that computes (`busy`),
+and those in which the ranks only wait for what is on its way (`on_the_way`). Only the second can hide
+behind computation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.analysis.scale.figures import Dice, Figure
+from bench.analysis.scale.topology import Topology
+from bench.results.collectives import SENT
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration:
+    """Seconds of one call, of shape (draws, world sizes)."""
+
+    busy: Array
+    on_the_way: Array
+
+    @property
+    def total(self) -> Array:
+        """Both parts."""
+        return self.busy + self.on_the_way
+
+    def times(self, calls: float) -> "Duration":
+        """Of so many calls, one after the other."""
+        return Duration(busy=calls * self.busy, on_the_way=calls * self.on_the_way)
+
+
+class Network(Protocol):
+    """Knows how long a collective takes."""
+
+    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
+        """Of one call.
+
+        Args:
+            kind: of `bench.results.collectives.SENT`.
+            size: bytes of the whole tensor.
+            ranks: how many take part, shape (world sizes,).
+        """
+
+
+class LinkedNodes:
+    """A topology: rings over all ranks inside nodes and between them.
+
+    A large collective moves at the speed of the slower link, since all adapters of a node work at a time
+    and what moves inside nodes overlaps with what moves between them. A small all-reduce takes trees
+    between nodes, whose depth is a logarithm (NCCL 2.4, "Massively scale your deep learning training",
+    developer.nvidia.com/blog). GPUs send by themselves: nothing is busy.
+
+    Args:
+        topology: whose links they are.
+        dice: draws their figures, once for all calls.
+        bandwidth: factor on both links' bandwidths, to see what depends on them.
+    """
+
+    def __init__(self, topology: Topology, dice: Dice, *, bandwidth: float = 1.0) -> None:
+        self._per_node = topology.ranks_per_node
+        self._inside = dice.draw(topology.inside_node.bytes_per_s) * bandwidth
+        self._between = dice.draw(topology.between_nodes.bytes_per_s) * bandwidth
+        self._hop_inside = dice.draw(topology.inside_node.latency_s)
+        self._hop_between = dice.draw(topology.between_nodes.latency_s)
+
+    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
+        """Of one call; arguments as of `Network.seconds`."""
+        nodes = np.maximum(1.0, ranks / self._per_node)
+        speed = np.where(nodes > 1, np.minimum(self._inside, self._between), self._inside)
+        moved = SENT[kind] * size * (ranks - 1) / ranks / speed
+        ring = SENT[kind] * ((ranks - nodes) * self._hop_inside + (nodes - 1) * self._hop_between)
+        if kind == "all_reduce":
+            inside = 2 * (np.minimum(ranks, self._per_node) - 1) * self._hop_inside
+            tree = inside + 2 * np.ceil(np.log2(nodes)) * self._hop_between
+            ring = np.minimum(ring, tree)
+        on_the_way = np.where(ranks > 1, moved + ring, 0.0)
+        return Duration(busy=np.zeros_like(on_the_way), on_the_way=on_the_way)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedSize:
+    """A collective of this size as it was timed alone.
+
+    Attributes:
+        size: bytes of the whole tensor.
+        seconds: of a call.
+        busy_share: of them, in which a rank's core worked on it.
+    """
+
+    size: float
+    seconds: Figure
+    busy_share: float
+
+
+class MeasuredRanks:
+    """So many ranks of one machine, on which collectives of many sizes were timed.
+
+    Between two sizes, seconds follow a line between logarithms. Below the smallest a call takes what that
+    takes, above the largest it takes in proportion.
+
+    Args:
+        ranks: that were timed; of other world sizes nothing is known, but that one rank sends nothing.
+        timed: by kind, in order of size.
+        dice: draws a factor for each kind, since what makes one call slow makes others slow, too.
+        bytes_per_s: of a link that all of it has to pass besides; None if there is none. A rank waits for it.
+        latency_s: of that link, per hop.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        timed: Mapping[str, Sequence[TimedSize]],
+        dice: Dice,
+        *,
+        bytes_per_s: float | None = None,
+        latency_s: float = 0.0,
+    ) -> None:
+        self._ranks = ranks
+        self._timed = timed
+        self._bytes_per_s = bytes_per_s
+        self._latency_s = latency_s
+        self._factors = {kind: dice.draw(_spread(sizes)) for kind, sizes in timed.items()}
+
+    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
+        """Of one call; arguments as of `Network.seconds`.
+
+        Raises:
+            ValueError: of a kind or a world size that was not timed.
+        """
+        if set(np.unique(ranks)) - {1.0, float(self._ranks)}:
+            raise ValueError(f"collectives were timed with {self._ranks} ranks")
+        if kind not in self._timed:
+            raise ValueError(f"no {kind} was timed")
+        sizes = self._timed[kind]
+        places = np.log([one.size for one in sizes])
+        logarithm = np.interp(np.log(size), places, np.log([one.seconds.value for one in sizes]))
+        beyond = max(1.0, size / sizes[-1].size)
+        alone = np.exp(logarithm) * beyond * self._factors[kind]
+        busy_share = float(np.interp(np.log(size), places, [one.busy_share for one in sizes]))
+        link = 0.0
+        if self._bytes_per_s is not None:
+            sent = SENT[kind] * size * (self._ranks - 1) / self._ranks
+            link = sent / self._bytes_per_s + SENT[kind] * (self._ranks - 1) * self._latency_s
+        several = ranks > 1
+        return Duration(
+            busy=np.where(several, alone * busy_share, 0.0),
+            on_the_way=np.where(several, alone * (1 - busy_share) + link, 0.0),
+        )
+
+
+def _spread(sizes: Sequence[TimedSize]) -> Figure:
+    """A factor around 1: how far the largest size's seconds may be off, as the one that matters most."""
+    seconds = sizes[-1].seconds
+    return Figure(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)

@@ -1,0 +1,263 @@
+"""What a step's collectives carry under each sharding: as its authors say, and as the libraries do it.
+
+The textbook's volume, in numbers per parameter that a rank sends (Rajbhandari et al. 2020,
+arXiv:1910.02054, section 7; Zhao et al. 2023, arXiv:2304.11277, section 3): data parallelism 2, ZeRO stages
+1 and 2 also 2, stage 3 and FSDP 3. What a step really asks the communication library for was counted
+(`measure.parts=step`), and the rules here give those numbers; where they are not the textbook's, the rule
+says why.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.results.collectives import SENT, Collective, sent_bytes
+
+FORWARD, BACKWARD, AFTER_BACKWARD, AFTER_UPDATE = "forward", "backward", "after backward", "after update"
+"""When a sending happens: along with the forward or the backward pass, or where nothing is computed
+meanwhile."""
+
+MIB = 2**20
+
+DDP_FIRST_BUCKET, DDP_BUCKET = 1 * MIB, 25 * MIB
+"""Bytes of gradients that DistributedDataParallel sends at once
+(torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, and its argument bucket_cap_mb)."""
+
+DEEPSPEED_BUCKET = 500_000_000
+"""Numbers that DeepSpeed sends at once, by default; conf/ limits them to the model's."""
+
+MOST_LIVE = 1_000_000_000
+"""Parameters that DeepSpeed's stage 3 keeps gathered by default (stage3_max_live_parameters): of a smaller
+model the backward pass finds all weights as the forward pass left them."""
+
+MOST_PERSISTENT = 100_000
+"""Numbers of a tensor that DeepSpeed's stage 3 leaves whole on every rank by default
+(stage3_param_persistence_threshold); it gathers those after the update."""
+
+TEXTBOOK = {
+    "ddp": 2,
+    "zero_redundancy": 2,
+    "zero1": 2,
+    "zero1_native": 2,
+    "zero2": 2,
+    "zero3": 3,
+    "fsdp2": 3,
+}
+"""Numbers per parameter that a rank sends in a step, but for the share 1 / N."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """Collectives of one kind in a step.
+
+    Attributes:
+        kind: of `bench.results.collectives.SENT`.
+        elements: of all of them together.
+        element_bytes: of one number.
+        moment: when they happen.
+        bucket: numbers of one call; the last may have fewer.
+        sizes: numbers of each call, in order, where they are not equal buckets.
+        each_pass: it happens with every micro-batch, and not once a step.
+    """
+
+    kind: str
+    elements: int
+    element_bytes: int
+    moment: str
+    bucket: int
+    sizes: tuple[int, ...] = ()
+    each_pass: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Of all whole tensors together."""
+        return self.elements * self.element_bytes
+
+    @property
+    def collective(self) -> Collective:
+        """All of them as if they were one."""
+        return Collective(kind=self.kind, bytes=self.bytes, element_bytes=self.element_bytes)
+
+    def buckets(self) -> list[int]:
+        """Numbers of each call, in order."""
+        if self.sizes:
+            return [*self.sizes]
+        full, rest = divmod(self.elements, self.bucket)
+        return [self.bucket] * full + ([rest] if rest else [])
+
+
+def sendings(
+    sharding: str,
+    *,
+    tensors: Sequence[int],
+    ranks: int,
+    on_cuda: bool,
+    sixteen_bits: bool = False,
+    layers: int = 1,
+    textbook: bool = False,
+) -> list[Sending]:
+    """What a step sends.
+
+    Args:
+        sharding: a key of `TEXTBOOK`.
+        tensors: numbers of each that is trained, tied ones once.
+        ranks: the world size.
+        on_cuda: DeepSpeed sends gradients while others are computed there; on a CPU it has no stream for
+            that.
+        sixteen_bits: whether FSDP2 gathers weights in 16 bits; the other shardings' autocast leaves fp32.
+        layers: that FSDP2 and DeepSpeed's stage 3 gather one by one.
+        textbook: what the authors say instead of what the libraries do.
+
+    Raises:
+        ValueError: a sharding that is not known.
+    """
+    if ranks == 1:
+        return []
+    parameters = sum(tensors)
+    match sharding:
+        case "ddp" | "zero_redundancy":
+            gradients = Sending(
+                kind="all_reduce",
+                elements=parameters,
+                element_bytes=4,
+                moment=BACKWARD,
+                bucket=DDP_BUCKET // 4,
+                sizes=ddp_buckets(tensors),
+            )
+            if sharding == "ddp" or textbook:
+                return [gradients]
+            # Each rank sends the parameters that it has updated: 1 more than the textbook's 2.
+            return [gradients, _after("broadcast", parameters, bucket=parameters)]
+        case "zero1" | "zero2" | "zero1_native":
+            return _deepspeed(sharding, parameters, ranks, on_cuda=on_cuda, textbook=textbook)
+        case "zero3":
+            return _stage_3(tensors, ranks, layers, on_cuda=on_cuda, textbook=textbook)
+        case "fsdp2":
+            gathered = 2 if sixteen_bits else 4
+            bucket = -(-parameters // layers)
+            weights = [
+                Sending(
+                    kind="all_gather",
+                    elements=parameters,
+                    element_bytes=gathered,
+                    moment=moment,
+                    bucket=bucket,
+                    each_pass=True,
+                )
+                for moment in (FORWARD, BACKWARD)
+            ]
+            return [
+                *weights,
+                Sending(
+                    kind="reduce_scatter",
+                    elements=parameters,
+                    element_bytes=4,
+                    moment=BACKWARD,
+                    bucket=bucket,
+                ),
+            ]
+        case _:
+            raise ValueError(f"what sharding={sharding} sends is not known")
+
+
+def ddp_buckets(tensors: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of each of DDP's buckets: whole tensors, last ones first, until a bucket's limit is reached.
+
+    So torch's reducer begins; after the first step it goes by the order in which gradients came, which is
+    about the same (compute_bucket_assignment_by_size in torch/csrc/distributed/c10d/reducer.cpp).
+    """
+    found, filled, limit = [], 0, DDP_FIRST_BUCKET
+    for numbers in reversed(tensors):
+        filled += numbers
+        if 4 * filled >= limit:
+            found.append(filled)
+            filled, limit = 0, DDP_BUCKET
+    return (*found, filled) if filled else tuple(found)
+
+
+def _deepspeed(sharding: str, parameters: int, ranks: int, *, on_cuda: bool, textbook: bool) -> list[Sending]:
+    """Stages 1 and 2.
+
+    DeepSpeed 0.16.9 averages a bucket of gradients that belong to several ranks by one all-reduce, of which
+    each rank then keeps its part (stage_1_and_2.py, allreduce_and_scatter, by
+    use_multi_rank_bucket_allreduce, on by default), where the paper has a reduce-scatter, which sends half
+    as much: 3 instead of 2.
+    """
+    element_bytes = 2 if sharding == "zero1_native" else 4
+    bucket = min(DEEPSPEED_BUCKET, parameters)
+    overlaps = on_cuda and parameters > bucket
+    gradients = Sending(
+        kind="reduce_scatter" if textbook else "all_reduce",
+        elements=parameters,
+        element_bytes=element_bytes,
+        moment=BACKWARD if overlaps else AFTER_BACKWARD,
+        bucket=bucket,
+        each_pass=sharding == "zero2",  # which keeps no whole gradients to add to
+    )
+    padded = _padded(parameters, 2 * ranks)
+    return [gradients, _after("all_gather", padded, bucket=bucket, element_bytes=element_bytes)]
+
+
+def _stage_3(
+    tensors: Sequence[int], ranks: int, layers: int, *, on_cuda: bool, textbook: bool
+) -> list[Sending]:
+    """Stage 3: of a model that may stay gathered, weights are gathered once a step and not twice: 2, not 3.
+
+    Each tensor is divided by itself, and so padded by itself.
+    """
+    padded = [_padded(one, ranks) for one in tensors]
+    small = sum(each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT)
+    large = sum(padded) - small
+    layer, bucket = -(-large // layers), min(DEEPSPEED_BUCKET, sum(padded))
+    gathered_again = textbook or sum(tensors) > MOST_LIVE
+    found = [
+        Sending(
+            kind="all_gather",
+            elements=large,
+            element_bytes=4,
+            moment=FORWARD,
+            bucket=layer,
+            each_pass=gathered_again,
+        ),
+        Sending(
+            kind="reduce_scatter",
+            elements=sum(padded),
+            element_bytes=4,
+            moment=BACKWARD if on_cuda else AFTER_BACKWARD,
+            bucket=bucket,
+            each_pass=True,
+        ),
+    ]
+    if gathered_again:
+        found.append(
+            Sending(
+                kind="all_gather",
+                elements=large,
+                element_bytes=4,
+                moment=BACKWARD,
+                bucket=layer,
+                each_pass=True,
+            )
+        )
+    if small:
+        found.append(_after("all_gather", small, bucket=small))
+    return [one for one in found if one.elements]
+
+
+def _after(kind: str, elements: int, *, bucket: int, element_bytes: int = 4) -> Sending:
+    return Sending(
+        kind=kind, elements=elements, element_bytes=element_bytes, moment=AFTER_UPDATE, bucket=bucket
+    )
+
+
+def _padded(elements: int, multiple: int) -> int:
+    return -(-elements // multiple) * multiple
+
+
+def volume(found: Sequence[Sending], parameters: int) -> float:
+    """Numbers per parameter that a rank sends in a step of one micro-batch, but for the share 1 / N."""
+    return sum(SENT[one.kind] * one.elements for one in found) / parameters
+
+
+def sent_in_a_step(found: Sequence[Sending], ranks: int, grad_accum: int) -> float:
+    """Bytes that a rank sends."""
+    return sum(sent_bytes(one.collective, ranks) * (grad_accum if one.each_pass else 1) for one in found)

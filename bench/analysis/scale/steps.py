@@ -1,0 +1,200 @@
+"""The seconds of a step on many ranks: when what it sends has arrived, and what is computed meanwhile.
+
+The link carries one collective after the other, each as soon as it is asked for and the link is free, so that
+a pass is over after the longest path through it: sums and maxima, for all draws and world sizes at a time.
+`tests/support/step_simulator.py` lets the same step happen event by event and comes to the same seconds.
+
+What keeps the processor busy is added to what is computed when a collective is asked for, even if it has to
+wait for the link. That changes nothing: until the link is free again, the link is what everything waits for.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.analysis.scale.figures import Draws
+from bench.analysis.scale.network import Array, Duration, Network
+from bench.analysis.scale.sendings import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Sending
+
+Call = tuple[float, Duration]
+"""A collective, and the share of a pass at which it is sent or needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a rank computes in a step; seconds of shape (draws, 1).
+
+    Attributes:
+        forward: of one micro-batch.
+        backward: likewise.
+        update: of all parameters by one rank.
+        copies: of all gradients into what is sent, and back.
+        host: whatever else a step takes, however many ranks there are.
+        grad_accum: micro-batches of a step.
+        elements_ready, share_ready: at these shares of the backward pass so large shares of all gradients are
+            there; both rise from 0 to 1.
+    """
+
+    forward: Draws
+    backward: Draws
+    update: Draws
+    copies: Draws
+    host: Draws
+    grad_accum: int
+    elements_ready: npt.NDArray[np.float64]
+    share_ready: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSeconds:
+    """Of shape (draws, world sizes).
+
+    Attributes:
+        computed: forward and backward passes, the update, copies and the rest.
+        exposed: that sending makes the step longer.
+        sent: that it would take if nothing hid it.
+    """
+
+    computed: Array
+    exposed: Array
+    sent: Array
+
+    @property
+    def total(self) -> Array:
+        """Of the whole step."""
+        return self.computed + self.exposed
+
+
+def predict_step(
+    parts: Parts,
+    sendings: Sequence[Sending],
+    network: Network,
+    ranks: Array,
+    *,
+    divides_update: bool,
+    micro_batches: Array | None = None,
+) -> StepSeconds:
+    """The seconds of a step.
+
+    Args:
+        parts: what a rank computes.
+        sendings: of a step, as for more than one rank; one alone sends nothing.
+        network: that carries them.
+        ranks: world sizes, shape (world sizes,).
+        divides_update: each rank updates its part of the parameters alone.
+        micro_batches: of a step at each world size, in place of `parts.grad_accum`; below 1 it is one that
+            has so much fewer samples, and is taken to compute so much sooner.
+    """
+    several = ranks > 1
+    update = parts.update / np.where(divides_update, ranks, 1.0)
+    number = np.asarray(parts.grad_accum if micro_batches is None else micro_batches, dtype=float)
+    passes, size = np.maximum(1.0, number), np.minimum(1.0, number)
+    computed = number * (parts.forward + parts.backward) + update
+    computed = computed + np.where(several, parts.copies, 0.0) + parts.host
+    nothing = np.zeros_like(computed * ranks)
+    exposed, sent = nothing, nothing
+    along: dict[tuple[str, bool, bool], list[Call]] = defaultdict(list)
+    for one in sendings:
+        durations = _durations(one, network, ranks)
+        together = sum((each.total for each in durations), nothing)
+        until = np.cumsum(one.buckets()) / one.elements
+        since = np.concatenate([[0.0], until])[:-1]
+        gathers = one.kind == "all_gather"
+        times = passes if one.each_pass else 1.0
+        if one.moment in (AFTER_BACKWARD, AFTER_UPDATE):
+            exposed = exposed + times * together
+        else:
+            when = since if gathers else until
+            if one.moment == BACKWARD:
+                when = np.interp(when, parts.elements_ready, parts.share_ready)
+            along[one.moment, gathers, one.each_pass] += zip(when.tolist(), durations, strict=True)
+        sent = sent + times * together
+    forward, backward = size * parts.forward + nothing, size * parts.backward + nothing
+
+    def exposed_in(moment: str, computed: Array, *, all_passes: bool) -> Array:
+        """In a pass that has all that happens in it once a step, or only what happens in every one."""
+
+        def calls(gathers: bool) -> list[Call]:
+            return along[moment, gathers, True] + ([] if all_passes else along[moment, gathers, False])
+
+        return _exposed(computed, calls(True), calls(False))
+
+    for moment, computed_then in ((FORWARD, forward), (BACKWARD, backward)):
+        exposed = exposed + (passes - 1) * exposed_in(moment, computed_then, all_passes=True)
+        exposed = exposed + exposed_in(moment, computed_then, all_passes=False)
+    return StepSeconds(computed=computed + nothing, exposed=exposed, sent=sent)
+
+
+def _durations(sending: Sending, network: Network, ranks: Array) -> list[Duration]:
+    """Of each of its calls; equal calls are asked for once."""
+    known: dict[int, Duration] = {}
+    for elements in sending.buckets():
+        if elements not in known:
+            known[elements] = network.seconds(sending.kind, elements * sending.element_bytes, ranks)
+    return [known[elements] for elements in sending.buckets()]
+
+
+def _exposed(computed: Array, gathers: Sequence[Call], gradients: Sequence[Call]) -> Array:
+    """How much longer a pass takes by what is sent along with it, until the last has arrived.
+
+    Weights are gathered one layer ahead: when the computing of a layer begins, the next one's are asked for,
+    and that layer waits for them. The first of a pass have nothing to hide behind. Gradients are sent when
+    they are there, before weights that are asked for at the same moment (as FSDP2 does it: `post_backward` of
+    a layer comes before `pre_backward` of the next). While a collective keeps the processor busy, computing
+    waits.
+
+    Args:
+        computed: seconds of the pass if nothing were sent.
+        gathers: at which share of it the layers begin that need the weights.
+        gradients: at which share of it they are there.
+    """
+    in_order = sorted(gathers, key=lambda call: call[0])
+    marks = [(share, 0, number) for number, (share, _) in enumerate(gradients)]
+    marks += [(share, 1, number) for number, (share, _) in enumerate(in_order)]
+    clock = _Pass(computed)
+    if in_order:
+        clock.gather(0.0, in_order[0][1])
+    for share, needs_weights, number in sorted(marks):
+        if not needs_weights:
+            clock.send(share, gradients[number][1])
+            continue
+        clock.wait(share)
+        if number + 1 < len(in_order):
+            clock.gather(share, in_order[number + 1][1])
+    return np.maximum(clock.late, clock.free - computed)
+
+
+class _Pass:
+    """A pass as it goes on, in seconds since it began.
+
+    Attributes:
+        late: how much later computing is than if nothing were sent.
+        free: when the link has carried all that it was asked for.
+    """
+
+    def __init__(self, computed: Array) -> None:
+        self._computed = computed
+        self.late = np.zeros_like(computed)
+        self.free = np.zeros_like(computed)
+        self._there = self.free
+        self._busy_behind = self.late
+
+    def send(self, share: float, duration: Duration) -> None:
+        """Ask for a collective at this share of the pass."""
+        self.free = np.maximum(self.free, share * self._computed + self.late) + duration.total
+        self.late = self.late + duration.busy
+        self._busy_behind = self._busy_behind + duration.busy
+
+    def gather(self, share: float, duration: Duration) -> None:
+        """Ask for the weights that are needed next."""
+        self.send(share, duration)
+        self._there = self.free
+        self._busy_behind = np.zeros_like(self.late)
+
+    def wait(self, share: float) -> None:
+        """Until these weights are there; what was asked for after them keeps the processor busy later."""
+        there = self._there + self._busy_behind
+        self.late = np.maximum(self.late, there - share * self._computed)

@@ -1,0 +1,101 @@
+"""Machines of a kind, and what connects them: conf/topology/*.yaml."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from bench.analysis.scale.figures import Figure
+from bench.errors import UserError
+
+FOLDER = Path(__file__).parents[3] / "conf" / "topology"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """What ranks send over.
+
+    Attributes:
+        bytes_per_s: of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw);
+            between nodes that of a node, all of its adapters together.
+        latency_s: of a hop within a collective.
+    """
+
+    bytes_per_s: Figure
+    latency_s: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceKind:
+    """What computes.
+
+    Attributes:
+        memory_bytes: that a rank may use.
+        memory_bytes_per_s: that an optimizer's update reads and writes.
+        peak_flops_per_s: by precision, of the data sheet.
+        peak_source: where that is from.
+        reached_share: of it, by forward and backward pass of a transformer.
+    """
+
+    name: str
+    memory_bytes: Figure
+    memory_bytes_per_s: Figure
+    peak_flops_per_s: dict[str, float]
+    peak_source: str
+    reached_share: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """Equal nodes, as many as are needed."""
+
+    name: str
+    title: str
+    ranks_per_node: int
+    device: DeviceKind
+    inside_node: Link
+    between_nodes: Link
+
+
+def names() -> list[str]:
+    """Of all topologies."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Topology:
+    """Read one.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if name not in names():
+        raise UserError(f"topology {name} is not known", f"choose one of: {', '.join(names())}")
+    cells = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    device = cells["device"]
+    return Topology(
+        name=name,
+        title=cells["title"],
+        ranks_per_node=int(cells["ranks_per_node"]),
+        device=DeviceKind(
+            name=device["name"],
+            memory_bytes=Figure.of(device["memory_gib"]).scaled(2**30),
+            memory_bytes_per_s=Figure.of(device["memory_gb_per_s"]).scaled(1e9),
+            peak_flops_per_s={
+                precision: float(peak) * 1e12
+                for precision, peak in device["peak_tflops"].items()
+                if precision != "source"
+            },
+            peak_source=" ".join(str(device["peak_tflops"]["source"]).split()),
+            reached_share=Figure.of(device["reached_share"]),
+        ),
+        inside_node=_link(cells["inside_node"]),
+        between_nodes=_link(cells["between_nodes"]),
+    )
+
+
+def _link(cells: dict[str, Any]) -> Link:
+    return Link(
+        bytes_per_s=Figure.of(cells["gb_per_s"]).scaled(1e9),
+        latency_s=Figure.of(cells["latency_us"]).scaled(1e-6),
+    )

@@ -1,0 +1,250 @@
+"""The figures of what is predicted for many GPUs: dashed and hollow, so that nobody takes it for measured."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from bench.report.figures import style
+from bench.report.figures.canvas import MARGIN, Canvas, inches
+from bench.report.figures.frame import draw_framed
+from bench.report.figures.legend import Swatch
+from bench.report.figures.picture_files import write_figure
+from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
+from bench.report.figures.scale_published import TITLE_OF_PUBLISHED, describe_published, draw_published
+from bench.report.figures.scale_sheet import (
+    BELOW,
+    LEFT,
+    WIDTH,
+    crossed,
+    hollow,
+    look,
+    nothing,
+    reserve,
+    themed_axes,
+)
+from bench.report.figures.style import Theme
+from bench.report.index_contents import dark_of
+from bench.report.scale_tables import (
+    CHECKS_FIGURE,
+    KINDS_OF_SCALING,
+    PUBLISHED_FIGURE,
+    Predictions,
+    ScaleLine,
+    Scaling,
+    per_cent,
+)
+
+HIGH = 2.7
+"""Inches of the axes of scaling."""
+
+ABOVE = 0.36
+"""Inches above the axes, for their title and the node's."""
+
+BETWEEN = 0.22
+"""Inches between two axes."""
+
+DASHES = {
+    "ddp": (6.0, 2.0),
+    "zero_redundancy": (1.2, 1.4),
+    "zero1": (3.2, 1.6),
+    "zero1_native": (1.2, 2.6),
+    "zero2": (6.0, 1.6, 1.2, 1.6),
+    "zero3": (3.0, 1.4, 1.0, 1.4, 1.0, 1.4),
+    "fsdp2": (9.0, 3.0),
+}
+"""Points of dash and gap of each line: told apart without colour, and none is solid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleFigure:
+    """One of them, in both themes.
+
+    Attributes:
+        stem: its name without the ending.
+        title: with the word predicted.
+        description: all that it shows.
+        draw: in a theme.
+    """
+
+    stem: str
+    title: str
+    description: str
+    draw: Callable[[Theme], Figure]
+
+
+def planned_figures(found: Predictions) -> list[ScaleFigure]:
+    """The figures of these predictions, in the order of the page."""
+    figures = [
+        ScaleFigure(
+            stem=one.figure,
+            title=_title_of_scaling(one),
+            description=_describe_scaling(one),
+            draw=partial(draw_scaling, one),
+        )
+        for one in found.scalings
+    ]
+    if found.checks:
+        figures.append(
+            ScaleFigure(
+                stem=CHECKS_FIGURE,
+                title=TITLE_OF_CHECKS,
+                description=describe_checks(found.accuracies),
+                draw=partial(draw_checks, found.accuracies),
+            )
+        )
+    if found.published:
+        figures.append(
+            ScaleFigure(
+                stem=PUBLISHED_FIGURE,
+                title=TITLE_OF_PUBLISHED,
+                description=describe_published(found.published),
+                draw=partial(draw_published, found.published),
+            )
+        )
+    return figures
+
+
+def save(figure: ScaleFigure, folder: Path) -> Path:
+    """Write a figure with the dark one beside it; the path of the light one."""
+    path = folder / f"{figure.stem}.svg"
+    for place, theme in ((path, style.LIGHT), (dark_of(path), style.DARK)):
+        write_figure(place, figure.draw, theme=theme, title=figure.title, description=figure.description)
+    return path
+
+
+def draw_scaling(one: Scaling, theme: Theme) -> Figure:
+    """Predicted efficiency against ranks: a dashed line with its band for each sharding."""
+    canvas = Canvas(WIDTH, theme)
+    names: dict[str, str] = {}
+    for members in one.lines.values():
+        names |= {line.name: line.sharding for line in members}
+    legend = [Swatch(words=name, marker=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
+    if any(
+        point.fits is False for members in one.lines.values() for line in members for point in line.points
+    ):
+        legend.append(Swatch(words="does not fit in memory", marker=crossed(theme)))
+    tops: list[float] = []
+    figure = draw_framed(
+        canvas,
+        title=_title_of_scaling(one),
+        legend=legend,
+        panels=[("", partial(reserve, tops, ABOVE + HIGH + BELOW))],
+        draw_label=nothing,
+        caption=f"Predicted, not measured: {one.model}, {one.workload}. Samples/s of a rank as a share of "
+        "those of a rank alone; shaded: 95 % of what follows from the assumptions.",
+    )
+    wide = (WIDTH - LEFT - 3 * MARGIN - (len(one.lines) - 1) * BETWEEN) / len(one.lines)
+    values = [
+        point.efficiency.ends[1]
+        for members in one.lines.values()
+        for line in members
+        for point in line.points
+        if point.efficiency
+    ]
+    most = 1.04 * max([1.0, *values])
+    for number, (kind, members) in enumerate(one.lines.items()):
+        left = LEFT + MARGIN + number * (wide + BETWEEN)
+        axes = themed_axes(figure, canvas, left, tops[0] + ABOVE, wide, HIGH)
+        axes.set_title(
+            f"{kind} scaling, predicted", fontsize=canvas.small, loc="left", color=theme.ink, pad=14
+        )
+        _draw_efficiencies(axes, canvas, kind, members, one.topology.ranks_per_node, most, wide)
+        if number:
+            axes.tick_params(labelleft=False)
+        else:
+            axes.set_ylabel("predicted efficiency", fontsize=canvas.small, color=theme.ink)
+    return figure
+
+
+def _draw_efficiencies(
+    axes: Axes, canvas: Canvas, kind: str, lines: Sequence[ScaleLine], per_node: int, most: float, wide: float
+) -> None:
+    theme = canvas.theme
+    sizes = sorted({point.ranks for line in lines for point in line.points})
+    margin = max(1.15, (sizes[-1] / sizes[0]) ** 0.05)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
+    axes.set_ylim(0, most)
+    if sizes[0] < per_node < sizes[-1]:
+        axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
+        axes.text(
+            per_node,
+            1.01 * most,
+            "1 node",
+            fontsize=canvas.small,
+            color=theme.faint,
+            va="bottom",
+            ha="center",
+        )
+    for number, line in enumerate(lines):
+        _draw_line(axes, theme, kind, line, number)
+    axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, canvas)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    axes.set_xlabel("ranks", fontsize=canvas.small, color=theme.ink)
+    axes.grid(axis="y", color=theme.grid, linewidth=0.6)
+
+
+def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, number: int) -> None:
+    known = [(point.ranks, point.efficiency, point.fits) for point in line.points if point.efficiency]
+    if not known:
+        return
+    _, colour = look(line.sharding)
+    ranks = [each for each, _, _ in known]
+    values = [found.value for _, found, _ in known]
+    low, high = zip(*(found.ends for _, found, _ in known), strict=True)
+    name = f"{line.name}-{kind}".replace(" ", "_")
+    axes.fill_between(ranks, low, high, color=colour, alpha=0.12, linewidth=0, zorder=2, gid=f"band-{name}")
+    for end in (low, high):
+        axes.plot(ranks, end, color=colour, alpha=0.6, linewidth=0.5, linestyle=(0, (1, 1)), zorder=3)
+    axes.plot(
+        ranks,
+        values,
+        color=colour,
+        linewidth=1.3,
+        linestyle=(0.9 * number, DASHES.get(line.sharding, (2.0, 2.0))),
+        dash_capstyle="butt",
+        zorder=4 + number,
+        gid=f"line-{name}",
+    )
+    at: dict[str, Any] = {"linestyle": "none", "clip_on": False}
+    axes.plot(ranks, values, zorder=20 + number, gid=f"points-{name}", **at, **hollow(line.sharding))
+    outside = [(each, found.value) for each, found, fits in known if fits is False]
+    if outside:
+        xs, ys = zip(*outside, strict=True)
+        axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **crossed(theme))
+
+
+def _powers(sizes: Sequence[int], wide: float, canvas: Canvas) -> list[float]:
+    """Powers of two from the first to the last, as many as have room for their words."""
+    first, last = math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1]))
+    room = wide / max(1.0, math.log2(sizes[-1] / sizes[0]))
+    step = math.ceil((inches(f"{sizes[-1]:,}", canvas.small) + 0.06) / room)
+    return [2.0**power for power in range(first, last + 1, step)] or [float(one) for one in sizes]
+
+
+def _title_of_scaling(one: Scaling) -> str:
+    return f"{one.title} on {one.topology.title}: predicted efficiency on many ranks"
+
+
+def _describe_scaling(one: Scaling) -> str:
+    sentences = ["Predicted, not measured: samples/s of a rank as a share of those of a rank alone."]
+    for kind, members in one.lines.items():
+        for line in members:
+            points = ", ".join(
+                f"{point.ranks:,}: {per_cent(point.efficiency)}"
+                + (" (does not fit in memory)" if point.fits is False else "")
+                for point in line.points
+            )
+            sentences.append(
+                f"{kind.capitalize()} scaling ({KINDS_OF_SCALING[kind]}), {line.name}, by ranks: {points}."
+            )
+    return " ".join(sentences)

@@ -1,0 +1,182 @@
+"""The figure of predictions beside measurements: filled, on logarithmic planes."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
+from bench.report.figures.frame import draw_framed
+from bench.report.figures.legend import Swatch
+from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, nothing, reserve, themed_axes
+from bench.report.figures.style import Theme
+from bench.report.scale_tables import SHARDINGS, Accuracy, Check, name_sharding
+
+ALLOWED = 0.30
+"""Opacity of the band of a rule."""
+
+TITLE_OF_CHECKS = "Predicted against measured: what a rank sends, holds and takes"
+
+
+def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
+    """Predicted against measured, a logarithmic plane for each quantity, with the band of its rule."""
+    canvas = Canvas(WIDTH, theme)
+    shardings = sorted(
+        {check.sharding for one in accuracies for check in one.checks},
+        key=lambda name: (list(SHARDINGS).index(name) if name in SHARDINGS else len(SHARDINGS), name),
+    )
+    legend = [Swatch(words=name_sharding(one), marker=filled(one, theme)) for one in shardings]
+    legend.append(Swatch(words="95 % interval", whisker=True))
+    columns = min(3, len(accuracies))
+    lines = -(-len(accuracies) // columns)
+    across = (WIDTH - 2 * MARGIN - columns * LEFT - (columns - 1) * 0.1) / columns
+    across = min(across, 2.6)
+    headings = [wrapped(_heading(one), canvas.small, across) for one in accuracies]
+    above = max(len(words) for words in headings) * canvas.line_inches(canvas.small) + 0.06
+    tops: list[float] = []
+    figure = draw_framed(
+        canvas,
+        title=TITLE_OF_CHECKS,
+        legend=legend,
+        panels=[("", partial(reserve, tops, lines * (above + across + BELOW + 0.04)))],
+        draw_label=nothing,
+        caption="Filled: points that were both predicted and measured; logarithmic axes. Line: predicted = "
+        "measured. Band: how far a prediction may be off.",
+    )
+    for number, (one, heading) in enumerate(zip(accuracies, headings, strict=True)):
+        row, column = divmod(number, columns)
+        left = MARGIN + LEFT + column * (across + LEFT + 0.1)
+        top = tops[0] + above + row * (above + across + BELOW + 0.04)
+        axes = themed_axes(figure, canvas, left, top, across, across)
+        axes.set_title("\n".join(heading), fontsize=canvas.small, loc="left", color=theme.ink, pad=4)
+        _draw_plane(axes, canvas, one, across)
+    return figure
+
+
+def _heading(one: Accuracy) -> str:
+    unit = _unit(one)
+    named = unit and unit not in ("B", "bytes", one.quantity)
+    words = f"{one.quantity} ({unit})" if named else one.quantity
+    return f"{words}: {one.within} of {len(one.checks)} {one.kind.rule}" if one.kind else words
+
+
+def _unit(one: Accuracy) -> str:
+    return one.checks[0].unit
+
+
+def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
+    theme = canvas.theme
+    # A logarithm has no place for what is not sent at all.
+    drawn = [check for check in one.checks if check.measured.value > 0 and check.predicted.value > 0]
+    ends = [
+        end
+        for check in drawn
+        for found in (check.measured, check.predicted)
+        for end in (*found.ends, found.value)
+        if end > 0
+    ]
+    low, high = (min(ends), max(ends)) if ends else (1.0, 10.0)
+    room = max(1.12, (high / low) ** 0.07)
+    low, high = low / room, high * room
+    allowed = one.kind.allowed if one.kind else 0.0
+    if allowed:
+        axes.fill_between(
+            [low, high],
+            [low * (1 - allowed), high * (1 - allowed)],
+            [low * (1 + allowed), high * (1 + allowed)],
+            color=theme.faint,
+            alpha=ALLOWED,
+            linewidth=0,
+            zorder=1,
+            gid=f"rule-{one.quantity.replace(' ', '_')}",
+        )
+    axes.plot([low, high], [low, high], color=theme.ink, linewidth=0.8, zorder=2)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    for sharding in dict.fromkeys(check.sharding for check in drawn):
+        mine = [check for check in drawn if check.sharding == sharding]
+        _draw_points(axes, theme, one.quantity, sharding, mine)
+    by = _factor(one)
+    ticks = _ticks(low, high, wide, lambda value: inches(by(value), canvas.small))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator(ticks))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(lambda value, _: by(value))
+    axes.grid(color=theme.grid, linewidth=0.5)
+    axes.set_xlabel("measured", fontsize=canvas.small, color=theme.ink)
+    axes.set_ylabel("predicted", fontsize=canvas.small, color=theme.ink)
+
+
+def _draw_points(axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[Check]) -> None:
+    xs = [check.measured.value for check in checks]
+    ys = [check.predicted.value for check in checks]
+    look: dict[str, Any] = {"color": theme.ink, "linewidth": 0.7, "zorder": 3}
+    for check in checks:
+        if check.measured.ends[0] < check.measured.ends[1]:
+            axes.plot(check.measured.ends, [check.predicted.value] * 2, **look)
+        if check.predicted.ends[0] < check.predicted.ends[1]:
+            axes.plot([check.measured.value] * 2, check.predicted.ends, **look)
+    gid = f"points-{quantity}-{sharding}".replace(" ", "_")
+    marker = filled(sharding, theme)
+    order = 5 - 0.01 * marker["markersize"]  # a smaller one does not hide a larger one at its place
+    axes.plot(xs, ys, linestyle="none", zorder=order, gid=gid, **marker)
+
+
+def _ticks(low: float, high: float, wide: float, width_of: Callable[[float], float]) -> list[float]:
+    """Round numbers on a logarithmic axis, as many as have room for their words.
+
+    Args:
+        low: where the axis begins.
+        high: where it ends.
+        wide: inches of the axis.
+        width_of: inches that a number takes.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    per_inch = math.log(high / low) / wide
+    for steps in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        every = [step * 10.0**decade for decade in decades for step in steps]
+        found = [tick for tick in every if low <= tick <= high]
+        if found and _have_room(found, per_inch, width_of):
+            return found
+    found = [10.0**decade for decade in decades if low <= 10.0**decade <= high]
+    step = 1
+    while found and not _have_room(found[::step], per_inch, width_of):
+        step += 1
+    return found[::step] or [math.sqrt(low * high)]
+
+
+def _have_room(ticks: Sequence[float], per_inch: float, width_of: Callable[[float], float]) -> bool:
+    return all(
+        math.log(after / before) / per_inch >= (width_of(before) + width_of(after)) / 2 + 0.06
+        for before, after in pairwise(ticks)
+    )
+
+
+def _factor(one: Accuracy) -> Callable[[float], str]:
+    """How numbers of an axis are written: bytes with the prefix of each."""
+    if _unit(one).lower() not in ("bytes", "byte", "b"):
+        return lambda value: f"{value:.3g}"
+    return _bytes
+
+
+def _bytes(value: float) -> str:
+    for name, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:.3g} B"
+
+
+def describe_checks(accuracies: Sequence[Accuracy]) -> str:
+    """All that the figure shows, in words."""
+    sentences = ["Predicted against measured."]
+    for one in accuracies:
+        points = "; ".join(
+            f"{check.setting}: measured {check.measured.words()}, predicted {check.predicted.words()}"
+            for check in one.checks
+        )
+        sentences.append(f"{one.quantity} ({_unit(one)}): {points}.")
+    return " ".join(sentences)

@@ -1,0 +1,69 @@
+"""What ranks do together: collectives, what each of them sends, and how long it takes alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SENT = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1}
+"""How often a rank of many sends the whole tensor in a ring, which sends least; of N ranks it is the share
+(N - 1) / N of that (Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
+workstations"; nccl-tests' doc/PERFORMANCE.md makes bus bandwidth of it)."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Collective:
+    """One kind of call.
+
+    Attributes:
+        kind: of `SENT`, or as torch.distributed names it.
+        bytes: of the whole tensor: of what every rank has after an all_gather, had before a reduce_scatter.
+        element_bytes: of one number.
+    """
+
+    kind: str
+    bytes: int
+    element_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedCollective:
+    """A collective, and how often one step does it."""
+
+    collective: Collective
+    calls: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedCollective:
+    """A collective that was done alone, on one rank.
+
+    Attributes:
+        seconds: of each repetition, from the moment when all ranks were ready.
+        cpu_seconds: of one, the threads of the communication library included; mean.
+    """
+
+    collective: Collective
+    seconds: tuple[float, ...]
+    cpu_seconds: float
+
+
+def sent_bytes(collective: Collective, ranks: int) -> float:
+    """Bytes that one rank sends, by the algorithm that sends least; 0 for a kind that is not in `SENT`."""
+    return SENT.get(collective.kind, 0) * collective.bytes * (ranks - 1) / ranks
+
+
+def volumes(counted: Mapping[Collective, int], parameters: int) -> dict[str, float]:
+    """By kind, how many of the model's parameters a step's collectives carry, as ZeRO's paper counts.
+
+    An all-reduce of all gradients is 2: every rank sends and receives each of them twice (Rajbhandari et al.
+    2020, arXiv:1910.02054, section 7).
+
+    Args:
+        counted: calls in a step.
+        parameters: of the model.
+    """
+    found: dict[str, float] = {}
+    for one, calls in counted.items():
+        if one.kind in SENT:
+            elements = one.bytes / one.element_bytes
+            found[one.kind] = found.get(one.kind, 0.0) + SENT[one.kind] * calls * elements / parameters
+    return found

@@ -1,0 +1,147 @@
+"""`make scale`: what training a model would take on 1 to 1,024 GPUs, predicted; nothing is measured on them.
+
+`python -m bench.scale model=bert-large topology=dgx-a100 [Hydra overrides]` predicts the seconds of a step,
+throughput and memory of each sharding at each world size, and writes
+results/predicted/scaling-MODEL-TOPOLOGY.csv. `--check` compares predictions with what `python -m
+bench.sweeps scale` has measured on this machine, and with published figures. `--links` measures one model
+over slow links between two nodes on this machine, which it makes itself (as root).
+
+Exit status: 0; 1 if something that `--links` measured was not ok; 2 if the command line is wrong.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.closing import print_closing, this_python
+from bench.errors import CannotWriteResults, UserError
+
+RESULTS = Path("results")
+
+MEASURED = "scale"
+"""Folder of what predictions are checked with, in it one for each machine."""
+
+GBIT_PER_S = (4.0, 1.0, 0.25)
+"""Of the links that are tried."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.scale",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="topology=… and Hydra overrides")
+    parser.add_argument("--check", action="store_true", help="compare with what was measured and published")
+    parser.add_argument("--links", action="store_true", help="measure over slow links, on this machine")
+    options = parser.parse_intermixed_args(arguments)
+    try:
+        if options.links:
+            return _measure_links(options.settings)
+        if options.check:
+            return _check(options.settings)
+        return _predict(options.settings)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error, CannotWriteResults) else 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written.", file=sys.stderr)
+        return 130
+
+
+def _predict(settings: Sequence[str]) -> int:
+    # Not for --help, which should take no time.
+    from bench.analysis.scale import topology as topologies
+    from bench.results.disk import reporting_write_errors
+    from bench.results.predictions import FOLDER, SCALING
+    from bench.scale import words
+    from bench.scale.facts import facts_of
+    from bench.scale.predict import scaling_rows, with_bandwidth
+
+    named = [one.partition("=")[2] for one in settings if one.startswith("topology=")]
+    if len(named) != 1 or not any(one.startswith("model=") for one in settings):
+        raise UserError(
+            "make scale needs a model and one topology",
+            f"such as MODEL=bert-large TOPOLOGY={topologies.names()[0]}; "
+            f"topologies: {', '.join(topologies.names())}",
+        )
+    topology = topologies.load(named[0])
+    config, facts = facts_of([one for one in settings if not one.startswith("topology=")])
+    rows = list(scaling_rows(config, facts, topology))
+    path = RESULTS / FOLDER / f"scaling-{config.model.name}-{topology.name}.csv"
+    with reporting_write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        SCALING.write(path, rows)
+    answer = words.answer(config, facts, topology, rows)
+    slower, faster = (with_bandwidth(config, facts, topology, factor) for factor in (0.5, 2.0))
+    print_closing(
+        answer,
+        table="\n\n".join(
+            [
+                words.table(rows),
+                words.sensitivity(rows, slower, faster),
+                words.largest(config, facts, topology),
+            ]
+        ),
+        files=[path, *_render()],
+        next_command=shlex.join([this_python(), "-m", "bench.scale", "--check"]),
+        purpose="compares predictions with measurements",
+    )
+    return 0
+
+
+def _check(settings: Sequence[str]) -> int:
+    if settings:
+        raise UserError(f"--check takes no {settings[0]}", "leave it out")
+    from bench.results.disk import reporting_write_errors
+    from bench.results.predictions import CHECKS, FOLDER, PUBLISHED
+    from bench.scale import words
+    from bench.scale.check import check_rows
+    from bench.scale.published import published_rows
+
+    folders = sorted(one for one in (RESULTS / MEASURED).glob("*") if one.is_dir() and one.name != "runs")
+    checked = [row for folder in folders for row in check_rows(folder, RESULTS)]
+    published = list(published_rows())
+    folder = RESULTS / FOLDER
+    with reporting_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if checked:
+            CHECKS.write(folder / "checks.csv", checked)
+        PUBLISHED.write(folder / "published.csv", published)
+    print_closing(
+        words.check_answer(checked, published),
+        table="\n\n".join(filter(None, [words.check_table(checked), words.published_table(published)])),
+        files=[*([folder / "checks.csv"] if checked else []), folder / "published.csv", *_render()],
+        next_command="make report",
+        purpose="rebuilds tables, figures and page",
+    )
+    return 0
+
+
+def _measure_links(settings: Sequence[str]) -> int:
+    from bench.machine.folder import name_folder
+    from bench.scale.links import measure_over
+
+    own = [
+        *("model=bert-mini", "backend=[pytorch,pytorch_zero1]", "measure=quick", "measure.launches=3"),
+        *("measure.rounds=6", f"results_dir={RESULTS / MEASURED / name_folder('cpu')}", "resume=true"),
+    ]
+    statuses = [measure_over(rate, [*own, *settings]) for rate in GBIT_PER_S]
+    return 1 if any(statuses) else 0
+
+
+def _render() -> list[Path]:
+    """Rebuild the page of predictions."""
+    from bench.report.render import write_scale
+
+    written, refused = write_scale(RESULTS, Path("reports"))
+    for sentence in refused:
+        print(sentence, file=sys.stderr)
+    return written
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""What a rank computes where nothing was measured: FLOPs and bytes over what a kind of device reaches."""
+
+import numpy as np
+
+from bench.analysis.scale.figures import Dice, Draws, Figure
+from bench.analysis.scale.steps import Parts
+from bench.analysis.scale.topology import DeviceKind
+from bench.errors import UserError
+from bench.results.model_facts import ModelFacts
+
+UPDATE_BYTES = Figure(
+    value=28,
+    low=28,
+    high=64,
+    source="a fused AdamW reads weight, gradient and two moments and writes three of them, 4 bytes each; "
+    "one of several kernels (foreach) reads and writes them more often",
+)
+"""That an update moves for each parameter."""
+
+COPY_BYTES = Figure.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
+"""That copying a gradient into what is sent, and back, moves for each parameter."""
+
+
+def assumed_parts(
+    facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *, grad_accum: int
+) -> Parts:
+    """The parts of a step on one device of a kind.
+
+    Args:
+        facts: of the model and its micro-batch.
+        device: with the share of its peak that transformers reach.
+        precision: of the matrix products.
+        dice: draws what is not known exactly.
+        grad_accum: micro-batches of a step.
+
+    Raises:
+        UserError: that device has no such precision.
+    """
+    peak = device.peak_flops_per_s.get(precision)
+    if peak is None:
+        raise UserError(
+            f"{device.name} has no {precision}",
+            f"choose one of: {', '.join(f'precision={one}' for one in device.peak_flops_per_s)}",
+        )
+    flops_per_s = peak * dice.draw(device.reached_share)
+    bytes_per_s = dice.draw(device.memory_bytes_per_s)
+    elements, shares = ready_profile(facts)
+    return Parts(
+        forward=facts.forward_flops / flops_per_s,
+        backward=facts.backward_flops / flops_per_s,
+        update=facts.trainable * dice.draw(UPDATE_BYTES) / bytes_per_s,
+        copies=facts.trainable * dice.draw(COPY_BYTES) / bytes_per_s,
+        host=np.zeros_like(bytes_per_s),
+        grad_accum=grad_accum,
+        elements_ready=elements,
+        share_ready=shares,
+    )
+
+
+def ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
+    """Shares of all gradients, and of the backward pass's FLOPs that are done when these are there."""
+    points = facts.ready
+    elements = np.array([0, *(one.elements for one in points)], dtype=float) / facts.trainable
+    shares = np.array([0, *(one.share for one in points)], dtype=float)
+    return elements, np.minimum(shares, 1.0)

@@ -1,0 +1,220 @@
+"""Rows of results/predicted/checks.csv: what was predicted beside what was measured on this machine.
+
+Three quantities. Bytes that a rank sends in a step: from the sharding's rules and the model's shapes,
+against what was counted at the collectives. Memory of a rank: what was measured on one rank under DDP, and
+for more ranks and other shardings what is counted, against what was measured there. Seconds of a step on
+two ranks: the parts of a step of ranks that train apart, and the seconds of collectives that were done
+alone, against timed blocks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.analysis.scale.figures import Dice, Figure, band_of
+from bench.analysis.scale.memory import predict_memory
+from bench.analysis.scale.network import MeasuredRanks, TimedSize
+from bench.analysis.scale.sendings import sendings, sent_in_a_step
+from bench.analysis.scale.steps import predict_step
+from bench.errors import UserError
+from bench.results.collectives import sent_bytes
+from bench.results.model_facts import ModelFacts
+from bench.results.prediction import DIVIDED
+from bench.scale.facts import facts_of
+from bench.scale.measured import Measured, merge_sizes, read_measured
+
+BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
+"""What is checked."""
+
+APART = "ddp"
+"""The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
+
+LOOPBACK = "loopback"
+
+DRAWS, SEED = 256, 1
+
+
+def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
+    """A row for each point that was measured in a machine's folder and can be predicted from the others.
+
+    Args:
+        folder: with results files and their parts.
+        results: of all results, for the paths in the rows.
+
+    Raises:
+        UserError: a file is damaged, or a model's shapes cannot be had.
+    """
+    known = read_measured(folder)
+    if len({one.processor for one in known}) > 1:
+        raise UserError(
+            f"the files in {folder} are of several kinds of CPU",
+            "keep those of each in a folder of its own",
+        )
+    facts: dict[tuple[str, ...], ModelFacts] = {}
+    for one in known:
+        workload = _workload(one)
+        if workload not in facts:
+            _, facts[workload] = facts_of([each for each in workload if each])
+        alone = next((each for each in known if each.ranks == 1 and _workload(each) == workload), None)
+        for backend in one.backends:
+            described = {
+                "machine": folder.name,
+                "model": one.model,
+                "backend": backend,
+                "sharding": one.text(backend, "sharding"),
+                "link": _link(one),
+                "measured_in": str(one.path.relative_to(results)),
+                "ranks": one.ranks,
+            }
+            for row in (
+                *_bytes(one, backend, facts[workload]),
+                *_memory(one, backend, facts[workload], alone),
+                *_seconds(one, backend, facts[workload], alone, known),
+            ):
+                yield described | row
+
+
+def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str, Any]]:
+    counted = sum(sent_bytes(each, one.ranks) * calls for each, calls in one.counted(backend).items())
+    rules = sendings(one.text(backend, "sharding"), tensors=facts.tensors, ranks=one.ranks, on_cuda=False)
+    predicted = sent_in_a_step(rules, one.ranks, one.number(backend, "grad_accum"))
+    if one.ranks > 1 and counted:
+        yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
+
+
+def _memory(
+    one: Measured, backend: str, facts: ModelFacts, alone: Measured | None
+) -> Iterator[dict[str, Any]]:
+    """Without what a rank had before there was a model: libraries are no matter of the world size."""
+    base = _apart(one, backend)
+    if alone is None or base is None or base not in alone.backends or (one is alone and backend == base):
+        return
+    start, measured = _trained_bytes(alone, base), _trained_bytes(one, backend)
+    if start is None or measured is None:
+        return
+
+    def held(sharding: str, of: Measured, name: str, activations: float) -> float:
+        return float(
+            predict_memory(
+                sharding=sharding,
+                optimizer=of.text(name, "optimizer"),
+                parameters=facts.parameters,
+                trainable=facts.trainable,
+                activations=activations,
+                world_sizes=[of.ranks],
+                device="cpu",
+            ).total[0]
+        )
+
+    activations = start - held(APART, alone, base, 0.0)
+    predicted = held(one.text(backend, "sharding"), one, backend, max(1.0, activations))
+    yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
+
+
+def _seconds(
+    one: Measured, backend: str, facts: ModelFacts, alone: Measured | None, known: Sequence[Measured]
+) -> Iterator[dict[str, Any]]:
+    measured, base = one.step_seconds(backend), _apart(one, backend)
+    if measured is None or base is None or one.ranks == 1:
+        return
+    same = [
+        each
+        for each in sorted(known, key=lambda each: each is not one)
+        if each.bytes_per_s is None
+        and (each.ranks, _workload(each)) == (one.ranks, _workload(one))
+        and each.was_timed_apart(base)
+    ]
+    if not same:
+        return
+    own_host = _own_host_seconds(alone, backend, base)
+    sharding, timed = one.text(backend, "sharding"), _timed(same[0], backend, known)
+    sent = sendings(sharding, tensors=facts.tensors, ranks=one.ranks, on_cuda=False)
+    if own_host is None or not {each.kind for each in sent} <= set(timed):
+        return
+    dice = Dice(DRAWS, SEED)
+    network = MeasuredRanks(one.ranks, timed, dice, bytes_per_s=one.bytes_per_s)
+    step = predict_step(
+        same[0].parts_of(base, dice, host=own_host),
+        sent,
+        network,
+        np.array([float(one.ranks)]),
+        divides_update="optimizer" in DIVIDED[sharding],
+    )
+    band = band_of(step.total)
+    predicted = Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
+    yield _row(SECONDS, "s", measured, predicted)
+
+
+def _own_host_seconds(alone: Measured | None, backend: str, base: str) -> float | None:
+    """What a step of a sharding takes longer than DDP's on one rank, where neither sends anything.
+
+    0 for DDP itself; None where that was not measured.
+    """
+    if backend == base:
+        return 0.0
+    if alone is None or not {backend, base} <= set(alone.backends):
+        return None
+    mine, theirs = alone.step_seconds(backend), alone.step_seconds(base)
+    return None if mine is None or theirs is None else mine.value - theirs.value
+
+
+def _timed(source: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
+    """The step's own collectives as they were timed alone on this machine, then others of as many ranks.
+
+    Never over a slow link: what that does is predicted.
+    """
+    others = [each for each in known if each.ranks == source.ranks and each.bytes_per_s is None]
+    return merge_sizes(
+        source.timed_sizes([backend]), *(each.timed_sizes(each.backends) for each in (source, *others))
+    )
+
+
+def _apart(one: Measured, backend: str) -> str | None:
+    """The backend with the same engine and optimizer under DDP; None if there is none."""
+
+    def kind(name: str) -> tuple[str, str]:
+        return one.text(name, "engine"), one.text(name, "optimizer")
+
+    return next(
+        (
+            each
+            for each in one.backends
+            if one.text(each, "sharding") == APART and kind(each) == kind(backend)
+        ),
+        None,
+    )
+
+
+def _trained_bytes(one: Measured, backend: str) -> float | None:
+    peak, runtime = one.memory(backend, "peak"), one.memory(backend, "runtime")
+    return None if peak is None or runtime is None else peak - runtime
+
+
+def _workload(one: Measured) -> tuple[str, ...]:
+    """The overrides that decide the model's shapes."""
+    chosen = ("model", "model.", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
+    return tuple(
+        sorted(
+            each for each in one.overrides if each.partition("=")[0] in chosen or each.startswith("model.")
+        )
+    )
+
+
+def _link(one: Measured) -> str:
+    return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9:g} Gbit/s"
+
+
+def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[str, Any]:
+    return {
+        "quantity": quantity,
+        "unit": unit,
+        "measured": measured.value,
+        "measured_low": measured.low,
+        "measured_high": measured.high,
+        "predicted": predicted.value,
+        "predicted_low": predicted.low,
+        "predicted_high": predicted.high,
+        "error": predicted.value / measured.value - 1,
+    }

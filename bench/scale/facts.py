@@ -1,0 +1,58 @@
+"""Asks a process with torch what a model's shapes say of it."""
+
+import dataclasses
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+import msgspec
+
+from bench.config.compose import compose
+from bench.config.schema import Config
+from bench.config.training import Precision
+from bench.errors import UserError
+from bench.measure.resolve import resolve
+from bench.results.model_facts import ModelFacts
+
+COUNTER = "bench.worker.model_facts"
+
+
+def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tuple[Config, ModelFacts]:
+    """The configuration of a command line, and the facts of its model as plain PyTorch trains it.
+
+    Args:
+        overrides: of Hydra; device and backends are chosen here, since shapes are the same on all.
+        micro_batch: in place of the configured one.
+
+    Raises:
+        UserError: the command line is wrong, or the model cannot be built.
+    """
+    of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
+    config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])
+    plan = resolve(config, "facts", "", gpus=[], cores=[(0,)])
+    (backend,) = plan.launching.backends.values()
+    spec = backend.spec
+    if (
+        spec.precision.name == "fp16"
+    ):  # of equal size; some models look into their fp16 activations for overflows
+        spec = dataclasses.replace(spec, precision=Precision.named("bf16"))
+    counted = subprocess.run(
+        [backend.interpreter, "-m", COUNTER],
+        input=msgspec.json.encode(spec),
+        capture_output=True,
+        env=os.environ | dict(backend.variables),
+        check=False,
+    )
+    if counted.returncode:
+        last = counted.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise UserError(
+            f"the shapes of {config.model.name} cannot be had: {' '.join(last) or 'its process was killed'}",
+            "see whether `make bench` trains it",
+        )
+    return config, msgspec.json.decode(counted.stdout.splitlines()[-1], type=ModelFacts)
+
+
+def overrides_in(command: str) -> list[str]:
+    """The Hydra overrides of a command as results files have it: `python -m bench key=value …`."""
+    return [word for word in shlex.split(command) if "=" in word and not word.startswith("-")]

@@ -1,0 +1,159 @@
+"""Two nodes on one machine with a slow link between them: network namespaces and Linux' traffic control.
+
+The harness runs as on two machines: the coordinator in one namespace with one core, a node agent in the
+    other with
+another. What they send passes a pair of virtual interfaces whose rate is limited.
+"""
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.errors import UserError
+
+BURST_BYTES = 65_536
+"""That may pass at once before the rate holds: a few packets of the interfaces' own size."""
+
+QUEUE_MS = 400
+"""For how long a packet may wait for its turn; what waits longer is lost."""
+
+SECONDS_TO_START = 60
+
+PORT = 29_401
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One of the two.
+
+    Attributes:
+        namespace: its name.
+        interface: that leads to the other.
+        address: of that interface.
+        core: that its processes run on.
+    """
+
+    namespace: str
+    interface: str
+    address: str
+    core: int
+
+    def command(self, *arguments: str) -> list[str]:
+        """A command line that runs there, on this node's core."""
+        return ["ip", "netns", "exec", self.namespace, "taskset", "--cpu-list", str(self.core), *arguments]
+
+
+@contextmanager
+def two_nodes(gbit_per_s: float | None) -> Iterator[tuple[Node, Node]]:
+    """Make two namespaces with a link between them, and remove them at the end.
+
+    Args:
+        gbit_per_s: that the link carries, each way; None leaves it as fast as it is.
+
+    Raises:
+        UserError: that takes rights or programs that this process does not have, or a second core.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise UserError("two nodes need a core each, and this process has one", "run it where there are two")
+    unique = os.getpid()
+    nodes = tuple(
+        Node(
+            namespace=f"bench{unique}{letter}",
+            interface=f"bench{unique % 10_000}{letter}",
+            address=f"10.213.7.{place + 1}",
+            core=cores[place],
+        )
+        for place, letter in enumerate("ab")
+    )
+    first, second = nodes
+    try:
+        for node in nodes:
+            _run("ip", "netns", "add", node.namespace)
+        _run(
+            *("ip", "link", "add", first.interface, "netns", first.namespace, "type", "veth"),
+            *("peer", "name", second.interface, "netns", second.namespace),
+        )
+        for node in nodes:
+            inside = ("ip", "-n", node.namespace)
+            _run(*inside, "addr", "add", f"{node.address}/24", "dev", node.interface)
+            _run(*inside, "link", "set", node.interface, "up")
+            _run(*inside, "link", "set", "lo", "up")
+            if gbit_per_s is not None:
+                _run(
+                    *("ip", "netns", "exec", node.namespace, "tc", "qdisc", "add", "dev", node.interface),
+                    *("root", "tbf", "rate", f"{gbit_per_s * 1000:g}mbit", "burst", str(BURST_BYTES)),
+                    *("latency", f"{QUEUE_MS}ms"),
+                )
+        yield first, second
+    finally:
+        for node in nodes:
+            subprocess.run(["ip", "netns", "del", node.namespace], capture_output=True, check=False)
+
+
+def measure_over(gbit_per_s: float | None, overrides: Sequence[str]) -> int:
+    """Run `python -m bench` on two such nodes with one rank each; its exit status.
+
+    Args:
+        gbit_per_s: of the link.
+        overrides: of Hydra, beside those about nodes.
+    """
+    with two_nodes(gbit_per_s) as (first, second):
+        endpoint = f"{first.address}:{PORT}"
+        variables = os.environ | {"BENCH_SECRET": secrets.token_hex(16)}
+        agent = subprocess.Popen(
+            second.command(
+                sys.executable,
+                *("-m", "bench.cluster.node_agent", endpoint, "--wait", str(SECONDS_TO_START)),
+            ),
+            cwd=ROOT,
+            env=variables | {"GLOO_SOCKET_IFNAME": second.interface},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            measured = subprocess.run(
+                first.command(
+                    *(sys.executable, "-m", "bench", *overrides, f"label={label_of(gbit_per_s)}"),
+                    *("device=cpu", "device.world_size=2", "device.nnodes=2"),
+                    f"device.rdzv_endpoint={endpoint}",
+                ),
+                cwd=ROOT,
+                env=variables | {"GLOO_SOCKET_IFNAME": first.interface},
+                check=False,
+            )
+        finally:
+            agent.terminate()
+            agent.wait()
+        return measured.returncode
+
+
+def label_of(gbit_per_s: float | None) -> str:
+    """The label of results over such a link."""
+    return "link-unlimited" if gbit_per_s is None else f"link-{gbit_per_s:g}gbit"
+
+
+def rate_in(overrides: Iterable[str]) -> float | None:
+    """Bytes/s of the link that `label_of` has named in a command; None if there was none, or no limit."""
+    found = next(filter(None, (re.fullmatch(r"label=link-([\d.]+)gbit", one) for one in overrides)), None)
+    return float(found[1]) * 1e9 / 8 if found else None
+
+
+def _run(*command: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UserError(f"{command[0]} is not installed", "install iproute2") from None
+    if done.returncode:
+        raise UserError(
+            f"`{' '.join(command)}` failed: {done.stderr.strip() or done.returncode}",
+            "run it as root, with the right to make network namespaces",
+        )

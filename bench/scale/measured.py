@@ -1,0 +1,216 @@
+"""What a rank computes and sends on this machine, from results/parts/*.csv and the timed rows beside them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bench.analysis.intervals import mean_with_interval
+from bench.analysis.scale.figures import Dice, Figure
+from bench.analysis.scale.network import Array, TimedSize
+from bench.analysis.scale.steps import Parts
+from bench.errors import UserError
+from bench.machine.processor_identity import processor_key
+from bench.results import csv_files
+from bench.results.collectives import SENT, Collective
+from bench.results.environment_cell import latest_environment
+from bench.results.side_files import STEP_PARTS
+from bench.results.step_parts import BACKWARD, COPIES, FORWARD, UPDATE, WHOLE
+from bench.results.table_values import distinct_text
+from bench.scale.facts import overrides_in
+from bench.scale.links import rate_in
+
+CONTROL_BYTES = 64
+"""Collectives of up to so many bytes carry flags and norms, which are no part of a sharding's volume."""
+
+MOST_SPREAD = 4.0
+"""By what factor a figure may at most differ from its bounds: of two launches an interval says nothing."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A comparison that predictions are made of, or checked with.
+
+    Attributes:
+        path: of its results file.
+        rows: of that.
+        parts: of the file beside it, if its steps were taken apart; else without rows.
+    """
+
+    path: Path
+    rows: pd.DataFrame
+    parts: pd.DataFrame
+
+    @property
+    def backends(self) -> list[str]:
+        """All of them."""
+        return list(dict.fromkeys(self.rows["backend"]))
+
+    @cached_property
+    def overrides(self) -> list[str]:
+        """Of Hydra, that make it again."""
+        return overrides_in(distinct_text(self.rows, "command"))
+
+    @cached_property
+    def bytes_per_s(self) -> float | None:
+        """Of the slow link between its two nodes; None where there is none."""
+        return rate_in(self.overrides)
+
+    def was_timed_apart(self, backend: str) -> bool:
+        """Whether the parts of this backend's steps are known."""
+        return not self._of(backend, "part").empty
+
+    @cached_property
+    def ranks(self) -> int:
+        """The world size."""
+        return int(self.rows["world_size"].iloc[0])
+
+    @cached_property
+    def model(self) -> str:
+        """Its name."""
+        return distinct_text(self.rows, "model")
+
+    @cached_property
+    def processor(self) -> tuple[str, ...]:
+        """What it was measured on: only files of one kind belong together. A node of two has fewer cores."""
+        return processor_key(latest_environment(self.rows))
+
+    def text(self, backend: str, column: str) -> str:
+        """A cell that is the same in all rows of a backend."""
+        return distinct_text(self.rows[self.rows["backend"] == backend], column)
+
+    def number(self, backend: str, column: str) -> int:
+        """Likewise, a whole number."""
+        return int(self.rows.loc[self.rows["backend"] == backend, column].iloc[0])
+
+    def step_seconds(self, backend: str) -> Figure | None:
+        """Of timed steps: mean over launches with its interval; None where nothing was timed."""
+        mine = self.rows[(self.rows["backend"] == backend) & self.rows["seconds"].notna()]
+        if mine.empty:
+            return None
+        launches = mine.groupby("launch")[["seconds", "steps"]].sum()
+        return spread_of(launches["seconds"] / launches["steps"].astype(float))
+
+    def counted(self, backend: str) -> dict[Collective, int]:
+        """The collectives of a step, flags and norms left out, with their calls."""
+        mine = self._of(backend, "collective")
+        mine = mine[(mine["calls"] > 0) & (mine["whole_bytes"] > CONTROL_BYTES)]
+        return {
+            Collective(kind=kind, bytes=int(size), element_bytes=int(element)): int(calls)
+            for kind, size, element, calls in zip(
+                mine["name"], mine["whole_bytes"], mine["element_bytes"], mine["calls"], strict=True
+            )
+        }
+
+    def memory(self, backend: str, name: str) -> float | None:
+        """Bytes of a rank: median over launches."""
+        mine = self._of(backend, "memory")
+        sizes = mine.loc[mine["name"] == name, "whole_bytes"]
+        return None if sizes.empty else float(sizes.median())
+
+    def part(self, backend: str, name: str) -> Figure:
+        """Seconds of a part of a step, over launches.
+
+        Raises:
+            UserError: it was not timed.
+        """
+        mine = self._of(backend, "part")
+        seconds = mine.loc[mine["name"] == name, "seconds"]
+        if seconds.empty:
+            raise UserError(f"{self.path} has no parts of {backend}", "measure it with measure.parts=step")
+        return spread_of(seconds)
+
+    def timed_sizes(self, backends: Iterable[str]) -> dict[str, list[TimedSize]]:
+        """Collectives that were timed alone, by kind and in order of size."""
+        mine = self.parts[
+            (self.parts["item"] == "collective")
+            & self.parts["backend"].isin(list(backends))
+            & self.parts["seconds"].notna()
+            & self.parts["name"].isin(list(SENT))
+        ]
+        found: dict[str, list[TimedSize]] = {}
+        for (kind, size), group in mine.groupby(["name", "whole_bytes"], sort=True):
+            busy = float((group["cpu_s"] / group["seconds"]).median())
+            found.setdefault(str(kind), []).append(
+                TimedSize(size=float(size), seconds=spread_of(group["seconds"]), busy_share=min(1.0, busy))
+            )
+        return found
+
+    def parts_of(self, backend: str, dice: Dice, *, host: float | None = None) -> Parts:
+        """The parts of a step of a backend whose ranks can train apart.
+
+        Args:
+            backend: whose sharding is DDP.
+            dice: draws the seconds.
+            host: what a step takes besides; by default what the whole step takes longer than its parts.
+
+        Raises:
+            UserError: they were not timed.
+        """
+        grad_accum = self.number(backend, "grad_accum")
+        figures = {name: self.part(backend, name) for name in (FORWARD, BACKWARD, UPDATE, COPIES, WHOLE)}
+        drawn = {name: dice.draw(figure) for name, figure in figures.items()}
+        passes = grad_accum * (figures[FORWARD].value + figures[BACKWARD].value)
+        beside = figures[WHOLE].value - passes - figures[UPDATE].value
+        elements, shares = self._ready(backend)
+        return Parts(
+            forward=drawn[FORWARD],
+            backward=drawn[BACKWARD],
+            update=drawn[UPDATE],
+            copies=drawn[COPIES],
+            host=np.full_like(drawn[FORWARD], beside if host is None else beside + host),
+            grad_accum=grad_accum,
+            elements_ready=elements,
+            share_ready=shares,
+        )
+
+    def _ready(self, backend: str) -> tuple[Array, Array]:
+        mine = self._of(backend, "gradients")
+        mine = mine[mine["launch"] == mine["launch"].min()]
+        elements = mine["elements"].to_numpy(dtype=float)
+        return (
+            np.concatenate([[0.0], elements / elements[-1]]),
+            np.concatenate([[0.0], np.maximum.accumulate(mine["share"].to_numpy(dtype=float))]),
+        )
+
+    def _of(self, backend: str, item: str) -> pd.DataFrame:
+        return self.parts[(self.parts["backend"] == backend) & (self.parts["item"] == item)]
+
+
+def read_measured(folder: Path) -> list[Measured]:
+    """All comparisons right inside a folder.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    found = []
+    for path in sorted(folder.glob("*.csv")):
+        beside = STEP_PARTS.path_of(path)
+        parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=STEP_PARTS.columns)
+        found.append(Measured(path, csv_files.read(path), parts))
+    return found
+
+
+def merge_sizes(*known: dict[str, list[TimedSize]]) -> dict[str, list[TimedSize]]:
+    """Timed collectives of several files; of a size that is in several, the first file's."""
+    merged: dict[str, dict[float, TimedSize]] = {}
+    for sizes in known:
+        for kind, timed in sizes.items():
+            for one in timed:
+                merged.setdefault(kind, {}).setdefault(one.size, one)
+    return {kind: [each[size] for size in sorted(each)] for kind, each in merged.items()}
+
+
+def spread_of(seconds: "Sequence[float] | pd.Series") -> Figure:
+    """Mean of logarithms over launches with its 95 % interval; of one launch the number alone."""
+    logs = np.log(np.asarray(seconds, dtype=float))
+    value = float(np.exp(logs.mean()))
+    if len(logs) < 2:
+        return Figure.exactly(value)
+    amount = mean_with_interval(logs)
+    assert amount.half is not None, "of two and more there is an interval"
+    half = min(float(np.log(MOST_SPREAD)), amount.half)
+    return Figure(value=value, low=value * float(np.exp(-half)), high=value * float(np.exp(half)))

@@ -1,0 +1,167 @@
+"""Counts the collectives of a step, and times each of them alone."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bench.results.collectives import SENT, Collective, CountedCollective, TimedCollective
+
+NAMESPACES = ("c10d", "_c10d_functional")
+"""Of the operators by which torch asks a communication library for anything."""
+
+WHOLE = {
+    "allreduce_": ("all_reduce", 0),
+    "allreduce_coalesced_": ("all_reduce", 0),
+    "_allgather_base_": ("all_gather", 0),
+    "allgather_": ("all_gather", 0),
+    "allgather_into_tensor_coalesced_": ("all_gather", 0),
+    "_reduce_scatter_base_": ("reduce_scatter", 1),
+    "reduce_scatter_": ("reduce_scatter", 1),
+    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", 1),
+    "broadcast_": ("broadcast", 0),
+    "reduce_": ("reduce", 0),
+    "all_reduce": ("all_reduce", 0),
+    "all_reduce_": ("all_reduce", 0),
+    "reduce_scatter_tensor": ("reduce_scatter", 0),
+    "broadcast": ("broadcast", 0),
+}
+"""Of each operator the kind of collective, and which of its arguments is the whole tensor."""
+
+NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")
+"""Operators that send no tensor."""
+
+WARM_UPS, WINDOW, FEWEST, MOST = 2, 0.3, 5, 50
+"""Repetitions that do not count, seconds in which others do, and how many these are."""
+
+
+class _Listener(TorchDispatchMode):
+    """Notes every collective that this thread asks for, whoever does: Python, DDP's reducer, autograd."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[Collective] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator; note it first, since an all-gather's input may be a part of its output."""
+        if func.namespace in NAMESPACES:
+            name = func._overloadpacket.__name__
+            if name not in NOT_SENT:
+                kind, place = WHOLE.get(name, (name, 0))
+                tensors = list(_tensors(args[place]))
+                if tensors:
+                    self.calls[_describe(kind, tensors)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def count(step: Callable[[], object]) -> list[CountedCollective]:
+    """The collectives of one step on this rank, largest first.
+
+    Args:
+        step: takes one optimizer step.
+    """
+    with _Listener() as listener:
+        step()
+    return [
+        CountedCollective(collective=one, calls=calls)
+        for one, calls in sorted(listener.calls.items(), key=lambda item: (-item[0].bytes, item[0].kind))
+    ]
+
+
+def time_alone(
+    collectives: Sequence[Collective],
+    device: torch.device,
+    *,
+    synchronize: Callable[[], None],
+    barrier: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[TimedCollective]:
+    """Do each of them some times, while the ranks do nothing else.
+
+    All ranks have to be asked for the same, in the same order.
+
+    Args:
+        collectives: of kinds that are in `SENT`; others are left out.
+        device: where the tensors lie.
+        synchronize: waits until the device has done everything.
+        barrier: waits until every rank is here.
+        clock: seconds; tests give their own.
+    """
+    return [
+        _time(one, device, synchronize, barrier, clock)
+        for one in collectives
+        if one.kind in SENT and one.bytes
+    ]
+
+
+def _time(
+    one: Collective,
+    device: torch.device,
+    synchronize: Callable[[], None],
+    barrier: Callable[[], None],
+    clock: Callable[[], float],
+) -> TimedCollective:
+    call = _prepare(one, device)
+
+    def repeat() -> float:
+        synchronize()
+        barrier()
+        start = clock()
+        call()
+        synchronize()
+        return clock() - start
+
+    for _ in range(WARM_UPS):
+        seconds = repeat()
+    # All ranks must do it as often, whatever each has measured.
+    longest = torch.tensor([seconds], dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX)
+    repetitions = min(MOST, max(FEWEST, int(WINDOW / max(longest.item(), 1e-9))))
+    cpu = time.process_time()
+    measured = tuple(repeat() for _ in range(repetitions))
+    return TimedCollective(
+        collective=one, seconds=measured, cpu_seconds=(time.process_time() - cpu) / repetitions
+    )
+
+
+def _prepare(one: Collective, device: torch.device) -> Callable[[], object]:
+    """A function that does it once, with tensors of zeros."""
+    distributed = torch.distributed
+    ranks = distributed.get_world_size()
+    dtype = {1: torch.uint8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}[one.element_bytes]
+    elements = one.bytes // one.element_bytes
+    part = torch.zeros(-(-elements // ranks), dtype=dtype, device=device)
+    divided = torch.zeros(part.numel() * ranks, dtype=dtype, device=device)
+    whole = divided[:elements]
+    match one.kind:
+        case "all_reduce":
+            return lambda: distributed.all_reduce(whole)
+        case "all_gather":
+            return lambda: distributed.all_gather_into_tensor(divided, part)
+        case "reduce_scatter":
+            return lambda: distributed.reduce_scatter_tensor(part, divided)
+        case "broadcast":
+            return lambda: distributed.broadcast(whole, 0)
+        case _:
+            return lambda: distributed.reduce(whole, 0)
+
+
+def _tensors(argument: Any) -> Iterable[torch.Tensor]:
+    """All tensors in an argument, which may be a list of lists of them."""
+    if isinstance(argument, torch.Tensor):
+        yield argument
+    elif isinstance(argument, list | tuple):
+        for one in argument:
+            yield from _tensors(one)
+
+
+def _describe(kind: str, tensors: Sequence[torch.Tensor]) -> Collective:
+    return Collective(
+        kind=kind,
+        bytes=sum(one.numel() * one.element_size() for one in tensors),
+        element_bytes=tensors[0].element_size(),
+    )

@@ -1,0 +1,198 @@
+"""`python -m bench.worker.model_facts`: what a model's shapes say of it, without computing anything.
+
+A WorkerSpec in JSON comes on standard input, `ModelFacts` in JSON go to standard output. The model is made of
+shapes alone (torch's FakeTensorMode), so that a model of any size takes next to no memory.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from bench.launch.spec import WorkerSpec
+from bench.results.model_facts import ModelFacts
+from bench.results.step_parts import ReadyGradients
+from bench.worker.sharding import trained
+from bench.worker.workload import feeds, precision
+from bench.worker.workload import model as models
+from bench.worker.workload.layers import find_layers
+
+
+def find_facts(spec: WorkerSpec) -> ModelFacts:
+    """Of the first micro-batch of a rank, in the attention, precision and with the checkpointing of the spec.
+
+    With checkpointing the backward pass keeps one layer's activations at a time, beside what the forward
+    pass keeps.
+
+    Raises:
+        LaunchFailed: as `models.build`.
+    """
+    facts = _count_somehow(spec)
+    if not (spec.checkpointing and facts.layers):
+        return facts
+    plain = _count_somehow(dataclasses.replace(spec, checkpointing=False))
+    computed_again = plain.layer_activation_bytes // plain.layers
+    return dataclasses.replace(facts, activation_bytes=facts.activation_bytes + computed_again)
+
+
+def _count_somehow(spec: WorkerSpec) -> ModelFacts:
+    """The facts, though some models cannot be counted as they are.
+
+    Shapes have no numbers, and some models look at numbers. BART draws one in training, to leave out a
+    layer: it is counted as in evaluation, where what dropout would keep is missing. DeBERTa looks at the
+    labels: it is counted with the sum of its outputs as loss.
+
+    Raises:
+        LaunchFailed: as `models.build`.
+    """
+    for training, labelled in ((True, True), (False, True), (True, False)):
+        try:
+            return _count(spec, training=training, labelled=labelled)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            continue
+    return _count(spec, training=False, labelled=False)
+
+
+def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        model = models.build(
+            spec.model,
+            attention=spec.attention,
+            dropout=spec.dropout,
+            checkpointing=spec.checkpointing,
+        )
+    model.train(training)
+    (batch, *_), *_ = feeds.make(spec, model, rank=0, world_size=1, pinned=False).steps(1)
+    precision.autocast(model, spec.precision.name, "cpu")
+    layers = find_layers(model)
+    counter = _FlopCounter()
+    with mode, counter, _watching_saved(model, layers) as saved, _watching_ready(model, counter) as ready:
+        inputs = {name: mode.from_tensor(value) for name, value in batch.items()}
+        if not labelled:
+            del inputs["labels"]
+        outputs = model(**inputs)
+        loss = outputs.loss if labelled else outputs.logits.float().sum()
+        forward, in_layers = (
+            counter.flops,
+            saved.in_layers,
+        )  # layers that are computed again are entered again
+        loss.backward()
+    backward = counter.flops - forward
+    return ModelFacts(
+        parameters=models.parameter_count(model),
+        tensors=tuple(one.numel() for one in trained(model)),
+        layers=len(layers),
+        layer_parameters=sum(
+            one.numel() for layer in layers for one in layer.parameters() if one.requires_grad
+        ),
+        forward_flops=forward,
+        backward_flops=backward,
+        activation_bytes=saved.total,
+        layer_activation_bytes=in_layers,
+        ready=tuple(
+            ReadyGradients(elements=elements, share=(flops - forward) / backward if backward else 1.0)
+            for elements, flops in ready
+        ),
+    )
+
+
+class _FlopCounter(TorchDispatchMode):
+    """FLOPs of everything that has run so far, by the formulas of torch's FlopCounterMode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and count it."""
+        result = func(*args, **(kwargs or {}))
+        if func._overloadpacket in flop_registry:
+            self.flops += int(flop_registry[func._overloadpacket](*args, **(kwargs or {}), out_val=result))
+        return result
+
+
+class _Saved:
+    """Bytes of what autograd keeps; what several operators keep counts once, and parameters do not count."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._seen = {one.untyped_storage()._cdata for one in [*model.parameters(), *model.buffers()]}
+        self._kept: list[torch.UntypedStorage] = []  # else another storage may get the same address
+        self.total = 0
+        self._before_layers: int | None = None
+        self.in_layers = 0
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Note a tensor that autograd keeps."""
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._seen:
+            self._seen.add(storage._cdata)
+            self._kept.append(storage)
+            self.total += storage.nbytes()
+        return tensor
+
+    def enter_layer(self, *_: Any) -> None:
+        """A layer begins; what is kept between the first and the last is the layers'."""
+        if self._before_layers is None:
+            self._before_layers = self.total
+
+    def leave_layer(self, *_: Any) -> None:
+        """A layer has ended."""
+        self.in_layers = self.total - (self._before_layers or 0)
+
+
+@contextmanager
+def _watching_saved(model: torch.nn.Module, layers: list[torch.nn.Module]) -> Iterator[_Saved]:
+    saved = _Saved(model)
+    handles = [
+        handle
+        for layer in layers
+        for handle in (
+            layer.register_forward_pre_hook(saved.enter_layer),
+            layer.register_forward_hook(saved.leave_layer),
+        )
+    ]
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(saved.keep, lambda tensor: tensor):
+            yield saved
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _watching_ready(model: torch.nn.Module, counter: _FlopCounter) -> Iterator[list[tuple[int, int]]]:
+    """How many gradients are there when so many FLOPs are done, gradient by gradient."""
+    ready: list[tuple[int, int]] = []
+
+    def note(parameter: torch.Tensor) -> None:
+        ready.append(((ready[-1][0] if ready else 0) + parameter.numel(), counter.flops))
+
+    handles = [one.register_post_accumulate_grad_hook(note) for one in trained(model)]
+    try:
+        yield ready
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def main() -> None:
+    """Read, count, answer."""
+    spec = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerSpec)
+    facts = msgspec.json.encode(find_facts(spec))
+    sys.stdout.write("\n" + facts.decode() + "\n")  # a line of its own, whatever libraries have printed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Times the parts of a step, without communication: they are what a prediction for more ranks starts from.
+
+Ranks train apart from each other meanwhile, so that this is the last that a group does.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from bench.errors import LaunchFailed
+from bench.results.step_parts import (
+    BACKWARD,
+    COPIES,
+    FORWARD,
+    UPDATE,
+    WHOLE,
+    ReadyGradients,
+    TimedPart,
+)
+from bench.worker.sharding import Batch, ddp, trained
+
+APART = ("ddp", "zero_redundancy")
+"""Shardings under which a rank can train apart from the others and update all parameters."""
+
+WARM_UPS = 2
+"""Steps before any is timed; the first of them lays the gradients where they will stay."""
+
+MOST_POINTS = 24
+"""At which `ReadyGradients` are kept."""
+
+
+class _Clock:
+    """Seconds and processor seconds of each part, repetition by repetition."""
+
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self._synchronize = synchronize
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.cpu_seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def timing(self, part: str) -> Iterator[None]:
+        """Time what is done within it."""
+        self._synchronize()
+        cpu, start = time.process_time(), time.perf_counter()
+        yield
+        self._synchronize()
+        self.seconds[part].append(time.perf_counter() - start)
+        self.cpu_seconds[part] += time.process_time() - cpu
+
+    def parts(self) -> list[TimedPart]:
+        """All that were timed."""
+        return [
+            TimedPart(part=part, seconds=tuple(each), cpu_seconds=self.cpu_seconds[part] / len(each))
+            for part, each in self.seconds.items()
+        ]
+
+
+def check_apart(sharding: str) -> None:
+    """Refuse shardings whose ranks cannot train alone.
+
+    Raises:
+        LaunchFailed: status `unsupported`.
+    """
+    if sharding not in APART:
+        raise LaunchFailed(
+            "unsupported", f"sharding={sharding} has no step without communication whose parts could be timed"
+        )
+
+
+def time_parts(
+    sharding: ddp.Sharding,
+    steps: Sequence[list[Batch]],
+    *,
+    synchronize: Callable[[], None],
+    barrier: Callable[[], None],
+) -> tuple[list[TimedPart], list[ReadyGradients]]:
+    """The parts of these steps, of which the first `WARM_UPS` do not count.
+
+    Of each pair of steps one is timed in parts and one as a whole: the parts' clocks wait for the device.
+
+    Args:
+        sharding: of `APART`.
+        steps: the micro-batches of each, on the device.
+        synchronize: waits until the device has done everything.
+        barrier: waits until every rank is here.
+    """
+    clock = _Clock(synchronize)
+    ready: list[ReadyGradients] = []
+    with sharding.without_sync():
+        for number, micro_batches in enumerate(steps):
+            barrier()
+            if number < WARM_UPS:
+                _step(sharding, micro_batches)
+            elif number % 2 == 0:
+                with clock.timing(WHOLE):
+                    _step(sharding, micro_batches)
+            else:
+                ready = _step_in_parts(sharding, micro_batches, clock)
+    return clock.parts(), ready
+
+
+def _step(sharding: ddp.Sharding, micro_batches: list[Batch]) -> None:
+    for batch in micro_batches:
+        sharding.backward(sharding.forward(batch))
+    sharding.update()
+
+
+def _step_in_parts(sharding: ddp.Sharding, micro_batches: list[Batch], clock: _Clock) -> list[ReadyGradients]:
+    for batch in micro_batches:
+        with clock.timing(FORWARD):
+            loss = sharding.forward(batch)
+        with _watching(sharding) as watch, clock.timing(BACKWARD):
+            watch.start()
+            sharding.backward(loss)
+    _copy_gradients(sharding, clock)
+    with clock.timing(UPDATE):
+        sharding.update()
+    return watch.summary(clock.seconds[BACKWARD][-1])
+
+
+def _copy_gradients(sharding: ddp.Sharding, clock: _Clock) -> None:
+    """Into one flat tensor and back, twice: the first time the tensor's memory is new."""
+    gradients = [one.grad for one in trained(sharding.model) if one.grad is not None]
+    flat = torch.zeros(sum(one.numel() for one in gradients), device=gradients[0].device)
+    parts = flat.split([one.numel() for one in gradients])
+
+    def copy() -> None:
+        for part, gradient in zip(parts, gradients, strict=True):
+            part.copy_(gradient.reshape(-1))
+        for part, gradient in zip(parts, gradients, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    copy()
+    with clock.timing(COPIES):
+        copy()
+
+
+class _Watch:
+    """Notes when each gradient of a backward pass is there; on CUDA by events, which cost it nothing."""
+
+    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        self._on_cuda = bool(parameters) and parameters[0].is_cuda
+        self._ready: list[tuple[int, float | torch.cuda.Event]] = []
+        self._handles = [one.register_post_accumulate_grad_hook(self._note) for one in parameters]
+        self._start: float | torch.cuda.Event = 0.0
+
+    def start(self) -> None:
+        """The backward pass begins."""
+        self._start = self._now()
+
+    def stop(self) -> None:
+        """It has ended."""
+        for handle in self._handles:
+            handle.remove()
+
+    def summary(self, seconds: float) -> list[ReadyGradients]:
+        """What was there when, at `MOST_POINTS` points at most, each the last of a group.
+
+        Args:
+            seconds: of the backward pass.
+        """
+        points, elements = [], 0
+        for count, moment in self._ready:
+            elements += count
+            since = (
+                moment - self._start
+                if isinstance(moment, float) and isinstance(self._start, float)
+                else self._start.elapsed_time(moment) / 1e3  # type: ignore[union-attr]
+            )
+            points.append(ReadyGradients(elements=elements, share=min(1.0, since / seconds)))
+        each = -(-len(points) // MOST_POINTS) or 1
+        return [points[min(last, len(points) - 1)] for last in range(each - 1, len(points) + each - 1, each)]
+
+    def _note(self, parameter: torch.Tensor) -> None:
+        self._ready.append((parameter.numel(), self._now()))
+
+    def _now(self) -> "float | torch.cuda.Event":
+        if not self._on_cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+@contextmanager
+def _watching(sharding: ddp.Sharding) -> Iterator[_Watch]:
+    watch = _Watch(trained(sharding.model))
+    try:
+        yield watch
+    finally:
+        watch.stop()

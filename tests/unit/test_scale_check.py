@@ -1,0 +1,178 @@
+"""Predictions beside measurements: which points there are, and what each is worked out from."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bench.analysis.scale.figures import Figure
+from bench.errors import UserError
+from bench.measure.comparison import Comparison
+from bench.results import csv_files
+from bench.results.model_facts import ModelFacts
+from bench.results.predictions import CHECKS
+from bench.results.step_parts import ReadyGradients
+from bench.scale import check, words
+from bench.scale.check import BYTES, MEMORY, SECONDS, check_rows
+from bench.scale.links import label_of, rate_in
+from bench.scale.measured import merge_sizes, read_measured, spread_of
+from tests.support.comparisons import RecordingBar, nobody_looks
+from tests.support.configs import a_config
+from tests.support.fakes import FakeGroup, starter
+
+FACTS = ModelFacts(
+    parameters=1000,
+    tensors=(600, 400),
+    layers=2,
+    layer_parameters=800,
+    forward_flops=10,
+    backward_flops=20,
+    activation_bytes=100,
+    layer_activation_bytes=80,
+    ready=(ReadyGradients(elements=1000, share=1.0),),
+)
+
+
+def measured(folder: Path, ranks: int, **changes: Any) -> Path:
+    """A comparison of fake groups: 0.5 s a step, 2 all-reduces of 4,000 bytes that take 1.01 s alone."""
+    config = a_config(folder, parts="ladder")
+    config = replace(
+        config,
+        device=replace(config.device, world_size=ranks),
+        results_dir=str(folder),
+        **changes,
+    )
+    groups: list[FakeGroup] = []
+    scripts: dict[str, dict[str, Any]] = {
+        "pytorch": {"step_seconds": 0.5},
+        "ortmodule": {"step_seconds": 0.4},
+        "ortmodule_zero1": {"step_seconds": 0.6},
+    }
+    comparison = Comparison(
+        config,
+        f"m-cpux{ranks}{config.label or ''}",
+        command=f"python -m bench model=m {f'label={config.label}' if config.label else ''}",
+        start_group=cast(Any, starter(scripts, groups)),
+        look=nobody_looks,
+        bar=RecordingBar(),
+    )
+    comparison.measure()
+    return comparison.output.csv
+
+
+@pytest.fixture
+def rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], dict[tuple[str, str, int], dict[str, Any]]]:
+    monkeypatch.setattr(check, "facts_of", lambda overrides: (None, FACTS))
+
+    def read() -> dict[tuple[str, str, int], dict[str, Any]]:
+        found = list(check_rows(tmp_path, tmp_path))
+        CHECKS.write(tmp_path / "predicted" / "checks.csv", found)
+        assert len(CHECKS.read(tmp_path / "predicted" / "checks.csv")) == len(found)
+        return {(row["backend"], row["quantity"], row["ranks"]): row for row in found}
+
+    (tmp_path / "predicted").mkdir()
+    return read
+
+
+def test_bytes_come_from_rules_and_shapes_and_are_compared_with_what_was_counted(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 2)
+    row = rows()["pytorch", BYTES, 2]
+    assert row["measured"] == 2 * 4000, "two calls; the flag of 4 bytes is none of them"
+    assert row["predicted"] == 4000
+    assert row["error"] == pytest.approx(-0.5)
+    zero = rows()["ortmodule_zero1", BYTES, 2]
+    assert zero["predicted"] == 4000 + 1000 * 4 / 2, "an all-reduce and an all-gather"
+
+
+def test_seconds_are_those_of_parts_and_of_collectives_alone(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 2)
+    row = rows()["pytorch", SECONDS, 2]
+    assert row["measured"] == pytest.approx(0.505)
+    # The whole step apart, the copies, and the all-reduce, which begins when the backward pass is over.
+    assert row["predicted"] == pytest.approx(0.5 + 0.025 + 1.01)
+    # Without a step on one rank nothing is known of what DeepSpeed does besides, nor of what training holds.
+    assert ("ortmodule_zero1", SECONDS, 2) not in rows()
+    assert ("pytorch", MEMORY, 2) not in rows()
+
+
+def test_what_a_sharding_does_besides_is_known_from_one_rank_and_so_is_what_training_holds(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 1)
+    measured(tmp_path, 2)
+    found = rows()
+    assert not any(ranks == 1 and quantity == SECONDS for _, quantity, ranks in found)
+    # ORTModule's parts with half an update, 0.2 s more on one rank, copies, and two collectives.
+    seconds = found["ortmodule_zero1", SECONDS, 2]["predicted"]
+    assert seconds == pytest.approx(0.4 - 0.02 + 0.2 + 0.02 + 2 * 1.01)
+    memory = found["ortmodule_zero1", MEMORY, 1]
+    start = memory["measured"]
+    # On one rank ZeRO-1 holds a copy of its part of the weights, a bucket and a part of the gradients.
+    assert memory["predicted"] == pytest.approx(start + 4000 + 4000 + 4000)
+    assert ("pytorch", MEMORY, 1) not in found, "it is what the others start from"
+    assert found["pytorch", MEMORY, 2]["predicted"] == pytest.approx(start + 4000), "DDP's buckets"
+
+
+def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_nothing(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 2)
+    measured(tmp_path, 2, label="link-0.001gbit")
+    found = [
+        row
+        for row in check_rows(tmp_path, tmp_path)
+        if (row["backend"], row["quantity"]) == ("pytorch", SECONDS)
+    ]
+    assert {row["link"]: row["predicted"] for row in found} == {
+        "loopback": pytest.approx(1.535),
+        "0.001 Gbit/s": pytest.approx(1.535 + 4000 / 125_000),
+    }
+
+
+def test_machines_are_not_mixed(tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]) -> None:
+    other = csv_files.read(measured(tmp_path, 2))
+    environment = json.loads(other["environment"].iloc[0])
+    environment["cpu"]["model"] = "another"
+    other.assign(environment=json.dumps(environment)).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(UserError, match="are of several kinds of CPU"):
+        rows()
+
+
+def test_a_label_names_the_links_rate() -> None:
+    assert rate_in(["model=m", f"label={label_of(0.25)}"]) == 0.25e9 / 8
+    assert rate_in([f"label={label_of(None)}"]) is None
+    assert rate_in(["label=family6", "measure=quick"]) is None
+
+
+def test_bounds_are_those_of_the_mean_over_launches() -> None:
+    assert spread_of([2.0]) == Figure.exactly(2.0)
+    two = spread_of([1.0, 1.1])
+    assert two.low < 1.0 < two.value < 1.1 < two.high
+    assert spread_of([1.0, 100.0]).high == pytest.approx(40.0), "of two launches an interval says little"
+
+
+def test_the_first_files_timing_of_a_size_counts(tmp_path: Path) -> None:
+    measured(tmp_path, 2)
+    (one,) = read_measured(tmp_path)
+    sizes = one.timed_sizes(["pytorch"])
+    assert [each.size for each in sizes["all_reduce"]][:3] == [4, 4000, 4096]
+    merged = merge_sizes(sizes, {"all_reduce": [], "reduce": sizes["all_reduce"]})
+    assert merged["reduce"] == sizes["all_reduce"]
+    assert merged["all_reduce"] == sizes["all_reduce"]
+
+
+def test_the_answer_says_how_far_predictions_are_off() -> None:
+    point = {"quantity": SECONDS, "error": -0.04}
+    said = words.check_answer([point, {**point, "error": 0.08}], [{"error": 0.2}])
+    assert "seconds of a step: mean error 6.0%, largest 8.0% of 2 points" in said
+    assert "published ratios of ZeRO-1 to DDP: mean error 20.0%, largest 20.0% of 1" in said
+    assert words.check_answer([], []) == "Nothing was measured to check."

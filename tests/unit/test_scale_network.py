@@ -1,0 +1,277 @@
+"""Figures with what they may be, topologies, and how long a collective takes on them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from bench.analysis.scale import topology
+from bench.analysis.scale.figures import Dice, Figure, band_of
+from bench.analysis.scale.network import Array, LinkedNodes, MeasuredRanks, TimedSize
+from bench.analysis.scale.topology import DeviceKind, Link, Topology
+from bench.errors import UserError
+from bench.results.collectives import SENT
+
+GB = 1e9
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high"),
+    [(0, 1, 2), (-1, 1, 2), (2, 1, 3), (1, 3, 2), (float("nan"), 1, 2), (1, float("nan"), 2), (0, 0, 0)],
+)
+def test_a_figure_lies_within_its_bounds_and_above_zero(low: float, value: float, high: float) -> None:
+    with pytest.raises(ValueError, match="does not lie in"):
+        Figure(value=value, low=low, high=high)
+
+
+def test_a_figure_keeps_its_source_and_its_bounds_in_other_units() -> None:
+    one = Figure.of({"value": "2", "low": 1, "high": 4.0, "source": "a page,\n  with a break"})
+    assert (one.value, one.low, one.high, one.source) == (2.0, 1.0, 4.0, "a page, with a break")
+    other = one.scaled(1000)
+    assert (other.value, other.low, other.high, other.source) == (2000, 1000, 4000, one.source)
+    known = Figure.exactly(3.0, "counted")
+    assert (known.value, known.low, known.high, known.source) == (3.0, 3.0, 3.0, "counted")
+
+
+def test_the_first_draw_is_the_value_and_the_others_lie_around_it() -> None:
+    figure = Figure(value=10, low=9, high=20)
+    draws = Dice(20_000, seed=3).draw(figure)
+    assert draws.shape == (20_000, 1)
+    assert draws[0, 0] == 10
+    assert Dice().draw(figure).tolist() == [[10]]
+    assert np.median(draws) == pytest.approx(10, rel=0.01), "as many above as below"
+    assert np.mean(draws < 9) == pytest.approx(0.025, abs=0.005)
+    assert np.mean(draws > 20) == pytest.approx(0.025, abs=0.005)
+    assert (draws > 0).all()
+
+
+def test_what_is_known_exactly_is_drawn_as_it_is() -> None:
+    assert set(Dice(100).draw(Figure.exactly(7.0)).ravel()) == {7.0}
+
+
+def test_the_same_seed_gives_the_same_draws_and_a_figure_drawn_twice_is_drawn_anew() -> None:
+    figure = Figure(value=1, low=0.5, high=2)
+    first, again, other = Dice(50, seed=1), Dice(50, seed=1), Dice(50, seed=2)
+    one = first.draw(figure)
+    assert one.tolist() == again.draw(figure).tolist()
+    assert one.tolist() != other.draw(figure).tolist()
+    assert one.tolist() != first.draw(figure).tolist()
+
+
+def test_a_band_holds_95_percent_of_the_draws_and_the_best_guess() -> None:
+    draws = np.column_stack([np.arange(1001.0), np.full(1001, 5.0), np.arange(1001.0) + 1])
+    draws[0] = [500, 5, -7]
+    band = band_of(draws)
+    assert band.value.tolist() == [500, 5, -7]
+    assert band.low[0] == pytest.approx(25, abs=1)
+    assert band.high[0] == pytest.approx(975, abs=1)
+    assert (band.low[1], band.high[1]) == (5, 5)
+    assert band.low[2] == -7, "the best guess itself is never outside"
+
+
+# --- topologies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", topology.names())
+def test_every_topology_is_sane(name: str) -> None:
+    one = topology.load(name)
+    assert one.name == name
+    assert one.title
+    assert 2 <= one.ranks_per_node <= 16
+    device = one.device
+    assert 8 * 2**30 < device.memory_bytes.value < 300 * 2**30
+    assert 1e11 < device.memory_bytes_per_s.value < 1e13
+    assert 0 < device.reached_share.low < device.reached_share.high < 1
+    peaks = device.peak_flops_per_s
+    assert {"fp32", "fp16"} <= set(peaks) <= {"fp32", "tf32", "bf16", "fp16"}
+    assert 1e13 < peaks["fp32"] < peaks["fp16"] < 1e16
+    inside, between = one.inside_node, one.between_nodes
+    for link in (inside, between):
+        assert GB < link.bytes_per_s.low < link.bytes_per_s.high < 1000 * GB
+        assert 1e-7 < link.latency_s.low < link.latency_s.high < 1e-4
+    assert inside.bytes_per_s.value >= between.bytes_per_s.value
+    assert inside.latency_s.value < between.latency_s.value
+    assert inside.bytes_per_s.value < device.memory_bytes_per_s.value
+    figures = [
+        device.memory_bytes,
+        device.memory_bytes_per_s,
+        device.reached_share,
+        inside.bytes_per_s,
+        inside.latency_s,
+        between.bytes_per_s,
+        between.latency_s,
+    ]
+    assert all(len(figure.source) > 20 for figure in figures), "every figure says where it is from"
+
+
+def test_there_are_topologies_with_fast_and_with_slow_links_and_no_others_are_known() -> None:
+    assert {"dgx-a100", "dgx-h100", "v100x8", "pcie-a10x4"} <= set(topology.names())
+    with pytest.raises(UserError, match="topology dgx-b9 is not known"):
+        topology.load("dgx-b9")
+
+
+# --- linked nodes ---------------------------------------------------------------------------------
+
+
+def linked(
+    *, inside: float = 100 * GB, between: float = 10 * GB, hop: float = 2e-6, far_hop: float = 5e-6
+) -> LinkedNodes:
+    """Nodes of eight."""
+    exactly = Figure.exactly
+    return LinkedNodes(
+        Topology(
+            name="made",
+            title="made",
+            ranks_per_node=8,
+            device=DeviceKind(
+                name="none",
+                memory_bytes=exactly(1),
+                memory_bytes_per_s=exactly(1),
+                peak_flops_per_s={},
+                peak_source="",
+                reached_share=exactly(1),
+            ),
+            inside_node=Link(bytes_per_s=exactly(inside), latency_s=exactly(hop)),
+            between_nodes=Link(bytes_per_s=exactly(between), latency_s=exactly(far_hop)),
+        ),
+        Dice(),
+    )
+
+
+def took(network: LinkedNodes, kind: str, size: float, *ranks: float) -> list[float]:
+    duration = network.seconds(kind, size, np.array(ranks))
+    assert not duration.busy.any(), "GPUs send by themselves"
+    seconds: list[float] = duration.total[0].tolist()
+    return seconds
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_a_large_collective_takes_what_a_ring_takes(kind: str) -> None:
+    size, ranks = 100 * GB, [2, 8, 16, 1024]
+    for number, seconds in zip(ranks, took(linked(), kind, size, *ranks), strict=True):
+        speed = 100 * GB if number <= 8 else 10 * GB
+        assert seconds == pytest.approx(SENT[kind] * size * (number - 1) / number / speed, rel=1e-3)
+
+
+def test_the_slower_link_counts_between_nodes_and_the_inside_one_within_a_node() -> None:
+    slow_inside = linked(inside=5 * GB, between=50 * GB)
+    inside, across = took(slow_inside, "all_gather", 8 * GB, 8, 16)
+    assert inside == pytest.approx(7 / 5, rel=1e-3)
+    assert across == pytest.approx(8 * 15 / 16 / 5, rel=1e-3), "a node's own link is in the way of it"
+    fast_inside = linked(inside=50 * GB, between=5 * GB)
+    assert took(fast_inside, "all_gather", 8 * GB, 8) == pytest.approx([7 / 50], rel=1e-3)
+    assert took(fast_inside, "all_gather", 8 * GB, 16) == pytest.approx([8 * 15 / 16 / 5], rel=1e-3)
+
+
+def test_a_small_collective_takes_a_hop_for_every_rank_but_an_all_reduce_climbs_trees() -> None:
+    (ring,) = took(linked(), "all_gather", 1, 64)
+    assert ring == pytest.approx((64 - 8) * 2e-6 + 7 * 5e-6, rel=1e-3)
+    (tree,) = took(linked(), "all_reduce", 1, 64)
+    assert tree == pytest.approx(2 * 7 * 2e-6 + 2 * 3 * 5e-6, rel=1e-3), "three levels of eight nodes"
+    few, many = took(linked(), "all_reduce", 1, 8, 4096)
+    assert few == pytest.approx(2 * 7 * 2e-6, rel=1e-3)
+    assert many == pytest.approx(2 * 7 * 2e-6 + 2 * 9 * 5e-6, rel=1e-3)
+    assert took(linked(), "all_gather", 1, 4096)[0] > 50 * many
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_more_ranks_and_more_bytes_never_take_less(kind: str) -> None:
+    ranks = [1, 2, 4, 8, 16, 32, 512]
+    each = [took(linked(), kind, size, *ranks) for size in (1, 1e3, 1e6, 1e9)]
+    assert (np.diff(each, axis=0)[:, 1:] > 0).all()
+    assert (np.diff(each, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_one_rank_alone_takes_no_time(kind: str) -> None:
+    assert took(linked(), kind, GB, 1) == [0]
+
+
+def test_all_calls_have_the_same_links_and_a_factor_makes_both_faster() -> None:
+    a100, ranks = topology.load("dgx-a100"), np.array([8.0, 64.0])
+    network = LinkedNodes(a100, Dice(100))
+    one, again = (network.seconds("all_gather", 10 * GB, ranks).total for _ in range(2))
+    assert one.shape == (100, 2)
+    assert one.tolist() == again.tolist()
+    assert len(set(one[:, 1])) > 90
+    twice = LinkedNodes(a100, Dice(100), bandwidth=2).seconds("all_gather", 10 * GB, ranks).total
+    assert twice == pytest.approx(one / 2, rel=0.02)
+    calls = network.seconds("all_gather", GB, ranks).times(3)
+    assert calls.total == pytest.approx(3 * network.seconds("all_gather", GB, ranks).total)
+
+
+# --- measured ranks -------------------------------------------------------------------------------
+
+
+def timed(*sizes: tuple[float, float, float]) -> Mapping[str, Sequence[TimedSize]]:
+    """All-reduces of these bytes, seconds and busy shares."""
+    return {
+        "all_reduce": [
+            TimedSize(size=size, seconds=Figure.exactly(seconds), busy_share=busy)
+            for size, seconds, busy in sizes
+        ]
+    }
+
+
+TWO_SIZES = timed((1e3, 0.01, 0.8), (1e5, 0.1, 0.4))
+
+
+def seconds_of(network: MeasuredRanks, size: float, ranks: Array | None = None) -> tuple[float, float]:
+    """Busy, and on the way."""
+    duration = network.seconds("all_reduce", size, np.array([4.0]) if ranks is None else ranks)
+    return duration.busy[0, -1], duration.on_the_way[0, -1]
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "busy_share"),
+    [
+        (1e3, 0.01, 0.8),
+        (1e4, 0.01 * 10**0.5, 0.6),
+        (1e5, 0.1, 0.4),
+        (1e2, 0.01, 0.8),
+        (1e6, 1.0, 0.4),
+    ],
+    ids=["as timed", "between", "the largest", "smaller than any", "larger than any"],
+)
+def test_seconds_follow_a_line_between_logarithms(size: float, seconds: float, busy_share: float) -> None:
+    busy, on_the_way = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice()), size)
+    assert busy + on_the_way == pytest.approx(seconds)
+    assert busy == pytest.approx(busy_share * seconds)
+
+
+def test_nothing_is_known_of_other_world_sizes_and_of_other_kinds() -> None:
+    network = MeasuredRanks(4, TWO_SIZES, Dice())
+    with pytest.raises(ValueError, match="timed with 4 ranks"):
+        network.seconds("all_reduce", 1e4, np.array([4.0, 8.0]))
+    with pytest.raises(ValueError, match="no broadcast was timed"):
+        network.seconds("broadcast", 1e4, np.array([4.0]))
+
+
+def test_one_of_measured_ranks_alone_takes_no_time() -> None:
+    network = MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e6, latency_s=1)
+    duration = network.seconds("all_reduce", 1e4, np.array([1.0, 4.0]))
+    assert duration.total.shape == (1, 2)
+    assert duration.busy[0, 0] == duration.on_the_way[0, 0] == 0
+    assert duration.total[0, 1] > 0
+
+
+def test_a_link_adds_what_a_rank_sends_over_its_rate_and_computing_goes_on_meanwhile() -> None:
+    busy, on_the_way = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice()), 1e4)
+    slower = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e6), 1e4)
+    assert slower == pytest.approx((busy, on_the_way + 2 * 1e4 * 3 / 4 / 1e6))
+    later = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e6, latency_s=0.5), 1e4)
+    assert later == pytest.approx((slower[0], slower[1] + 2 * 3 * 0.5))
+
+
+def test_draws_vary_as_the_largest_size_was_timed_and_all_sizes_together() -> None:
+    sizes = [
+        TimedSize(size=1e3, seconds=Figure.exactly(0.01), busy_share=0.0),
+        TimedSize(size=1e5, seconds=Figure(value=0.1, low=0.08, high=0.12), busy_share=0.0),
+    ]
+    network = MeasuredRanks(4, {"all_reduce": sizes}, Dice(4000))
+    small, large = (network.seconds("all_reduce", size, np.array([4.0])).total[:, 0] for size in (1e3, 1e5))
+    assert (small[0], large[0]) == pytest.approx((0.01, 0.1))
+    assert large / small == pytest.approx(np.full(4000, 10))
+    assert np.quantile(large, [0.025, 0.975]) == pytest.approx([0.08, 0.12], rel=0.03)

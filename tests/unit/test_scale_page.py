@@ -1,0 +1,462 @@
+"""What is predicted for many GPUs: the page says what the tables hold, and no figure shows it as measured."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from bench.errors import UserError
+from bench.report.collection import collect
+from bench.report.figures import scale, style
+from bench.report.figures.scale_checks import draw_checks
+from bench.report.figures.scale_published import draw_published
+from bench.report.files import read_of_every_machine
+from bench.report.index_contents import OTHER_PAGES, SCALE
+from bench.report.render import render_comparisons, render_other_pages
+from bench.report.scale_files import read_predictions
+from bench.report.scale_page import render_scale
+from bench.report.scale_tables import Banded, Scaling
+from bench.report.scale_words import accuracy_in_words, answer, textbook
+from bench.results import csv_files
+from bench.results.predictions import CHECKS, PUBLISHED, SCALING
+from tests.support.reports import golden_records, save, svg_texts
+
+Row = dict[str, Any]
+
+SPEED = {
+    "ddp": {1: 10.0, 8: 76.0, 64: 576.0, 1024: 8192.0},
+    "zero1": {1: 10.0, 8: 80.0, 64: 570.0, 1024: 8000.0},
+}
+
+
+def point(sharding: str, ranks: int, samples: float, **changes: Any) -> Row:
+    """One second's step of a rank alone; the bracket reaches 10 % to either side."""
+    step, efficiency = 10.0 * ranks / samples, samples / ranks / 10.0
+    banded = {
+        "predicted_step_s": step,
+        "predicted_samples_per_s": samples,
+        "predicted_efficiency": efficiency,
+    }
+    bounds = {f"{name}_low": 0.9 * value for name, value in banded.items()}
+    bounds |= {f"{name}_high": 1.1 * value for name, value in banded.items()}
+    return {
+        "model": "bert-large",
+        "topology": "dgx-a100",
+        "sharding": sharding,
+        "precision": "bf16",
+        "volume": "counted",
+        "scaling": "weak",
+        "basis": "assumed: the share of the peak",
+        "ranks": ranks,
+        "micro_batch": 10,
+        "seq_len": 128,
+        **banded,
+        **bounds,
+        "predicted_computed_s": 1.0,
+        "predicted_exposed_s": step - 1.0,
+        "predicted_memory_gib": 20.0,
+        "memory_gib": 79.25,
+    } | changes
+
+
+def points(**changes: Any) -> list[Row]:
+    return [
+        point(sharding, ranks, samples, **changes)
+        for sharding, speeds in SPEED.items()
+        for ranks, samples in speeds.items()
+    ]
+
+
+def check(quantity: str, measured: float, predicted: float, **changes: Any) -> Row:
+    return {
+        "machine": "2-cores",
+        "model": "bert-mini",
+        "backend": "pytorch",
+        "sharding": "ddp",
+        "link": "loopback",
+        "quantity": quantity,
+        "unit": {"bytes": "bytes", "memory": "MiB", "seconds": "s"}[quantity],
+        "measured_in": "parts/bert-mini-cpux2.csv",
+        "ranks": 2,
+        "measured": measured,
+        "predicted": predicted,
+        "error": predicted / measured - 1,
+    } | changes
+
+
+def checks() -> list[Row]:
+    return [
+        check(
+            "seconds", 1.0, 1.04, measured_low=0.98, measured_high=1.01, predicted_low=1.0, predicted_high=1.1
+        ),
+        check("seconds", 2.0, 1.8, sharding="zero1", link="1 Gbit/s"),
+        check("bytes", 1000, 1000),
+        check("memory", 300, 312),
+    ]
+
+
+def ratio(model: str, published: float, predicted: float, **changes: Any) -> Row:
+    return {
+        "model": model,
+        "hardware": "8x V100",
+        "engine": "pytorch",
+        "source": "a page",
+        "why": f"why of {model}",
+        "ranks": 8,
+        "micro_batch": 16,
+        "published_ratio": published,
+        "predicted_ratio": predicted,
+        "predicted_ratio_low": 0.97 * predicted,
+        "predicted_ratio_high": 1.03 * predicted,
+        "error": predicted / published - 1,
+    } | changes
+
+
+def ratios() -> list[Row]:
+    return [
+        ratio("bert-large", 1.10, 1.10),
+        ratio("gpt2", 1.00, 1.10),
+        ratio("t5-large", 1.25, 1.00),
+        ratio("bart-large", 1.20, 1.14),
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """All three kinds of files."""
+    made = tmp_path / "results" / "predicted"
+    SCALING.write(made / "scaling-bert-large-dgx-a100.csv", points())
+    CHECKS.write(made / "checks.csv", checks())
+    PUBLISHED.write(made / "published.csv", ratios())
+    return made
+
+
+def scaling_of(folder: Path, rows: list[Row]) -> Scaling:
+    SCALING.write(folder / "scaling-x.csv", rows)
+    (found,) = read_predictions(folder).scalings
+    return found
+
+
+def test_the_answer_is_true_of_the_rows_and_says_that_it_is_predicted(tmp_path: Path) -> None:
+    assert answer(scaling_of(tmp_path, points())) == [
+        "ZeRO-1 is predicted to be faster than DDP at 8 ranks, with 1.053× the samples/s; the brackets "
+        "of their efficiency overlap there.",
+        "Of a lone rank's speed each of DDP's ranks is predicted to keep 95 % [86–104] at 8, 90 % [81–99] at "
+        "64 and 80 % [72–88] at 1,024 ranks.",
+        "Predicted to fit in the 79.2 GiB of a rank: every sharding at every world size.",
+    ]
+
+
+def test_where_zero1_is_nowhere_faster_the_answer_says_how_near_it_comes(tmp_path: Path) -> None:
+    rows = [point("ddp", 8, 76.0), point("zero1", 8, 38.0), point("ddp", 2, 19.0), point("zero1", 2, 18.0)]
+    first, *_ = answer(scaling_of(tmp_path, rows))
+    assert first == (
+        "ZeRO-1 is predicted to be faster than DDP at no world size; at best it reaches 0.947× the "
+        "samples/s, at 2 ranks."
+    )
+
+
+def test_shardings_that_fit_later_or_never_are_named(tmp_path: Path) -> None:
+    rows = [
+        *(point("ddp", ranks, ranks, predicted_memory_gib=90) for ranks in (1, 2, 4)),
+        *(point("zero1", ranks, ranks, predicted_memory_gib=100 - 15 * ranks) for ranks in (1, 2, 4)),
+        *(point("zero2", ranks, ranks, predicted_memory_gib=100 - 15 * ranks) for ranks in (1, 2, 4)),
+        *(point("fsdp2", ranks, ranks, predicted_memory_gib=10) for ranks in (1, 2, 4)),
+    ]
+    assert answer(scaling_of(tmp_path, rows))[-1] == (
+        "Predicted to fit in the 79.2 GiB of a rank: FSDP2 at every world size; ZeRO-1 and ZeRO-2 from "
+        "2 ranks on; not DDP."
+    )
+
+
+def test_the_table_has_every_world_size_and_folds_those_between(tmp_path: Path) -> None:
+    rows = [*points(), point("ddp", 16, 150.0, predicted_memory_gib=90)]
+    SCALING.write(tmp_path / "scaling-x.csv", rows)
+    page = render_scale(tmp_path)
+    assert "| 1,024 | DDP | 8,192 [7,373–9,011] | 80 % [72–88] | 20 % | 20.0 of 79.2 GiB | yes |" in page
+    before, folded = page.split("<details><summary>weak scaling at 16 ranks</summary>")
+    row = "| 16 | DDP | 150.0 [135.0–165.0] | 94 % [84–103] | 6 % | 90.0 of 79.2 GiB | no |"
+    assert row in folded
+    assert row not in before
+    assert "strong scaling" not in page
+
+
+def test_strong_scaling_is_a_table_of_its_own(tmp_path: Path) -> None:
+    SCALING.write(tmp_path / "scaling-x.csv", [*points(), *points(scaling="strong")])
+    page = render_scale(tmp_path)
+    weak, strong = page.index("Weak scaling (as many samples on every rank)"), page.index("Strong scaling (")
+    assert weak < strong
+    assert page.count("| 64 | ZeRO-1 |") == 2
+
+
+def test_the_textbook_s_volume_is_one_sentence_and_in_no_table(tmp_path: Path) -> None:
+    book = [point("zero1", ranks, samples, volume="textbook") for ranks, samples in ((8, 80.0), (64, 600.0))]
+    found = scaling_of(tmp_path, [*points(), *book])
+    assert textbook(found) == (
+        "With the bytes that the authors of a sharding name, in place of those that libraries send, "
+        "predicted samples/s would change by this: at 64 ranks ZeRO-1 +5.3 %. ZeRO-1 would be predicted to "
+        "be faster than DDP at 8 to 64 ranks."
+    )
+    page = render_scale(tmp_path)
+    assert page.count("| 64 | ZeRO-1 |") == 1
+    assert "in place of those that libraries send" in page
+    assert textbook(scaling_of(tmp_path, points())) == ""
+
+
+def test_checks_are_summed_up_and_listed_with_measured_and_predicted_apart(folder: Path) -> None:
+    bytes_, memory, seconds = read_predictions(folder).accuracies
+    assert accuracy_in_words(bytes_) == "bytes: equal at the one point"
+    assert accuracy_in_words(memory) == (
+        "memory: mean absolute error 4 % over 1 point, largest +4.0 % (BERT-Mini, DDP, 2 ranks, loopback); "
+        "1 of 1 within ±10 %"
+    )
+    assert accuracy_in_words(seconds) == (
+        "seconds: mean absolute error 7 % over 2 points, largest −10.0 % (BERT-Mini, ZeRO-1, 2 ranks, "
+        "1 Gbit/s); 1 of 2 within ±8 %"
+    )
+    page = render_scale(folder)
+    assert "| quantity | measured | predicted | error | measured in |" in page
+    assert "| seconds (s) | 1.000 [0.980–1.010] | 1.040 [1.000–1.100] | +4.0 % |" in page
+    assert "| bytes | 1,000 | 1,000 | equal |" in page
+
+
+def test_memory_in_bytes_is_shown_in_mib_and_bounds_that_say_nothing_are_left_out(tmp_path: Path) -> None:
+    exact = {"measured_low": 300 * 2**20, "measured_high": 300 * 2**20, "unit": "B"}
+    row = check("memory", 300 * 2**20, 330 * 2**20) | exact
+    CHECKS.write(tmp_path / "checks.csv", [row])
+    assert "| memory (MiB) | 300.0 | 330.0 | +10.0 % |" in render_scale(tmp_path)
+
+
+def test_nothing_sent_and_nothing_predicted_is_equal_though_its_error_has_no_number(tmp_path: Path) -> None:
+    CHECKS.write(
+        tmp_path / "checks.csv", [check("bytes", 1, 1) | {"measured": 0, "predicted": 0, "error": None}]
+    )
+    assert "| bytes | 0.000 | 0.000 | equal |" in render_scale(tmp_path)
+
+
+def test_the_published_ratios_that_were_missed_most_are_explained(folder: Path) -> None:
+    page = render_scale(folder)
+    assert "DDP, 4 times: mean absolute error 8.8 %; 1 published ratio lies within the predicted" in page
+    assert "2 times the prediction has the right one of the two as the faster" in page
+    assert (
+        "| bert-large | 8x V100 | pytorch | 8 | 16 | 1.100× | 1.100× [1.067–1.133] | ±0.0 % | a page |"
+        in page
+    )
+    missed = [line for line in page.splitlines() if "why of" in line]
+    assert [re.search(r"why of ([\w-]+)", line)[1] for line in missed] == ["t5-large", "gpt2", "bart-large"]  # type: ignore[index]
+    assert missed[0].startswith(
+        "- T5-Large, batch 16 (8x V100, pytorch): published 1.250×, predicted 1.000×, −20.0 %"
+    )
+
+
+def test_every_assumption_has_its_bounds_and_source(folder: Path) -> None:
+    page = render_scale(folder)
+    assert re.search(r"\| all-reduce inside a node \| 231 GB/s \| 200–233 \| measured all_reduce_perf", page)
+    assert re.search(
+        r"\| a hop between nodes \| 4\.8 µs \| 2\.7–14 \| low and high: NCCL's tuning table", page
+    )
+    assert re.search(r"\| peak in bf16 \| 312 TFLOPS \|", page)
+
+
+@pytest.mark.parametrize(
+    ("kept", "words", "others"),
+    [
+        ("scaling-bert-large-dgx-a100.csv", "## The answer", ("## Checks", "## Published")),
+        ("checks.csv", "## Checks", ("## The answer", "## Assumptions", "## Published")),
+        ("published.csv", "## Published", ("## The answer", "## Assumptions", "## Checks")),
+    ],
+)
+def test_a_file_that_is_not_there_leaves_out_its_part(
+    folder: Path, kept: str, words: str, others: tuple[str, ...]
+) -> None:
+    for path in folder.glob("*.csv"):
+        if path.name != kept:
+            path.unlink()
+    page = render_scale(folder)
+    assert words in page
+    assert not any(other in page for other in others)
+    assert len(scale.planned_figures(read_predictions(folder))) == 1
+
+
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
+    assert "holds no predictions" in render_scale(tmp_path)
+
+
+def half(path: Path) -> None:
+    path.write_text(path.read_text()[:200])
+
+
+def blank(path: Path) -> None:
+    CHECKS.write(path, [check("seconds", 1.0, 1.0) | {"measured": None}])
+
+
+def of_another_kind(path: Path) -> None:
+    SCALING.write(path, points(scaling="sideways"))
+
+
+def twice(path: Path) -> None:
+    SCALING.write(path, [*points(), *points()])
+
+
+def of_no_topology(path: Path) -> None:
+    SCALING.write(path, points(topology="a-moon"))
+
+
+def without_ranks(path: Path) -> None:
+    SCALING.write(path, [point("ddp", 8, 76.0) | {"ranks": 0}])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("scaling-bert-large-dgx-a100.csv", half, "cannot be read as predictions for many ranks"),
+        ("published.csv", half, "cannot be read as predictions"),
+        ("checks.csv", blank, "measured is blank"),
+        ("scaling-bert-large-dgx-a100.csv", of_another_kind, "scaling is sideways"),
+        ("scaling-bert-large-dgx-a100.csv", twice, "a world size of a sharding is there twice"),
+        ("scaling-bert-large-dgx-a100.csv", of_no_topology, "topology a-moon is not known"),
+        ("scaling-bert-large-dgx-a100.csv", without_ranks, "ranks is 0"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(
+    folder: Path, tmp_path: Path, name: str, damage: Callable[[Path], None], words: str
+) -> None:
+    damage(folder / name)
+    with pytest.raises(UserError, match=words):
+        render_scale(folder)
+    written, (sentence,) = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    assert not written
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_the_report_has_the_page_its_figures_and_the_link(folder: Path, tmp_path: Path) -> None:
+    save(tmp_path, golden_records())
+    results, reports = tmp_path / "results", tmp_path / "reports"
+    render_comparisons(results, reports)
+    assert f"]({SCALE.name})" in (reports / "index.md").read_text(encoding="utf-8")
+    written, refused = render_other_pages(results, reports)
+    assert refused == []
+    names = [path.name for path in written]
+    assert names == ["scale.md", "scale-bert-large-dgx-a100.svg", "scale-checks.svg", "scale-published.svg"]
+    page = (reports / "scale.md").read_text(encoding="utf-8")
+    for path in written[1:]:
+        dark = path.with_stem(f"{path.stem}-dark")
+        assert f'src="{path.name}"' in page
+        assert f'srcset="{dark.name}"' in page
+        for one in (path, dark):
+            content = one.read_text(encoding="utf-8")
+            assert "redicted" in svg_texts(one)[0] + svg_texts(one)[1], "in the title"
+            assert re.search(r"<desc>[^<]*redicted[^<]*</desc>", content)
+    first = {path: path.read_bytes() for path in written}
+    render_other_pages(results, reports)
+    assert first == {path: path.read_bytes() for path in written}, "the same bytes"
+
+
+def test_predictions_and_parts_of_steps_are_no_comparisons(folder: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    save(tmp_path, golden_records())
+    of_machine = results / "reproduce" / "a-machine"
+    for place in (results, of_machine):
+        (place / "parts").mkdir(parents=True)
+        (place / "parts" / "bert-tiny-cpux2.csv").write_text("started_at\n")
+        csv_files.write_records(place / "bert-tiny-cpux2.csv", golden_records())
+    assert [path.name for path in csv_files.list_files(results)] == ["bert-tiny-cpux2.csv"]
+    for found in (collect(csv_files.list_files(results)), read_of_every_machine(results, "reproduce")):
+        assert len(found.comparisons) == 1
+        assert not found.refused
+    assert not [one for one in OTHER_PAGES if one.made_of == "parts"]
+
+
+# Figures
+
+
+def drawn(figure: Figure, begin: str) -> list[str]:
+    """The ids of what it draws that begin so."""
+    ids = [one.get_gid() for axes in figure.axes for one in axes.get_children()]
+    return [one for one in ids if one and one.startswith(begin)]
+
+
+@pytest.mark.parametrize("theme", [style.LIGHT, style.DARK])
+def test_scaling_is_dashed_and_hollow_with_a_band_for_each_sharding(
+    tmp_path: Path, theme: style.Theme
+) -> None:
+    found = scaling_of(
+        tmp_path,
+        [
+            *points(),
+            *points(scaling="strong"),
+            *(point("fsdp2", n, n, predicted_memory_gib=99) for n in (1, 8)),
+        ],
+    )
+    with rc_context(style.rc(theme)):
+        figure = scale.draw_scaling(found, theme)
+    names = {"DDP-weak", "ZeRO-1-weak", "FSDP2-weak", "DDP-strong", "ZeRO-1-strong"}
+    for kind in ("line", "band", "points"):
+        assert {*drawn(figure, f"{kind}-")} == {f"{kind}-{name}" for name in names}
+    assert drawn(figure, "does-not-fit") == ["does-not-fit-FSDP2-weak"]
+    lines = {one.get_gid(): one for axes in figure.axes for one in axes.lines if one.get_gid()}
+    looks = set()
+    for name in names:
+        assert lines[f"line-{name}"].is_dashed()
+        assert lines[f"points-{name}"].get_markerfacecolor() == "none"
+        looks.add((lines[f"points-{name}"].get_marker(), lines[f"line-{name}"].get_color()))
+    assert len(looks) == 3, "one look for each sharding"
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["", "weak scaling, predicted", "strong scaling, predicted"]
+
+
+def test_checks_are_filled_with_a_panel_for_each_quantity_and_the_band_of_its_rule(folder: Path) -> None:
+    with rc_context(style.rc(style.LIGHT)):
+        figure = draw_checks(read_predictions(folder).accuracies, style.LIGHT)
+    _, *panels = figure.axes
+    assert [axes.get_title(loc="left").split(":")[0].split(" ")[0] for axes in panels] == [
+        "bytes",
+        "memory",
+        "seconds",
+    ]
+    assert drawn(figure, "rule-") == ["rule-memory", "rule-seconds"]
+    assert {*drawn(figure, "points-")} == {
+        "points-bytes-ddp",
+        "points-memory-ddp",
+        "points-seconds-ddp",
+        "points-seconds-zero1",
+    }
+    for axes in panels:
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("measured", "predicted")
+        assert 1 <= len([tick for tick in axes.get_xticks() if tick]) <= 7
+        for one in axes.lines:
+            if (one.get_gid() or "").startswith("points"):
+                assert one.get_markerfacecolor() != "none"
+
+
+def test_published_ratios_are_filled_and_predicted_ones_hollow(folder: Path) -> None:
+    with rc_context(style.rc(style.LIGHT)):
+        figure = draw_published(read_predictions(folder).published, style.LIGHT)
+    assert len(drawn(figure, "published")) == len(drawn(figure, "predicted")) == len(ratios())
+    faces = {one.get_gid(): one.get_markerfacecolor() for one in figure.axes[1].lines if one.get_gid()}
+    assert faces == {"published": style.LIGHT.ink, "predicted": style.LIGHT.ground}
+
+
+def test_any_world_sizes_and_a_single_point_are_drawn(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    for rows in ([point("a-new-sharding", 3, 25.0)], [point("ddp", n, 9.0 * n) for n in (3, 6, 96)]):
+        found = scaling_of(tmp_path, rows)
+        with rc_context(style.rc(style.LIGHT)):
+            assert scale.draw_scaling(found, style.LIGHT)
+    without = [check("seconds", 1.0, 1.0), check("bytes", 1, 1) | {"measured": 0, "predicted": 0}]
+    CHECKS.write(tmp_path / "checks.csv", without)
+    with rc_context(style.rc(style.LIGHT)):
+        assert draw_checks(read_predictions(tmp_path).accuracies, style.LIGHT)
+    assert not recwarn.list
+
+
+def test_brackets_have_the_digits_of_their_number() -> None:
+    assert Banded(value=1234.4, low=1200.0, high=1270.0).words() == "1,234 [1,200–1,270]"
+    assert Banded(value=0.5).words() == "0.500"
