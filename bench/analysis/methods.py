@@ -46,7 +46,7 @@ class Method:
         message: why it has none, or what else is to be said.
         speedup: over the reference; None if there is none.
         verdict: of that.
-        memory_mib: its peak without the libraries.
+        memory_mib: its peak, as `MethodsFound.with_libraries` says.
         memory_ratio: of that to the reference's.
         state_bytes: of the optimizer, for each trained parameter.
         loss_difference: the largest relative one of the parity steps.
@@ -98,7 +98,8 @@ class MethodsFound:
 
     Attributes:
         reference: the baseline's name.
-        reference_mib: its peak without the libraries; None if it is not known.
+        reference_mib: its peak; None if it is not known.
+        with_libraries: peaks are whole; else what lay there before the model is taken off.
         reference_state_bytes: of its optimizer, for each trained parameter.
         methods: those that change one thing first, by what that is.
         front: the names of the backends, the baseline among them, that no other beats in speed and memory at
@@ -107,6 +108,7 @@ class MethodsFound:
 
     reference: str
     reference_mib: float | None
+    with_libraries: bool
     reference_state_bytes: float | None
     methods: Sequence[Method]
     front: Sequence[str]
@@ -122,11 +124,16 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
     base = comparison.of(comparison.reference)
     if base is None or base.status != "ok":
         return None
-    base_mib = _peak_without_libraries(comparison, base)
-    methods = sorted((_method(comparison, other, base, base_mib) for other in comparison.others), key=_place)
+    with_libraries = not _knows_libraries(comparison)
+    base_mib = _peak(comparison, base, with_libraries)
+    methods = sorted(
+        (_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others),
+        key=_place,
+    )
     return MethodsFound(
         reference=base.backend,
         reference_mib=base_mib,
+        with_libraries=with_libraries,
         reference_state_bytes=_state_bytes(comparison, base),
         methods=methods,
         front=_front(base.backend, methods),
@@ -134,14 +141,18 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
 
 
 def _method(
-    comparison: ComparisonResults, mine: BackendSummary, base: BackendSummary, base_mib: float | None
+    comparison: ComparisonResults,
+    mine: BackendSummary,
+    base: BackendSummary,
+    base_mib: float | None,
+    with_libraries: bool,
 ) -> Method:
     changes = [
         Change(choice=factor, before=getattr(base, factor), after=getattr(mine, factor))
         for factor in FACTORS
         if getattr(base, factor) != getattr(mine, factor)
     ]
-    mib = _peak_without_libraries(comparison, mine)
+    mib = _peak(comparison, mine, with_libraries)
     return Method(
         backend=mine.backend,
         changes=changes,
@@ -175,17 +186,23 @@ def _guided(changes: Sequence[Change]) -> GuidedMethod | None:
     )
 
 
-def _peak_without_libraries(comparison: ComparisonResults, summary: BackendSummary) -> float | None:
-    """The peak that training itself has, in MiB: the same libraries lie beside it under every method.
+def _knows_libraries(comparison: ComparisonResults) -> bool:
+    """Whether it is known of every backend what lay in memory before the model.
 
-    How much they take of a GPU is not known; there the peak is whole.
+    It is not on a GPU, nor in files from before schema 13: transformers imported a good part of the libraries
+    only with the model, unless another library had done so, and these 180 MiB counted as training's.
     """
+    timed = comparison.rows[comparison.rows["round"].notna()]
+    return comparison.on_cpu and not timed.empty and bool(timed["host_runtime_mib"].notna().all())
+
+
+def _peak(comparison: ComparisonResults, summary: BackendSummary, with_libraries: bool) -> float | None:
+    """The peak of a backend in MiB: whole, or what training itself has."""
     peak = comparison.peak_mib(summary)
-    if peak is None or not comparison.on_cpu:
+    if peak is None or with_libraries:
         return peak
     rows = comparison.rows[comparison.rows["backend"] == summary.backend]
-    libraries = rows["host_runtime_mib"].dropna()
-    return None if libraries.empty else peak - float(libraries.max())
+    return peak - float(rows["host_runtime_mib"].max())
 
 
 def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> float | None:

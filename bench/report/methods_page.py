@@ -68,8 +68,8 @@ def figure_title(one: ReportedComparison) -> str:
 
 
 CAPTION = (
-    "Speed: throughput over the baseline's. Memory: peak of the timed steps without the libraries. Red line "
-    "and bold names: no other method is faster and smaller at the same time."
+    "Speed: throughput over the baseline's. Memory: peak of the timed steps. Red line and bold names: no "
+    "other method is faster and smaller at the same time."
 )
 
 
@@ -204,9 +204,14 @@ def _notes(found: MethodsFound) -> list[str]:
     others = {
         change.after for one in found.methods for change in one.changes if change.after in OTHER_UPDATES
     }
+    libraries = (
+        "libraries included, since it is not known of all what lay there before the model"
+        if found.with_libraries
+        else "without the libraries that lay there before the model"
+    )
     notes = [
-        "- memory: peak of a rank in the timed steps, without the libraries that lay there before the model; "
-        "within 2 % of the baseline's it counts as the same, since a peak has no interval",
+        f"- memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts "
+        "as the same, since a peak has no interval",
     ]
     if bringing := sorted(others & {*BRING_A_LIBRARY}):
         notes.append(

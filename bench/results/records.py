@@ -17,7 +17,7 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.

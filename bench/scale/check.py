@@ -57,7 +57,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
         workload = _workload(one)
         if workload not in facts:
             _, facts[workload] = facts_of([each for each in workload if each])
-        alone = next((each for each in known if each.ranks == 1 and _workload(each) == workload), None)
+        alone = [each for each in known if each.ranks == 1 and _workload(each) == workload]
         for backend in one.backends:
             described = {
                 "machine": folder.name,
@@ -85,15 +85,18 @@ def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str,
 
 
 def _memory(
-    one: Measured, backend: str, facts: ModelFacts, alone: Measured | None
+    one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured]
 ) -> Iterator[dict[str, Any]]:
     """Without what a rank had before there was a model: libraries are no matter of the world size."""
     base = _apart(one, backend)
-    if alone is None or base is None or base not in alone.backends or (one is alone and backend == base):
+    if base is None or (one.ranks == 1 and backend == base):
         return
-    start, measured = _trained_bytes(alone, base), _trained_bytes(one, backend)
-    if start is None or measured is None:
+    source = next((each for each in alone if _trained_bytes(each, base) is not None), None)
+    measured = _trained_bytes(one, backend)
+    if source is None or measured is None:
         return
+    start = _trained_bytes(source, base)
+    assert start is not None, "so the source was chosen"
 
     def held(sharding: str, of: Measured, name: str, activations: float) -> float:
         return float(
@@ -108,13 +111,13 @@ def _memory(
             ).total[0]
         )
 
-    activations = start - held(APART, alone, base, 0.0)
+    activations = start - held(APART, source, base, 0.0)
     predicted = held(one.text(backend, "sharding"), one, backend, max(1.0, activations))
     yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
 
 
 def _seconds(
-    one: Measured, backend: str, facts: ModelFacts, alone: Measured | None, known: Sequence[Measured]
+    one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured], known: Sequence[Measured]
 ) -> Iterator[dict[str, Any]]:
     measured, base = one.step_seconds(backend), _apart(one, backend)
     if measured is None or base is None or one.ranks == 1:
@@ -147,17 +150,18 @@ def _seconds(
     yield _row(SECONDS, "s", measured, predicted)
 
 
-def _own_host_seconds(alone: Measured | None, backend: str, base: str) -> float | None:
+def _own_host_seconds(alone: Sequence[Measured], backend: str, base: str) -> float | None:
     """What a step of a sharding takes longer than DDP's on one rank, where neither sends anything.
 
     0 for DDP itself; None where that was not measured.
     """
     if backend == base:
         return 0.0
-    if alone is None or not {backend, base} <= set(alone.backends):
-        return None
-    mine, theirs = alone.step_seconds(backend), alone.step_seconds(base)
-    return None if mine is None or theirs is None else mine.value - theirs.value
+    for one in alone:
+        mine, theirs = one.step_seconds(backend), one.step_seconds(base)
+        if mine is not None and theirs is not None:
+            return mine.value - theirs.value
+    return None
 
 
 def _timed(source: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:

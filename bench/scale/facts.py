@@ -54,5 +54,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
 
 
 def overrides_in(command: str) -> list[str]:
-    """The Hydra overrides of a command as results files have it: `python -m bench key=value …`."""
-    return [word for word in shlex.split(command) if "=" in word and not word.startswith("-")]
+    """The Hydra overrides of a command as results files have it: `make bench … ARGS="key=value …"`."""
+    words = shlex.split(command)
+    given = next((word.partition("=")[2] for word in words if word.startswith("ARGS=")), None)
+    return [word for word in (words if given is None else shlex.split(given)) if "=" in word]

@@ -9,6 +9,7 @@ import pytest
 
 from bench.analysis.scale.sendings import sendings, sent_in_a_step
 from bench.config.backend import Backend
+from bench.config.naming import repeat_command
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results.collectives import Collective, sent_bytes, volumes
@@ -17,7 +18,10 @@ from bench.scale.facts import facts_of, overrides_in
 from bench.scale.links import Node, two_nodes
 from tests.support.configs import a_config
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.once,  # the rules are those of the pinned DeepSpeed and torch
+]
 
 SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3")
 
@@ -100,11 +104,11 @@ def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
 def test_a_command_that_cannot_be_counted_is_one_sentence() -> None:
     with pytest.raises(UserError, match="bert-huge"):
         facts_of(["model=bert-huge"])
-    assert overrides_in("python -m bench model=a 'backend=[b,c]' measure=quick") == [
-        "model=a",
-        "backend=[b,c]",
-        "measure=quick",
-    ]
+    overrides = ["model=a", "backend=[b,c]", "measure=quick"]
+    for command in (repeat_command(overrides), repeat_command(overrides, "modern"), "make bench"):
+        assert overrides_in(command) == ([] if command == "make bench" else overrides)
+    odd = [*overrides, "data.path=/a b"]
+    assert overrides_in(repeat_command(odd)) == odd
 
 
 def test_a_link_between_two_nodes_carries_what_it_is_told_to() -> None:

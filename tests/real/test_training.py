@@ -1,5 +1,7 @@
 """What of a rank's training needs no worker group."""
 
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -80,3 +82,22 @@ def test_a_gpu_that_would_quietly_compute_in_another_precision_is_refused(precis
     precisions.check_capability("fp16", "T4", (7, 5))
     with pytest.raises(LaunchFailed, match=f"T4 has no hardware for precision={precision}.*this is 7.5"):
         precisions.check_capability(precision, "T4", (7, 5))
+
+
+_FIRST_MODEL = """
+import bench.worker.training
+from bench.machine.telemetry.host_memory import host_bytes
+from bench.worker.workload import model as models
+from tests.support.configs import a_model
+
+before = host_bytes()
+models.build(a_model(), attention="eager", dropout=False)
+print((host_bytes() - before) >> 20)
+"""
+
+
+def test_all_libraries_are_imported_before_the_first_model_is_made() -> None:
+    """Else what transformers imports with it, 180 MiB, would count as memory of plain PyTorch's training."""
+    command = [sys.executable, "-c", _FIRST_MODEL]
+    built = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(built.stdout) < 25

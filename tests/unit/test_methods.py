@@ -90,6 +90,19 @@ def test_speed_memory_and_states_are_those_of_the_rows() -> None:
     assert figures["compile"].status == "diverged"
 
 
+def test_where_libraries_are_not_known_of_all_peaks_are_whole() -> None:
+    known = find(guided())
+    comparison = guided()
+    rows = comparison.rows.copy()
+    rows.loc[rows["backend"] == "pytorch_checkpointing", "host_runtime_mib"] = float("nan")
+    found = find(ReportedComparison(stem=comparison.stem, rows=rows, folder=comparison.folder))
+    assert not known.with_libraries
+    assert found.with_libraries
+    assert found.reference_mib == LIBRARIES + 400
+    figures = {one.backend: one for one in found.methods}
+    assert figures["pytorch_checkpointing"].memory_ratio == (LIBRARIES + 200) / (LIBRARIES + 400)
+
+
 def test_methods_that_change_one_thing_come_first_by_what_that_is() -> None:
     assert [one.backend for one in find(guided()).methods] == [
         "pytorch_adafactor",

@@ -54,7 +54,7 @@ def measured(folder: Path, ranks: int, **changes: Any) -> Path:
     comparison = Comparison(
         config,
         f"m-cpux{ranks}{config.label or ''}",
-        command=f"python -m bench model=m {f'label={config.label}' if config.label else ''}",
+        command=f'make bench ARGS="model=m{f" label={config.label}" if config.label else ""}"',
         start_group=cast(Any, starter(scripts, groups)),
         look=nobody_looks,
         bar=RecordingBar(),

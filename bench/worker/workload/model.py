@@ -9,6 +9,10 @@ from typing import Any
 
 import torch
 import transformers
+
+# transformers imports this with the first model, and with it much of torch: 180 MiB that are libraries and no
+# part of training. ONNX Runtime and DeepSpeed import them anyway, so that they would count for PyTorch alone.
+import transformers.modeling_utils
 from safetensors import SafetensorError
 
 from bench.config import layers, sizes
