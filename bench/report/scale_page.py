@@ -192,7 +192,7 @@ def _point_cells(name: str, point: ScalePoint) -> list[str]:
 def _notes(one: Scaling) -> list[str]:
     """What it is predicted for, and from what."""
     sent = {
-        COUNTED: "what the libraries were seen to send",
+        COUNTED: "what the libraries were counted to send (FSDP2: what its code says)",
         TEXTBOOK: "what the authors of a sharding say",
     }
     return [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 SENT = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1}
 """How often a rank of many sends the whole tensor in a ring, which sends least; of N ranks it is the share
 (N - 1) / N of that (Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
-workstations"; nccl-tests' doc/PERFORMANCE.md makes bus bandwidth of it)."""
+workstations"). A broadcast or a reduce passes along a chain, so that this is the mean over its ranks."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -23,7 +23,8 @@ SCHEMA_VERSION = 13
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
 7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
 10: loop; precision, checkpointing and accumulation may differ within a comparison.
-11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib."""
+11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib. 13: host_runtime_mib with all that
+transformers imports; where it was without, it is blank."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""

@@ -2,7 +2,7 @@
 
 `python -m bench.scale model=bert-large topology=dgx-a100 [Hydra overrides]` predicts the seconds of a step,
 throughput and memory of each sharding at each world size, and writes
-results/predicted/scaling-MODEL-TOPOLOGY.csv. `--check` compares predictions with what `python -m
+results/predicted/scaling-MODEL-TOPOLOGY-PRECISION.csv. `--check` compares predictions with what `python -m
 bench.sweeps scale` has measured on this machine, and with published figures. `--links` measures one model
 over slow links between two nodes on this machine, which it makes itself (as root).
 
@@ -48,16 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1 if isinstance(error, CannotWriteResults) else 2
     except KeyboardInterrupt:
-        print("interrupted; nothing was written.", file=sys.stderr)
+        print("interrupted; what was measured is kept, and nothing was predicted.", file=sys.stderr)
         return 130
 
 
 def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
     from bench.analysis.scale import topology as topologies
+    from bench.config.sizes import PUBLISHED
     from bench.results.disk import reporting_write_errors
     from bench.results.predictions import FOLDER, SCALING
     from bench.scale import words
+    from bench.scale.assumed import precisions_of
     from bench.scale.facts import facts_of
     from bench.scale.predict import scaling_rows, with_bandwidth
 
@@ -69,9 +71,17 @@ def _predict(settings: Sequence[str]) -> int:
             f"topologies: {', '.join(topologies.names())}",
         )
     topology = topologies.load(named[0])
-    config, facts = facts_of([one for one in settings if not one.startswith("topology=")])
+    overrides = [one for one in settings if not one.startswith("topology=")]
+    if not any(one.startswith("precision=") for one in overrides):
+        overrides.append(f"precision={precisions_of(topology.device)[0]}")
+    config, facts = facts_of(overrides)
+    if config.model.size != PUBLISHED:
+        raise UserError(
+            f"model.size={config.model.size} is made for CPUs, and predicted are models as published",
+            "leave it out",
+        )
     rows = list(scaling_rows(config, facts, topology))
-    path = RESULTS / FOLDER / f"scaling-{config.model.name}-{topology.name}.csv"
+    path = RESULTS / FOLDER / f"scaling-{config.model.name}-{topology.name}-{config.precision.name}.csv"
     with reporting_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         SCALING.write(path, rows)

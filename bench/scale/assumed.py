@@ -5,6 +5,7 @@ import numpy as np
 from bench.analysis.scale.figures import Dice, Draws, Figure
 from bench.analysis.scale.steps import Parts
 from bench.analysis.scale.topology import DeviceKind
+from bench.config.choices import SIXTEEN_BITS
 from bench.errors import UserError
 from bench.results.model_facts import ModelFacts
 
@@ -34,14 +35,15 @@ def assumed_parts(
         grad_accum: micro-batches of a step.
 
     Raises:
-        UserError: that device has no such precision.
+        UserError: of another precision than 16 bits, or one that the device does not have.
     """
-    peak = device.peak_flops_per_s.get(precision)
-    if peak is None:
+    known = precisions_of(device)
+    if precision not in known:
         raise UserError(
-            f"{device.name} has no {precision}",
-            f"choose one of: {', '.join(f'precision={one}' for one in device.peak_flops_per_s)}",
+            f"what share of its peak {device.name} reaches is known in {' and '.join(known)} only",
+            f"set precision={known[0]}",
         )
+    peak = device.peak_flops_per_s[precision]
     flops_per_s = peak * dice.draw(device.reached_share)
     bytes_per_s = dice.draw(device.memory_bytes_per_s)
     elements, shares = ready_profile(facts)
@@ -55,6 +57,11 @@ def assumed_parts(
         elements_ready=elements,
         share_ready=shares,
     )
+
+
+def precisions_of(device: DeviceKind) -> list[str]:
+    """Those in which it is known what a device reaches, the usual one first."""
+    return [one for one in SIXTEEN_BITS if one in device.peak_flops_per_s]
 
 
 def ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:

@@ -16,7 +16,7 @@ import numpy as np
 from bench.analysis.scale.figures import Dice, Figure, band_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
-from bench.analysis.scale.sendings import sendings, sent_in_a_step
+from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
 from bench.analysis.scale.steps import predict_step
 from bench.errors import UserError
 from bench.results.collectives import sent_bytes
@@ -59,6 +59,8 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
             _, facts[workload] = facts_of([each for each in workload if each])
         alone = [each for each in known if each.ranks == 1 and _workload(each) == workload]
         for backend in one.backends:
+            if one.text(backend, "sharding") not in TEXTBOOK:
+                continue  # no rule says what it sends
             described = {
                 "machine": folder.name,
                 "model": one.model,
@@ -78,7 +80,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
 
 def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str, Any]]:
     counted = sum(sent_bytes(each, one.ranks) * calls for each, calls in one.counted(backend).items())
-    rules = sendings(one.text(backend, "sharding"), tensors=facts.tensors, ranks=one.ranks, on_cuda=False)
+    rules = _sendings(one, backend, facts)
     predicted = sent_in_a_step(rules, one.ranks, one.number(backend, "grad_accum"))
     if one.ranks > 1 and counted:
         yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
@@ -107,7 +109,7 @@ def _memory(
                 trainable=facts.trainable,
                 activations=activations,
                 world_sizes=[of.ranks],
-                device="cpu",
+                device="cuda" if of.on_cuda else "cpu",
             ).total[0]
         )
 
@@ -133,7 +135,7 @@ def _seconds(
         return
     own_host = _own_host_seconds(alone, backend, base)
     sharding, timed = one.text(backend, "sharding"), _timed(same[0], backend, known)
-    sent = sendings(sharding, tensors=facts.tensors, ranks=one.ranks, on_cuda=False)
+    sent = _sendings(one, backend, facts)
     if own_host is None or not {each.kind for each in sent} <= set(timed):
         return
     dice = Dice(DRAWS, SEED)
@@ -148,6 +150,17 @@ def _seconds(
     band = band_of(step.total)
     predicted = Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
     yield _row(SECONDS, "s", measured, predicted)
+
+
+def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
+    return sendings(
+        one.text(backend, "sharding"),
+        tensors=facts.tensors,
+        ranks=one.ranks,
+        on_cuda=one.on_cuda,
+        layers=max(1, facts.layers),
+        layer_parameters=facts.layer_parameters if facts.layers else None,
+    )
 
 
 def _own_host_seconds(alone: Sequence[Measured], backend: str, base: str) -> float | None:
@@ -193,16 +206,17 @@ def _apart(one: Measured, backend: str) -> str | None:
 
 def _trained_bytes(one: Measured, backend: str) -> float | None:
     peak, runtime = one.memory(backend, "peak"), one.memory(backend, "runtime")
+    if one.on_cuda:  # libraries lie on the host
+        return peak
     return None if peak is None or runtime is None else peak - runtime
 
 
 def _workload(one: Measured) -> tuple[str, ...]:
     """The overrides that decide the model's shapes."""
-    chosen = ("model", "model.", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
+    chosen = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
+    last = dict(each.split("=", 1) for each in one.overrides)
     return tuple(
-        sorted(
-            each for each in one.overrides if each.partition("=")[0] in chosen or each.startswith("model.")
-        )
+        f"{key}={value}" for key, value in sorted(last.items()) if key in chosen or key.startswith("model.")
     )
 
 

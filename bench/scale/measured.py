@@ -59,6 +59,11 @@ class Measured:
         """Of the slow link between its two nodes; None where there is none."""
         return rate_in(self.overrides)
 
+    @cached_property
+    def on_cuda(self) -> bool:
+        """Whether its ranks train on GPUs."""
+        return distinct_text(self.rows, "device") != "cpu"
+
     def was_timed_apart(self, backend: str) -> bool:
         """Whether the parts of this backend's steps are known."""
         return not self._of(backend, "part").empty
@@ -133,7 +138,8 @@ class Measured:
         ]
         found: dict[str, list[TimedSize]] = {}
         for (kind, size), group in mine.groupby(["name", "whole_bytes"], sort=True):
-            busy = float((group["cpu_s"] / group["seconds"]).median())
+            # On a GPU the host only waits for it.
+            busy = 0.0 if self.on_cuda else float((group["cpu_s"] / group["seconds"]).median())
             found.setdefault(str(kind), []).append(
                 TimedSize(size=float(size), seconds=spread_of(group["seconds"]), busy_share=min(1.0, busy))
             )

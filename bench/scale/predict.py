@@ -15,7 +15,7 @@ from bench.analysis.scale.topology import Topology
 from bench.config.choices import SIXTEEN_BITS
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
-from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED
+from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED, FP32_BYTES
 from bench.scale.assumed import assumed_parts
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -103,7 +103,7 @@ def predict_case(
     sixteen_bits = config.precision.name in SIXTEEN_BITS
     network = LinkedNodes(topology, dice, bandwidth=bandwidth)
     parts = assumed_parts(facts, topology.device, config.precision.name, dice, grad_accum=1)
-    share = np.ones_like(ranks)
+    share = np.full_like(ranks, config.grad_accum)
     if case.scaling == STRONG:
         share = STRONG_RANKS / ranks
     sent = sendings(
@@ -113,6 +113,7 @@ def predict_case(
         on_cuda=True,
         sixteen_bits=sixteen_bits,
         layers=max(1, facts.layers),
+        layer_parameters=facts.layer_parameters if facts.layers else None,
         textbook=case.volume == TEXTBOOK,
     )
     divides = "optimizer" in DIVIDED[case.sharding]
@@ -149,10 +150,14 @@ def _rows(
         optimizer="adamw",
         parameters=facts.parameters,
         trainable=facts.trainable,
-        activations=kept_of(facts, case.sharding, config)[0],
+        activations=0.0,
         world_sizes=[int(one) for one in ranks],
         device="cuda",
     )
+    share = samples / ranks / config.micro_batch
+    memory = held.total + kept_of(facts, case.sharding, config)[0] * np.minimum(1.0, share)
+    if case.sharding == "fsdp2":  # which adds up whole gradients until the last micro-batch
+        memory = memory + np.where(share > 1, FP32_BYTES * facts.trainable, 0)
     basis = (
         f"assumed: {topology.device.reached_share.value:.0%} of {topology.device.name}'s "
         f"{topology.device.peak_flops_per_s[config.precision.name] / 1e12:g} TFLOP/s"
@@ -174,7 +179,7 @@ def _rows(
             "predicted_exposed_s": step.exposed[0, place],
             **_cells("predicted_samples_per_s", band_of(rates), place),
             **_cells("predicted_efficiency", band_of(efficiency), place),
-            "predicted_memory_gib": held.total[place] / 2**30,
+            "predicted_memory_gib": memory[place] / 2**30,
             "memory_gib": topology.device.memory_bytes.value / 2**30,
         }
 
@@ -187,10 +192,10 @@ def _cells(name: str, band: Band, place: int) -> dict[str, float]:
     }
 
 
-def first_faster(
+def faster_at(
     rows: Sequence[Mapping[str, Any]], sharding: str, than: str, *, scaling: str = WEAK
-) -> int | None:
-    """The smallest world size at which a sharding is predicted to be faster than another; None if none is."""
+) -> list[int]:
+    """The world sizes at which a sharding is predicted to be faster than another."""
 
     def rates(of: str) -> dict[int, float]:
         return {
@@ -200,4 +205,4 @@ def first_faster(
         }
 
     mine, theirs = rates(sharding), rates(than)
-    return next((ranks for ranks in sorted(mine) if ranks > 1 and mine[ranks] > theirs[ranks]), None)
+    return [ranks for ranks in sorted(mine) if ranks > 1 and mine[ranks] > theirs[ranks]]

@@ -1,13 +1,14 @@
 """What `make scale` says: the answer, and tables for a terminal."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bench.analysis.scale.memory import largest_layers, predict_memory
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
-from bench.scale.predict import COUNTED, SHARDINGS, WEAK, first_faster, kept_of
+from bench.scale.predict import COUNTED, SHARDINGS, WEAK, faster_at, kept_of
 
 Row = Mapping[str, Any]
 
@@ -17,9 +18,10 @@ SHOWN = (1, 8, 64, 1024)
 
 def answer(config: Config, facts: ModelFacts, topology: Topology, rows: Sequence[Row]) -> str:
     """One paragraph: what was measured, what is predicted, and what follows."""
-    faster = first_faster(rows, "zero1", "ddp")
+    faster = faster_at(rows, "zero1", "ddp")
+    sizes = ", ".join(f"{one:,}" for one in faster)
     overtakes = (
-        f"DeepSpeed's ZeRO-1 is predicted to be faster than DDP from {faster} ranks on"
+        f"DeepSpeed's ZeRO-1 is predicted to be faster than DDP at {sizes} ranks"
         if faster
         else "DeepSpeed's ZeRO-1 is predicted to be slower than DDP at every world size"
     )
@@ -95,11 +97,8 @@ def largest(config: Config, facts: ModelFacts, topology: Topology) -> str:
         cells = []
         for ranks in SHOWN:
             kept = kept_of(facts, sharding, config)
-            without = _held(facts, kept, sharding, ranks, layers=0)
             layers = largest_layers(
-                rest_bytes=without,
-                layer_bytes=_held(facts, kept, sharding, ranks, layers=1) - without,
-                memory_bytes=topology.device.memory_bytes.value,
+                partial(_held, facts, kept, sharding, ranks), memory_bytes=topology.device.memory_bytes.value
             )
             size = (beside + layers * each) / 1e9
             fits = f"{layers:,} layers, {size:,.1f} B" if layers else "none"
@@ -108,7 +107,7 @@ def largest(config: Config, facts: ModelFacts, topology: Topology) -> str:
     return "\n".join(lines)
 
 
-def _held(facts: ModelFacts, kept: tuple[int, int], sharding: str, ranks: int, *, layers: int) -> float:
+def _held(facts: ModelFacts, kept: tuple[int, int], sharding: str, ranks: int, layers: int) -> float:
     """Bytes that a rank holds of a model with so many of these layers."""
     parameters = facts.parameters + (layers - facts.layers) * facts.layer_parameters / facts.layers
     total, in_layers = kept

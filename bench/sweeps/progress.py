@@ -10,6 +10,7 @@ from bench.machine import environment
 from bench.measure.resume import rows_to_keep
 from bench.measure.schedule import missing_launches
 from bench.results import csv_files
+from bench.results.side_files import STEP_PARTS
 from bench.sweeps.comparisons import PlannedComparison
 
 
@@ -31,6 +32,8 @@ def is_complete(comparison: PlannedComparison) -> bool:
             fingerprints=dict(zip(table["backend"], table["environment_hash"], strict=True)),
         )
     except UserError:  # missing, damaged, or of another configuration
+        return False
+    if config.measure.parts is not None and not STEP_PARTS.path_of(comparison.csv).exists():
         return False
     untimed = set(table[table["round"].isna()]["backend"])  # failed, or trained in the parity launch alone
     timed = [name for name in config.backends if name not in untimed]

@@ -22,8 +22,8 @@ from bench.results.step_parts import (
 )
 from bench.worker.sharding import Batch, ddp, trained
 
-APART = ("ddp", "zero_redundancy")
-"""Shardings under which a rank can train apart from the others and update all parameters."""
+APART = ("ddp",)
+"""Shardings under which a rank can train apart from the others, and updates all parameters."""
 
 WARM_UPS = 2
 """Steps before any is timed; the first of them lays the gradients where they will stay."""

@@ -12,11 +12,11 @@ from bench.config.backend import Backend
 from bench.config.naming import repeat_command
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
-from bench.results.collectives import Collective, sent_bytes, volumes
-from bench.results.side_files import STEP_PARTS
+from bench.results.collectives import sent_bytes, volumes
 from bench.scale.facts import facts_of, overrides_in
 from bench.scale.links import Node, two_nodes
-from tests.support.configs import a_config
+from bench.scale.measured import read_measured
+from tests.support.configs import a_config, a_model
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -33,22 +33,21 @@ COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero
 def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
     """DDP by hooks of C++, DeepSpeed from Python: all of it passes torch's dispatcher, where it is
     counted."""
-    config = a_config(tmp_path, launches=0, parts="step", timeout_s=200)
+    words = 4096  # so that stage 3 does not leave every tensor whole
+    model = a_model(
+        config=a_model().config | {"vocab_size": words}, parameters=a_model().parameters + (words - 512) * 65
+    )
+    config = a_config(tmp_path, model=model, launches=0, parts="step", timeout_s=200)
     backends = {one: Backend(engine="eager", optimizer="adamw", sharding=one) for one in SHARDINGS}
     config = replace(config, backends=backends, reference="ddp")
     Comparison(config, "m-cpux2").measure()
-    table = STEP_PARTS.read(tmp_path / "results" / "parts" / "m-cpux2.csv")
+    (measured,) = read_measured(tmp_path / "results")
+    table = measured.parts
 
-    tensors = trained_tensors()
+    tensors = trained_tensors(words)
     for sharding in SHARDINGS:
         mine = table[(table["backend"] == sharding) & (table["item"] == "collective")]
-        counted = {
-            Collective(kind=one.name, bytes=int(one.whole_bytes), element_bytes=int(one.element_bytes)): int(
-                one.calls
-            )
-            for one in mine.itertuples()
-            if one.whole_bytes > 64
-        }
+        counted = measured.counted(sharding)
         rules = sendings(sharding, tensors=tensors, ranks=2, on_cuda=False)
         sent = sum(sent_bytes(one, 2) * calls for one, calls in counted.items())
         assert sent == sent_in_a_step(rules, 2, config.grad_accum), sharding
@@ -67,9 +66,9 @@ def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
     assert "has no step without communication" in refused["message"].iloc[0]
 
 
-def trained_tensors() -> list[int]:
+def trained_tensors(words: int) -> list[int]:
     """Of the model of `a_config`, as its architecture has them."""
-    hidden, inner, words, positions = 64, 128, 512, 64
+    hidden, inner, positions = 64, 128, 64
     layer = [hidden * hidden, hidden] * 4 + [hidden] * 2 + [inner * hidden, inner, hidden * inner, hidden]
     embeddings = [words * hidden, positions * hidden, 2 * hidden, hidden, hidden]
     head = [words, hidden * hidden, hidden, hidden, hidden]

@@ -18,6 +18,7 @@ def held(
     trainable: int | None = None,
     optimizer: str = "adamw",
     activations: float = 0.0,
+    device: str = "cpu",
 ) -> Held:
     return predict_memory(
         sharding=sharding,
@@ -26,7 +27,7 @@ def held(
         trainable=parameters if trainable is None else trainable,
         activations=activations,
         world_sizes=world_sizes,
-        device="cuda",
+        device=device,
     )
 
 
@@ -55,16 +56,19 @@ def test_deepspeed_keeps_a_bucket_and_its_part_of_the_averaged_gradients() -> No
     large = held("zero2", [4], parameters=2 * DEEPSPEED_BUCKET)
     assert large.buckets.tolist() == [4 * (DEEPSPEED_BUCKET + DEEPSPEED_BUCKET / 2)]
     assert held("fsdp2", [4]).buckets.tolist() == [0]
+    # With a stream for it, it sends one bucket while it fills another; stage 3 keeps weights gathered.
+    assert held("zero1", [4], device="cuda").buckets.tolist() == [8e6 + 1e6]
+    assert held("zero3", [1, 4]).buckets.tolist() == [4e6 + 4e6, 4e6 + 1e6 + 4e6]
 
 
 @pytest.mark.parametrize("sharding", DIVIDED)
 def test_more_ranks_never_need_more_once_there_are_several(sharding: str) -> None:
     """From one to two, DDP begins to keep buckets."""
-    total = held(sharding, MANY[1:], activations=1e6).total
+    total = held(sharding, MANY[1:], activations=1e6, device="cuda").total
     assert (total[1:] <= total[:-1]).all()
     if sharding != "ddp" and DIVIDED[sharding]:
-        several = held(sharding, MANY, parameters=1024 * 21).total
-        assert several[-1] < several[1] or "offload" in sharding
+        several = held(sharding, MANY[1:], parameters=1024 * 21, device="cuda").total
+        assert several[-1] < several[0] or "offload" in sharding
         assert (several[1:] <= several[:-1] + 1024).all(), "what is divided unevenly is rounded up"
 
 
@@ -95,9 +99,14 @@ def test_only_what_is_trained_has_gradients_states_and_buckets() -> None:
 def test_as_many_layers_fit_as_there_is_memory_for(
     rest: float, layer: float, memory: float, layers: int
 ) -> None:
-    assert largest_layers(rest_bytes=rest, layer_bytes=layer, memory_bytes=memory) == layers
+    assert largest_layers(lambda count: rest + count * layer, memory_bytes=memory) == layers
 
 
 def test_the_most_layers_that_make_sense_may_be_given() -> None:
-    assert largest_layers(rest_bytes=0, layer_bytes=1, memory_bytes=100, most=12) == 12
-    assert largest_layers(rest_bytes=0, layer_bytes=10, memory_bytes=100, most=12) == 10
+    assert largest_layers(lambda count: count, memory_bytes=100, most=12) == 12
+    assert largest_layers(lambda count: 10 * count, memory_bytes=100, most=12) == 10
+
+
+def test_what_does_not_grow_evenly_is_found_as_well() -> None:
+    """As with a bucket that grows with the model up to a limit."""
+    assert largest_layers(lambda count: 10 * min(count, 5) + count, memory_bytes=100) == 50

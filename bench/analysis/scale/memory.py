@@ -1,14 +1,15 @@
 """What a rank holds on many ranks: counted where it can be, and what was measured for the rest."""
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from bench.analysis.scale.sendings import DEEPSPEED_BUCKET
+from bench.analysis.scale.sendings import DEEPSPEED_BUCKET, MOST_LIVE
 from bench.config.choices import DEEPSPEED
-from bench.results.prediction import predict
+from bench.results.prediction import DIVIDED, predict
 
 FP32_BYTES = 4
 
@@ -68,7 +69,9 @@ def predict_memory(
         for ranks in world_sizes
     ]
     states = [one.weights + one.gradients + one.optimizer for one in each]
-    buckets = [_buckets(sharding, trainable, ranks) for ranks in world_sizes]
+    buckets = [
+        _buckets(sharding, parameters, trainable, ranks, on_cuda=device == "cuda") for ranks in world_sizes
+    ]
     return Held(
         states=np.array(states, dtype=float),
         buckets=np.array(buckets, dtype=float),
@@ -76,28 +79,29 @@ def predict_memory(
     )
 
 
-def _buckets(sharding: str, trainable: int, ranks: int) -> float:
-    """DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
+def _buckets(sharding: str, parameters: int, trainable: int, ranks: int, *, on_cuda: bool) -> float:
+    """What is held to be sent, or was received.
 
-    DeepSpeed keeps a bucket, and after the last one this rank's part of the averaged gradients; FSDP2 a
-    layer's, which is small beside the rest and left out.
+    DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
+    DeepSpeed keeps a bucket, two of them where it sends one while it fills the other, and this rank's part
+    of the averaged gradients; its stage 3 also keeps weights gathered, up to stage3_max_live_parameters.
+    FSDP2 keeps a layer, which is small beside the rest and left out.
     """
     if sharding in DEEPSPEED:
-        return FP32_BYTES * (min(DEEPSPEED_BUCKET, trainable) + trainable / ranks)
+        bucket = min(DEEPSPEED_BUCKET, trainable)
+        gathered = min(MOST_LIVE, parameters) if DIVIDED[sharding][-1] == "weights" and ranks > 1 else 0
+        return FP32_BYTES * ((2 if on_cuda else 1) * bucket + trainable / ranks + gathered)
     if sharding in ("ddp", "zero_redundancy") and ranks > 1:
         return FP32_BYTES * trainable
     return 0.0
 
 
-def largest_layers(*, rest_bytes: float, layer_bytes: float, memory_bytes: float, most: int = 10_000) -> int:
-    """How many layers fit; 0 if not even what is beside them does.
+def largest_layers(held: Callable[[int], float], *, memory_bytes: float, most: int = 10_000) -> int:
+    """How many layers fit; 0 if not even one does.
 
     Args:
-        rest_bytes: what a rank holds without any layer.
-        layer_bytes: what each layer adds.
+        held: bytes of a rank with so many layers, never less with more of them.
         memory_bytes: that it may hold.
         most: layers that make sense.
     """
-    if rest_bytes > memory_bytes:
-        return 0
-    return int(min(most, (memory_bytes - rest_bytes) // layer_bytes))
+    return bisect.bisect_right(range(1, most + 1), memory_bytes, key=held)

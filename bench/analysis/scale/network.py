@@ -31,10 +31,6 @@ class Duration:
         """Both parts."""
         return self.busy + self.on_the_way
 
-    def times(self, calls: float) -> "Duration":
-        """Of so many calls, one after the other."""
-        return Duration(busy=calls * self.busy, on_the_way=calls * self.on_the_way)
-
 
 class Network(Protocol):
     """Knows how long a collective takes."""
@@ -65,15 +61,20 @@ class LinkedNodes:
 
     def __init__(self, topology: Topology, dice: Dice, *, bandwidth: float = 1.0) -> None:
         self._per_node = topology.ranks_per_node
-        self._inside = dice.draw(topology.inside_node.bytes_per_s) * bandwidth
-        self._between = dice.draw(topology.between_nodes.bytes_per_s) * bandwidth
+        inside, between = topology.inside_node, topology.between_nodes
+        self._all_reduce = [dice.draw(one.bytes_per_s) * bandwidth for one in (inside, between)]
+        self._ring = [
+            drawn if one.ring_bytes_per_s == one.bytes_per_s else dice.draw(one.ring_bytes_per_s) * bandwidth
+            for drawn, one in zip(self._all_reduce, (inside, between), strict=True)
+        ]
         self._hop_inside = dice.draw(topology.inside_node.latency_s)
         self._hop_between = dice.draw(topology.between_nodes.latency_s)
 
     def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
         """Of one call; arguments as of `Network.seconds`."""
-        nodes = np.maximum(1.0, ranks / self._per_node)
-        speed = np.where(nodes > 1, np.minimum(self._inside, self._between), self._inside)
+        nodes = np.ceil(ranks / self._per_node)
+        inside, between = self._all_reduce if kind == "all_reduce" else self._ring
+        speed = np.where(nodes > 1, np.minimum(inside, between), inside)
         moved = SENT[kind] * size * (ranks - 1) / ranks / speed
         ring = SENT[kind] * ((ranks - nodes) * self._hop_inside + (nodes - 1) * self._hop_between)
         if kind == "all_reduce":
@@ -110,7 +111,6 @@ class MeasuredRanks:
         timed: by kind, in order of size.
         dice: draws a factor for each kind, since what makes one call slow makes others slow, too.
         bytes_per_s: of a link that all of it has to pass besides; None if there is none. A rank waits for it.
-        latency_s: of that link, per hop.
     """
 
     def __init__(
@@ -120,12 +120,10 @@ class MeasuredRanks:
         dice: Dice,
         *,
         bytes_per_s: float | None = None,
-        latency_s: float = 0.0,
     ) -> None:
         self._ranks = ranks
         self._timed = timed
         self._bytes_per_s = bytes_per_s
-        self._latency_s = latency_s
         self._factors = {kind: dice.draw(_spread(sizes)) for kind, sizes in timed.items()}
 
     def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
@@ -147,7 +145,7 @@ class MeasuredRanks:
         link = 0.0
         if self._bytes_per_s is not None:
             sent = SENT[kind] * size * (self._ranks - 1) / self._ranks
-            link = sent / self._bytes_per_s + SENT[kind] * (self._ranks - 1) * self._latency_s
+            link = sent / self._bytes_per_s
         several = ranks > 1
         return Duration(
             busy=np.where(several, alone * busy_share, 0.0),

@@ -7,6 +7,7 @@ arXiv:1910.02054, section 7; Zhao et al. 2023, arXiv:2304.11277, section 3): dat
 says why.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -93,6 +94,7 @@ def sendings(
     on_cuda: bool,
     sixteen_bits: bool = False,
     layers: int = 1,
+    layer_parameters: int | None = None,
     textbook: bool = False,
 ) -> list[Sending]:
     """What a step sends.
@@ -105,6 +107,7 @@ def sendings(
             that.
         sixteen_bits: whether FSDP2 gathers weights in 16 bits; the other shardings' autocast leaves fp32.
         layers: that FSDP2 and DeepSpeed's stage 3 gather one by one.
+        layer_parameters: of all of these; by default there is nothing beside them.
         textbook: what the authors say instead of what the libraries do.
 
     Raises:
@@ -132,31 +135,41 @@ def sendings(
         case "zero3":
             return _stage_3(tensors, ranks, layers, on_cuda=on_cuda, textbook=textbook)
         case "fsdp2":
-            gathered = 2 if sixteen_bits else 4
-            bucket = -(-parameters // layers)
-            weights = [
-                Sending(
-                    kind="all_gather",
-                    elements=parameters,
-                    element_bytes=gathered,
-                    moment=moment,
-                    bucket=bucket,
-                    each_pass=True,
-                )
-                for moment in (FORWARD, BACKWARD)
-            ]
-            return [
-                *weights,
-                Sending(
-                    kind="reduce_scatter",
-                    elements=parameters,
-                    element_bytes=4,
-                    moment=BACKWARD,
-                    bucket=bucket,
-                ),
-            ]
+            in_layers = parameters if layer_parameters is None else layer_parameters
+            return _fsdp2(in_layers, parameters - in_layers, layers, gathered_bytes=2 if sixteen_bits else 4)
         case _:
             raise ValueError(f"what sharding={sharding} sends is not known")
+
+
+def _fsdp2(in_layers: int, beside: int, layers: int, *, gathered_bytes: int) -> list[Sending]:
+    """A layer at a time. What lies beside the layers stays gathered after the forward pass, as
+    fully_shard's root does (reshard_after_forward in torch/distributed/fsdp/_fully_shard): a little less
+    than the textbook's 3."""
+    each = [len(part) for part in _divide(in_layers, layers)]
+    root = [beside] if beside else []
+
+    def along(kind: str, sizes: list[int], element_bytes: int, moment: str) -> Sending:
+        return Sending(
+            kind=kind,
+            elements=sum(sizes),
+            element_bytes=element_bytes,
+            moment=moment,
+            bucket=max(sizes),
+            sizes=tuple(sizes),
+            each_pass=kind == "all_gather",
+        )
+
+    return [
+        along("all_gather", root + each, gathered_bytes, FORWARD),
+        along("all_gather", each, gathered_bytes, BACKWARD),
+        along("reduce_scatter", each + root, 4, BACKWARD),
+    ]
+
+
+def _divide(elements: int, parts: int) -> list[range]:
+    """As evenly as whole numbers can be."""
+    ends = [elements * number // parts for number in range(parts + 1)]
+    return [range(start, end) for start, end in itertools.pairwise(ends) if end > start]
 
 
 def ddp_buckets(tensors: Sequence[int]) -> tuple[int, ...]:
@@ -238,8 +251,18 @@ def _stage_3(
                 each_pass=True,
             )
         )
-    if small:
-        found.append(_after("all_gather", small, bucket=small))
+    if small:  # one by one
+        sizes = [each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT]
+        found.append(
+            Sending(
+                kind="all_gather",
+                elements=small,
+                element_bytes=4,
+                moment=AFTER_UPDATE,
+                bucket=max(sizes),
+                sizes=tuple(sizes),
+            )
+        )
     return [one for one in found if one.elements]
 
 

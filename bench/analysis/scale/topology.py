@@ -19,10 +19,12 @@ class Link:
     Attributes:
         bytes_per_s: of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw);
             between nodes that of a node, all of its adapters together.
+        ring_bytes_per_s: the same of every other collective, where switches help an all-reduce alone.
         latency_s: of a hop within a collective.
     """
 
     bytes_per_s: Figure
+    ring_bytes_per_s: Figure
     latency_s: Figure
 
 
@@ -97,5 +99,6 @@ def load(name: str) -> Topology:
 def _link(cells: dict[str, Any]) -> Link:
     return Link(
         bytes_per_s=Figure.of(cells["gb_per_s"]).scaled(1e9),
+        ring_bytes_per_s=Figure.of(cells.get("ring_gb_per_s", cells["gb_per_s"])).scaled(1e9),
         latency_s=Figure.of(cells["latency_us"]).scaled(1e-6),
     )
