@@ -23,6 +23,7 @@ from bench.results.collectives import sent_bytes
 from bench.results.model_facts import ModelFacts
 from bench.results.prediction import DIVIDED
 from bench.scale.facts import facts_of
+from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
@@ -221,7 +222,7 @@ def _workload(one: Measured) -> tuple[str, ...]:
 
 
 def _link(one: Measured) -> str:
-    return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9:g} Gbit/s"
+    return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
 def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[str, Any]:

@@ -92,8 +92,9 @@ class Measured:
         return int(self.rows.loc[self.rows["backend"] == backend, column].iloc[0])
 
     def step_seconds(self, backend: str) -> Figure | None:
-        """Of timed steps: mean over launches with its interval; None where nothing was timed."""
-        mine = self.rows[(self.rows["backend"] == backend) & self.rows["seconds"].notna()]
+        """Of valid timed blocks: mean over launches with its interval; None where there are none."""
+        valid = (self.rows["status"] == "ok") & self.rows["seconds"].notna()
+        mine = self.rows[(self.rows["backend"] == backend) & valid]
         if mine.empty:
             return None
         launches = mine.groupby("launch")[["seconds", "steps"]].sum()
