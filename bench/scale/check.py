@@ -24,7 +24,7 @@ from bench.results.model_facts import ModelFacts
 from bench.results.prediction import DIVIDED
 from bench.scale.facts import facts_of
 from bench.scale.links import PAYLOAD_SHARE
-from bench.scale.measured import Measured, merge_sizes, read_measured
+from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
 """What is checked."""
@@ -82,7 +82,8 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
 def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str, Any]]:
     counted = sum(sent_bytes(each, one.ranks) * calls for each, calls in one.counted(backend).items())
     rules = _sendings(one, backend, facts)
-    predicted = sent_in_a_step(rules, one.ranks, one.number(backend, "grad_accum"))
+    accum = one.number(backend, "grad_accum")
+    predicted = sent_in_a_step(rules, one.ranks, accum, least_bytes=CONTROL_BYTES)
     if one.ranks > 1 and counted:
         yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
 

@@ -207,7 +207,8 @@ def _deepspeed(sharding: str, parameters: int, ranks: int, *, on_cuda: bool, tex
         each_pass=sharding == "zero2",  # which keeps no whole gradients to add to
     )
     padded = _padded(parameters, 2 * ranks)
-    return [gradients, _after("all_gather", padded, bucket=bucket, element_bytes=element_bytes)]
+    weights = _after("all_gather", padded, bucket=min(DEEPSPEED_BUCKET, padded), element_bytes=element_bytes)
+    return [gradients, weights]
 
 
 def _stage_3(
@@ -281,6 +282,20 @@ def volume(found: Sequence[Sending], parameters: int) -> float:
     return sum(SENT[one.kind] * one.elements for one in found) / parameters
 
 
-def sent_in_a_step(found: Sequence[Sending], ranks: int, grad_accum: int) -> float:
-    """Bytes that a rank sends."""
-    return sum(sent_bytes(one.collective, ranks) * (grad_accum if one.each_pass else 1) for one in found)
+def sent_in_a_step(found: Sequence[Sending], ranks: int, grad_accum: int, *, least_bytes: int = 0) -> float:
+    """Bytes that a rank sends.
+
+    Args:
+        found: what is sent.
+        ranks: the world size.
+        grad_accum: micro-batches of a step.
+        least_bytes: calls of no more do not count.
+    """
+    total = 0.0
+    for one in found:
+        calls = [each for each in one.buckets() if each * one.element_bytes > least_bytes]
+        counted = Collective(
+            kind=one.kind, bytes=sum(calls) * one.element_bytes, element_bytes=one.element_bytes
+        )
+        total += sent_bytes(counted, ranks) * (grad_accum if one.each_pass else 1)
+    return total
