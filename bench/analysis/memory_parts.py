@@ -12,8 +12,11 @@ class MemoryParts:
     """A peak, divided; MiB of the rank or device that has most.
 
     The peak and `runtime` are measured, the next three are predicted (bench.results.prediction), and `rest`
-    is what remains: activations, buffers, fragments, and the libraries where `runtime` is None. On a host
-    some of the libraries' pages may be paged out again, so `rest` is a difference, no measurement.
+    is what remains: activations, buffers, fragments. On a host some of the libraries' pages may be paged out
+    again, so `rest` is a difference, no measurement.
+
+    Attributes:
+        with_libraries: `rest` has the host's libraries, too, since what they took is not known.
     """
 
     runtime: float | None
@@ -21,6 +24,7 @@ class MemoryParts:
     gradients: float
     optimizer: float
     rest: float
+    with_libraries: bool = False
 
 
 def divide_peak(valid: ColumnArrays) -> MemoryParts | None:
@@ -39,4 +43,11 @@ def divide_peak(valid: ColumnArrays) -> MemoryParts | None:
     if rest < 0:
         return None
     weights, gradients, optimizer = predicted
-    return MemoryParts(runtime=runtime, weights=weights, gradients=gradients, optimizer=optimizer, rest=rest)
+    return MemoryParts(
+        runtime=runtime,
+        weights=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        rest=rest,
+        with_libraries=on_cpu and runtime is None,
+    )

@@ -67,12 +67,7 @@ class Explanation:
         path = breakdown.path_of(self._output.csv)
         if not self._plan.wanted or not path.exists():
             return self._plan.wanted
-        table = breakdown.read(path)
-        return any(
-            set(table.loc[table["backend"] == name, column]) != {getattr(self._records[name], column)}
-            for name in names
-            for column in ("config_hash", "environment_hash")
-        )
+        return not side_files.is_of(breakdown.read(path), self._records, names)
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""

@@ -54,7 +54,7 @@ it."""
 
 
 class StepParts:
-    """Takes steps apart, backend by backend, and writes `results/parts/<stem>.csv`.
+    """Takes steps apart, and writes `results/parts/<stem>.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """
@@ -79,15 +79,12 @@ class StepParts:
         if self._plan is None or not path.exists():
             return self._plan is not None
         table = STEP_PARTS.read(path)
-        if self._plan.timed and table["seconds"].isna().all():
-            return True
-        if self._plan.ladder and not (table["calls"] == 0).any():
-            return True
-        return any(
-            set(table.loc[table["backend"] == name, column]) != {getattr(self._records[name], column)}
-            for name in names
-            for column in ("config_hash", "environment_hash")
+        has_all = (
+            table["launch"].max() >= self._plan.launches
+            and (table["seconds"].notna().any() or not self._plan.timed)
+            and ((table["calls"] == 0).any() or not self._plan.ladder)
         )
+        return not (has_all and side_files.is_of(table, self._records, names))
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
@@ -98,14 +95,13 @@ class StepParts:
         if self._plan is None:
             return
         rows: list[dict[str, Any]] = []
+        path = STEP_PARTS.path_of(self._output.csv)
         for launch in range(1, self._plan.launches + 1):
             for name in names if launch % 2 else reversed(names):
                 with self._bar.doing("parts", f"parts of a step, {launch}/{self._plan.launches}: {name}"):
                     rows += self._rows_of(name, launch)
-        if rows:
-            path = STEP_PARTS.path_of(self._output.csv)
-            with reporting_write_errors(path):
-                STEP_PARTS.write(path, rows)
+                with reporting_write_errors(path):
+                    STEP_PARTS.write(path, rows)
 
     def _rows_of(self, name: str, launch: int) -> list[dict[str, Any]]:
         """What one launch of a backend shows; what fails last hides nothing that came before."""

@@ -161,7 +161,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
     if not folder.exists():
         return [], []
     try:
-        content, predictions = render_scale(folder), read_predictions(folder)
+        predictions = read_predictions(folder)
     except UserError as error:
         return [], [str(error)]
     from bench.report.figures import scale
@@ -169,7 +169,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
     jobs = [partial(scale.save, figure, out_dir) for figure in scale.planned_figures(predictions)]
     figures = parallel.run(jobs)
     page = out_dir / index_contents.SCALE.name
-    write_atomically(page, content)
+    write_atomically(page, render_scale(predictions))
     return [page, *figures], []
 
 

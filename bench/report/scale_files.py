@@ -10,10 +10,8 @@ import pandas as pd
 from bench.analysis.scale import topology
 from bench.errors import UserError
 from bench.report.scale_tables import (
-    COUNTED,
     KINDS_OF_SCALING,
     SHARDINGS,
-    TEXTBOOK,
     Banded,
     Check,
     Predictions,
@@ -23,7 +21,7 @@ from bench.report.scale_tables import (
     Scaling,
     name_sharding,
 )
-from bench.results.predictions import CHECKS, PUBLISHED, SCALING, PredictedFile
+from bench.results.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK, PredictedFile
 
 MIB = 2**20
 
@@ -122,6 +120,7 @@ def _read_scaling(path: Path) -> Scaling:
         volume=volume,
         workload=_workload(table),
         bases=[one for one in dict.fromkeys(table["basis"]) if one],
+        made_by=f"{table['command'].iloc[0]}; commit {table['git_commit'].iloc[0]}",
     )
 
 

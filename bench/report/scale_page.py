@@ -9,14 +9,11 @@ from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, number, plural, ratio
 from bench.report.index_contents import dark_of
 from bench.report.markdown import escaped, table
-from bench.report.scale_files import read_predictions
 from bench.report.scale_tables import (
     CHECKS_FIGURE,
-    COUNTED,
     KINDS_OF_SCALING,
     PUBLISHED_FIGURE,
     SHARDINGS,
-    TEXTBOOK,
     Banded,
     Check,
     Predictions,
@@ -38,6 +35,7 @@ from bench.report.scale_words import (
     signed,
     textbook,
 )
+from bench.results.predictions import COUNTED, TEXTBOOK
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""
@@ -49,13 +47,8 @@ HEADING_OF_CHECKS = "Checks: predicted beside measured"
 HEADING_OF_PUBLISHED = "Published figures beside predicted ones"
 
 
-def render_scale(folder: Path) -> str:
-    """The page about results/predicted/.
-
-    Raises:
-        UserError: one of its files is damaged.
-    """
-    found = read_predictions(folder)
+def render_scale(found: Predictions) -> str:
+    """The page about results/predicted/."""
     lines = [
         "# Many GPUs: what is predicted",
         "",
@@ -66,7 +59,7 @@ def render_scale(folder: Path) -> str:
         "",
     ]
     if not (found.scalings or found.checks or found.published):
-        return "\n".join([*lines, f"{escaped(str(folder))} holds no predictions.", ""])
+        return "\n".join([*lines, "There are no predictions yet.", ""])
     lines += [*_answer(found), *_trust(found)]
     for section in (_scalings, _checks, _published, _assumptions):
         lines += section(found)
@@ -199,7 +192,7 @@ def _notes(one: Scaling) -> list[str]:
         f"training: {one.model}, {one.workload}",
         f"bytes sent: {sent.get(one.volume, one.volume)}",
         *([f"seconds of computing: {'; '.join(one.bases)}"] if one.bases else []),
-        f"file: results/predicted/{one.stem}.csv",
+        f"predicted by: {one.made_by}; file results/predicted/{one.stem}.csv",
     ]
 
 
@@ -212,8 +205,9 @@ def _checks(found: Predictions) -> list[str]:
     return [
         f"## {HEADING_OF_CHECKS}",
         "",
-        f"{plural(len(found.checks), 'point')} of this project's machines, predicted and then measured; "
-        "error: predicted / measured - 1.",
+        f"{plural(len(found.checks), 'point')} of this project's machines, each predicted and measured; "
+        "error: predicted / measured - 1. Memory is without what lay there before the model. Predicted by "
+        "`make scale ARGS=--check`.",
         "",
         *(f"- {escaped(accuracy_in_words(one))}" for one in found.accuracies),
         "",
@@ -221,7 +215,7 @@ def _checks(found: Predictions) -> list[str]:
         *table(
             [
                 *("machine", "model", "backend", "sharding", "ranks", "link", "quantity"),
-                *("measured", "predicted", "error", "measured in"),
+                *("measured", "predicted", "error", "measured in", "commit"),
             ],
             [_check_cells(check) for one in found.accuracies for check in one.checks],
             numeric=("ranks", "measured", "predicted", "error"),
@@ -243,6 +237,7 @@ def _check_cells(one: Check) -> list[str]:
         one.predicted.words(),
         "equal" if one.is_equal else signed(one.error),
         escaped(f"results/{one.measured_in}") if one.measured_in else MISSING,
+        escaped(one.git_commit),
     ]
 
 

@@ -8,13 +8,11 @@ from functools import cached_property
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, number, plural
 from bench.report.titles import spell_model
-
-COUNTED, TEXTBOOK = "counted", "textbook"
-"""What is sent: what libraries were seen to send, or what a sharding's authors say."""
+from bench.results.predictions import STRONG, WEAK
 
 KINDS_OF_SCALING = {
-    "weak": "as many samples on every rank",
-    "strong": "as many samples in all, whatever the number of ranks",
+    WEAK: "as many samples on every rank",
+    STRONG: "as many samples in all, whatever the number of ranks",
 }
 """How the batch grows with the ranks."""
 
@@ -134,6 +132,7 @@ class Scaling:
         volume: that the page is about.
         workload: precision, batch and length in words.
         bases: where the seconds of computing are from.
+        made_by: the command, and the commit.
     """
 
     stem: str
@@ -144,6 +143,7 @@ class Scaling:
     volume: str
     workload: str
     bases: Sequence[str]
+    made_by: str
 
     @property
     def title(self) -> str:
@@ -179,6 +179,7 @@ class Check:
     quantity: str
     unit: str
     measured_in: str
+    git_commit: str
     ranks: int
     measured: Banded
     predicted: Banded

@@ -17,6 +17,13 @@ FOLDER = "predicted"
 """Within the results."""
 
 
+COUNTED, TEXTBOOK = "counted", "textbook"
+"""What is sent: as libraries were counted to do it, or as a sharding's authors say."""
+
+WEAK, STRONG = "weak", "strong"
+"""As many samples on every rank, or as many in all."""
+
+
 def bounded(name: str) -> tuple[str, str, str]:
     """A column and those of its bounds."""
     return name, f"{name}_low", f"{name}_high"
@@ -66,9 +73,11 @@ SCALING = PredictedFile(
         "topology",  # of conf/topology/
         "sharding",
         "precision",
-        "volume",  # counted: what libraries send; textbook: what a sharding's authors say
-        "scaling",  # weak: as many samples on every rank; strong: as many in all
+        "volume",  # COUNTED or TEXTBOOK
+        "scaling",  # WEAK or STRONG
         "basis",  # of the seconds of computing: measured in which file, or assumed
+        "command",  # that predicts it again
+        "git_commit",
     ),
     numbers=(
         "ranks",
@@ -96,6 +105,7 @@ CHECKS = PredictedFile(
         "quantity",  # bytes sent by a rank in a step, memory of a rank, or seconds of a step
         "unit",
         "measured_in",  # results file, below results/
+        "git_commit",  # of that measurement
     ),
     numbers=(
         "ranks",

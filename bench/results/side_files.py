@@ -22,6 +22,15 @@ def describe(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
 
 
+def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[str]) -> bool:
+    """Whether a file holds all of these backends, as they are in the comparison that has these records."""
+    return all(
+        set(table.loc[table["backend"] == name, column]) == {getattr(records[name], column)}
+        for name in names
+        for column in ("config_hash", "environment_hash")
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SideFile:
     """One kind of them: `results/<folder>/<comparison>.csv`.

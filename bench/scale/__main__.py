@@ -56,6 +56,7 @@ def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
     from bench.analysis.scale import topology as topologies
     from bench.config.sizes import PUBLISHED
+    from bench.machine.source_code import git_commit
     from bench.results.disk import reporting_write_errors
     from bench.results.predictions import FOLDER, SCALING
     from bench.scale import words
@@ -80,7 +81,8 @@ def _predict(settings: Sequence[str]) -> int:
             f"model.size={config.model.size} is made for CPUs, and predicted are models as published",
             "leave it out",
         )
-    rows = list(scaling_rows(config, facts, topology))
+    described = {"command": _command(settings), "git_commit": git_commit()}
+    rows = list(scaling_rows(config, facts, topology, described=described))
     path = RESULTS / FOLDER / f"scaling-{config.model.name}-{topology.name}-{config.precision.name}.csv"
     with reporting_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +103,14 @@ def _predict(settings: Sequence[str]) -> int:
         purpose="compares predictions with measurements",
     )
     return 0
+
+
+def _command(settings: Sequence[str]) -> str:
+    """As one would type it: what make has variables for comes first."""
+    given = {key: value for key, _, value in (one.partition("=") for one in settings)}
+    rest = " ".join(f"{key}={value}" for key, value in given.items() if key not in ("model", "topology"))
+    made = f"make scale MODEL={given['model']} TOPOLOGY={given['topology']}"
+    return f'{made} ARGS="{rest}"' if rest else made
 
 
 def _check(settings: Sequence[str]) -> int:

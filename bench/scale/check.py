@@ -54,6 +54,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
             "keep those of each in a folder of its own",
         )
     facts: dict[tuple[str, ...], ModelFacts] = {}
+    seen: set[tuple[object, ...]] = set()
     for one in known:
         workload = _workload(one)
         if workload not in facts:
@@ -69,6 +70,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 "sharding": one.text(backend, "sharding"),
                 "link": _link(one),
                 "measured_in": str(one.path.relative_to(results)),
+                "git_commit": one.text(backend, "git_commit"),
                 "ranks": one.ranks,
             }
             for row in (
@@ -76,7 +78,10 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 *_memory(one, backend, facts[workload], alone),
                 *_seconds(one, backend, facts[workload], alone, known),
             ):
-                yield described | row
+                point = workload, backend, one.ranks, described["link"], row["quantity"]
+                if point not in seen:  # what two comparisons counted is one point
+                    seen.add(point)
+                    yield described | row
 
 
 def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str, Any]]:

@@ -56,11 +56,11 @@ class Node:
 
 
 @contextmanager
-def two_nodes(gbit_per_s: float | None) -> Iterator[tuple[Node, Node]]:
+def two_nodes(gbit_per_s: float) -> Iterator[tuple[Node, Node]]:
     """Make two namespaces with a link between them, and remove them at the end.
 
     Args:
-        gbit_per_s: that the link carries, each way; None leaves it as fast as it is.
+        gbit_per_s: that the link carries, each way.
 
     Raises:
         UserError: that takes rights or programs that this process does not have, or a second core.
@@ -91,19 +91,18 @@ def two_nodes(gbit_per_s: float | None) -> Iterator[tuple[Node, Node]]:
             _run(*inside, "addr", "add", f"{node.address}/24", "dev", node.interface)
             _run(*inside, "link", "set", node.interface, "up")
             _run(*inside, "link", "set", "lo", "up")
-            if gbit_per_s is not None:
-                _run(
-                    *("ip", "netns", "exec", node.namespace, "tc", "qdisc", "add", "dev", node.interface),
-                    *("root", "tbf", "rate", f"{gbit_per_s * 1000:g}mbit", "burst", str(BURST_BYTES)),
-                    *("latency", f"{QUEUE_MS}ms"),
-                )
+            _run(
+                *("ip", "netns", "exec", node.namespace, "tc", "qdisc", "add", "dev", node.interface),
+                *("root", "tbf", "rate", f"{gbit_per_s * 1000:g}mbit", "burst", str(BURST_BYTES)),
+                *("latency", f"{QUEUE_MS}ms"),
+            )
         yield first, second
     finally:
         for node in nodes:
             subprocess.run(["ip", "netns", "del", node.namespace], capture_output=True, check=False)
 
 
-def measure_over(gbit_per_s: float | None, overrides: Sequence[str]) -> int:
+def measure_over(gbit_per_s: float, overrides: Sequence[str]) -> int:
     """Run `python -m bench` on two such nodes with one rank each; its exit status.
 
     Args:
@@ -140,16 +139,14 @@ def measure_over(gbit_per_s: float | None, overrides: Sequence[str]) -> int:
         return measured.returncode
 
 
-def label_of(gbit_per_s: float | None) -> str:
+def label_of(gbit_per_s: float) -> str:
     """The label of results over such a link."""
-    return "link-unlimited" if gbit_per_s is None else f"link-{gbit_per_s:g}gbit"
+    return f"link-{gbit_per_s:g}gbit"
 
 
 def rate_in(overrides: Iterable[str]) -> float | None:
-    """Bytes/s that the link carries which `label_of` has named in a command, without headers.
-
-    None if there was none, or no limit.
-    """
+    """Bytes/s that the link carries which `label_of` has named in a command, without headers; None
+    if there was none."""
     found = next(filter(None, (re.fullmatch(r"label=link-([\d.]+)gbit", one) for one in overrides)), None)
     return float(found[1]) * 1e9 / 8 * PAYLOAD_SHARE if found else None
 

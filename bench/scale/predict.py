@@ -16,6 +16,7 @@ from bench.config.choices import SIXTEEN_BITS
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
 from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED, FP32_BYTES
+from bench.results.predictions import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.scale.assumed import assumed_parts
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -29,9 +30,6 @@ DRAWS, SEED = 256, 1
 STRONG_RANKS = 256
 """A strong scaling has the samples that so many ranks have with one micro-batch each: fewer ranks accumulate
 gradients, more have smaller micro-batches."""
-
-WEAK, STRONG = "weak", "strong"
-COUNTED, TEXTBOOK = "counted", "textbook"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +54,12 @@ CASES = (
 
 
 def scaling_rows(
-    config: Config, facts: ModelFacts, topology: Topology, *, bandwidth: float = 1.0
+    config: Config,
+    facts: ModelFacts,
+    topology: Topology,
+    *,
+    bandwidth: float = 1.0,
+    described: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """A row for each case and world size.
 
@@ -65,6 +68,7 @@ def scaling_rows(
         facts: of the model with them.
         topology: of the ranks.
         bandwidth: factor on that of all links.
+        described: cells of every row, such as the command.
 
     Raises:
         UserError: its devices do not have that precision.
@@ -75,7 +79,8 @@ def scaling_rows(
             ranks = ranks[ranks <= STRONG_RANKS * config.micro_batch]
         step, share = predict_case(case, config, facts, topology, ranks, bandwidth=bandwidth)
         samples = share * config.micro_batch * ranks  # of a step, all ranks
-        yield from _rows(case, config, facts, topology, ranks, step, samples)
+        for row in _rows(case, config, facts, topology, ranks, step, samples):
+            yield {**(described or {}), **row}
 
 
 def with_bandwidth(

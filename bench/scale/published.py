@@ -87,7 +87,7 @@ def published_rows() -> Iterator[dict[str, Any]]:
             if rate and flag not in UNCERTAIN
         }
         for engine, zero in TASKS.items():
-            if engine not in rates or zero not in rates or zero not in set(group["backend"]):
+            if not {engine, zero} <= set(rates):
                 continue
             micro_batch = int(group["micro_batch"].iloc[0])
             if model not in facts:

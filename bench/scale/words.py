@@ -8,7 +8,8 @@ from bench.analysis.scale.memory import largest_layers, predict_memory
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
-from bench.scale.predict import COUNTED, SHARDINGS, WEAK, faster_at, kept_of
+from bench.results.predictions import COUNTED, WEAK
+from bench.scale.predict import SHARDINGS, faster_at, kept_of
 
 Row = Mapping[str, Any]
 

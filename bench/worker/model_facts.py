@@ -17,8 +17,7 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensorMode,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
 from bench.results.model_facts import ModelFacts
@@ -77,7 +76,7 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
     (batch, *_), *_ = feeds.make(spec, model, rank=0, world_size=1, pinned=False).steps(1)
     precision.autocast(model, spec.precision.name, "cpu")
     layers = find_layers(model)
-    counter = _FlopCounter()
+    counter = FlopCounterMode(display=False)
     with mode, counter, _watching_saved(model, layers) as saved, _watching_ready(model, counter) as ready:
         inputs = {name: mode.from_tensor(value) for name, value in batch.items()}
         if not labelled:
@@ -85,11 +84,11 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
         outputs = model(**inputs)
         loss = outputs.loss if labelled else outputs.logits.float().sum()
         forward, in_layers = (
-            counter.flops,
+            counter.get_total_flops(),
             saved.in_layers,
         )  # layers that are computed again are entered again
         loss.backward()
-    backward = counter.flops - forward
+    backward = counter.get_total_flops() - forward
     return ModelFacts(
         parameters=models.parameter_count(model),
         tensors=tuple(one.numel() for one in trained(model)),
@@ -106,21 +105,6 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
             for elements, flops in ready
         ),
     )
-
-
-class _FlopCounter(TorchDispatchMode):
-    """FLOPs of everything that has run so far, by the formulas of torch's FlopCounterMode."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flops = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operator and count it."""
-        result = func(*args, **(kwargs or {}))
-        if func._overloadpacket in flop_registry:
-            self.flops += int(flop_registry[func._overloadpacket](*args, **(kwargs or {}), out_val=result))
-        return result
 
 
 class _Saved:
@@ -172,12 +156,12 @@ def _watching_saved(model: torch.nn.Module, layers: list[torch.nn.Module]) -> It
 
 
 @contextmanager
-def _watching_ready(model: torch.nn.Module, counter: _FlopCounter) -> Iterator[list[tuple[int, int]]]:
+def _watching_ready(model: torch.nn.Module, counter: FlopCounterMode) -> Iterator[list[tuple[int, int]]]:
     """How many gradients are there when so many FLOPs are done, gradient by gradient."""
     ready: list[tuple[int, int]] = []
 
     def note(parameter: torch.Tensor) -> None:
-        ready.append(((ready[-1][0] if ready else 0) + parameter.numel(), counter.flops))
+        ready.append(((ready[-1][0] if ready else 0) + parameter.numel(), counter.get_total_flops()))
 
     handles = [one.register_post_accumulate_grad_hook(note) for one in trained(model)]
     try:

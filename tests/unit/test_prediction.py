@@ -92,7 +92,9 @@ def test_the_parts_of_a_peak_add_up_to_it() -> None:
 
 def test_without_the_runtime_it_belongs_to_the_rest() -> None:
     found = parts(300, host_runtime_bytes=())
-    assert found == MemoryParts(runtime=None, weights=50, gradients=40, optimizer=80, rest=130)
+    assert found == MemoryParts(
+        runtime=None, weights=50, gradients=40, optimizer=80, rest=130, with_libraries=True
+    )
 
 
 @pytest.mark.parametrize("changes", [{"predicted": None}, {"blocks": (block(host_peak_bytes=(1, None)),)}])

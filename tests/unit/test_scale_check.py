@@ -151,7 +151,6 @@ def test_a_label_names_the_links_rate() -> None:
     assert rate_in(["model=m", f"label={label_of(0.25)}"]) == pytest.approx(0.25e9 / 8 * 0.956, rel=1e-3), (
         "headers"
     )
-    assert rate_in([f"label={label_of(None)}"]) is None
     assert rate_in(["label=family6", "measure=quick"]) is None
 
 

@@ -51,6 +51,8 @@ def point(sharding: str, ranks: int, samples: float, **changes: Any) -> Row:
         "volume": "counted",
         "scaling": "weak",
         "basis": "assumed: the share of the peak",
+        "command": "make scale MODEL=bert-large TOPOLOGY=dgx-a100",
+        "git_commit": "abc123def456",
         "ranks": ranks,
         "micro_batch": 10,
         "seq_len": 128,
@@ -176,7 +178,7 @@ def test_shardings_that_fit_later_or_never_are_named(tmp_path: Path) -> None:
 def test_the_table_has_every_world_size_and_folds_those_between(tmp_path: Path) -> None:
     rows = [*points(), point("ddp", 16, 150.0, predicted_memory_gib=90)]
     SCALING.write(tmp_path / "scaling-x.csv", rows)
-    page = render_scale(tmp_path)
+    page = render_scale(read_predictions(tmp_path))
     assert "| 1,024 | DDP | 8,192 [7,373–9,011] | 80 % [72–88] | 20 % | 20.0 of 79.2 GiB | yes |" in page
     before, folded = page.split("<details><summary>weak scaling at 16 ranks</summary>")
     row = "| 16 | DDP | 150.0 [135.0–165.0] | 94 % [84–103] | 6 % | 90.0 of 79.2 GiB | no |"
@@ -187,7 +189,7 @@ def test_the_table_has_every_world_size_and_folds_those_between(tmp_path: Path) 
 
 def test_strong_scaling_is_a_table_of_its_own(tmp_path: Path) -> None:
     SCALING.write(tmp_path / "scaling-x.csv", [*points(), *points(scaling="strong")])
-    page = render_scale(tmp_path)
+    page = render_scale(read_predictions(tmp_path))
     weak, strong = page.index("Weak scaling (as many samples on every rank)"), page.index("Strong scaling (")
     assert weak < strong
     assert page.count("| 64 | ZeRO-1 |") == 2
@@ -201,7 +203,7 @@ def test_the_textbook_s_volume_is_one_sentence_and_in_no_table(tmp_path: Path) -
         "predicted samples/s would change by this: at 64 ranks ZeRO-1 +5.3 %. ZeRO-1 would be predicted to "
         "be faster than DDP at 8 to 64 ranks."
     )
-    page = render_scale(tmp_path)
+    page = render_scale(read_predictions(tmp_path))
     assert page.count("| 64 | ZeRO-1 |") == 1
     assert "in place of those that libraries send" in page
     assert textbook(scaling_of(tmp_path, points())) == ""
@@ -218,7 +220,7 @@ def test_checks_are_summed_up_and_listed_with_measured_and_predicted_apart(folde
         "seconds: mean absolute error 7 % over 2 points, largest −10.0 % (BERT-Mini, ZeRO-1, 2 ranks, "
         "1 Gbit/s); 1 of 2 within ±8 %"
     )
-    page = render_scale(folder)
+    page = render_scale(read_predictions(folder))
     assert "| quantity | measured | predicted | error | measured in |" in page
     assert "| seconds (s) | 1.000 [0.980–1.010] | 1.040 [1.000–1.100] | +4.0 % |" in page
     assert "| bytes | 1,000 | 1,000 | equal |" in page
@@ -228,18 +230,18 @@ def test_memory_in_bytes_is_shown_in_mib_and_bounds_that_say_nothing_are_left_ou
     exact = {"measured_low": 300 * 2**20, "measured_high": 300 * 2**20, "unit": "B"}
     row = check("memory", 300 * 2**20, 330 * 2**20) | exact
     CHECKS.write(tmp_path / "checks.csv", [row])
-    assert "| memory (MiB) | 300.0 | 330.0 | +10.0 % |" in render_scale(tmp_path)
+    assert "| memory (MiB) | 300.0 | 330.0 | +10.0 % |" in render_scale(read_predictions(tmp_path))
 
 
 def test_nothing_sent_and_nothing_predicted_is_equal_though_its_error_has_no_number(tmp_path: Path) -> None:
     CHECKS.write(
         tmp_path / "checks.csv", [check("bytes", 1, 1) | {"measured": 0, "predicted": 0, "error": None}]
     )
-    assert "| bytes | 0.000 | 0.000 | equal |" in render_scale(tmp_path)
+    assert "| bytes | 0.000 | 0.000 | equal |" in render_scale(read_predictions(tmp_path))
 
 
 def test_the_published_ratios_that_were_missed_most_are_explained(folder: Path) -> None:
-    page = render_scale(folder)
+    page = render_scale(read_predictions(folder))
     assert "DDP, 4 times: mean absolute error 8.8 %; 1 published ratio lies within the predicted" in page
     assert "2 times the prediction has the right one of the two as the faster" in page
     assert (
@@ -254,7 +256,7 @@ def test_the_published_ratios_that_were_missed_most_are_explained(folder: Path) 
 
 
 def test_every_assumption_has_its_bounds_and_source(folder: Path) -> None:
-    page = render_scale(folder)
+    page = render_scale(read_predictions(folder))
     assert re.search(r"\| all-reduce inside a node \| 231 GB/s \| 200–233 \| measured all_reduce_perf", page)
     assert re.search(
         r"\| a hop between nodes \| 4\.8 µs \| 2\.7–14 \| low and high: NCCL's tuning table", page
@@ -276,14 +278,14 @@ def test_a_file_that_is_not_there_leaves_out_its_part(
     for path in folder.glob("*.csv"):
         if path.name != kept:
             path.unlink()
-    page = render_scale(folder)
+    page = render_scale(read_predictions(folder))
     assert words in page
     assert not any(other in page for other in others)
     assert len(scale.planned_figures(read_predictions(folder))) == 1
 
 
 def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
-    assert "holds no predictions" in render_scale(tmp_path)
+    assert "There are no predictions yet." in render_scale(read_predictions(tmp_path))
 
 
 def half(path: Path) -> None:
@@ -327,7 +329,7 @@ def test_a_damaged_file_is_one_sentence(
 ) -> None:
     damage(folder / name)
     with pytest.raises(UserError, match=words):
-        render_scale(folder)
+        render_scale(read_predictions(folder))
     written, (sentence,) = render_other_pages(tmp_path / "results", tmp_path / "reports")
     assert not written
     assert sentence.endswith(".")

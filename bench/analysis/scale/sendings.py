@@ -73,11 +73,6 @@ class Sending:
         """Of all whole tensors together."""
         return self.elements * self.element_bytes
 
-    @property
-    def collective(self) -> Collective:
-        """All of them as if they were one."""
-        return Collective(kind=self.kind, bytes=self.bytes, element_bytes=self.element_bytes)
-
     def buckets(self) -> list[int]:
         """Numbers of each call, in order."""
         if self.sizes:

@@ -27,7 +27,7 @@ def draw_memory(page: Page) -> Figure:
         caption="The whole bar is measured: on a CPU the rank that has most, on a GPU the device. "
         "Weights, gradients and optimizer states are predicted from the number of parameters (under ZeRO-1 a "
         "rank's share of the states, and a copy of its share of the weights); libraries are measured before "
-        "there is a model, and belong to the rest where they were not.",
+        "there is a model, and where they were not, they are in the rest and cannot be told from it.",
         decorate=partial(_from_zero, most=1.04 * max([1.0, *peaks])),
         legend={kind: look for kind, look in style.PARTS.items() if kind in kinds},
     )
@@ -50,7 +50,8 @@ def _stack(summary: BackendSummary) -> list[tuple[str, float]]:
     parts = summary.memory_parts
     if parts is None:
         return []
-    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, parts.rest)
+    rest, rest_with_libraries = (None, parts.rest) if parts.with_libraries else (parts.rest, None)
+    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, rest, rest_with_libraries)
     return [(kind, size) for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None]
 
 
