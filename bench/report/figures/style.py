@@ -33,7 +33,7 @@ PARTS = {
     "gradients": ("#56B4E9", "..."),
     "optimizer states": ("#E69F00", "xxx"),
     "activations and the rest": ("#FFFFFF", ""),
-    "the rest with the libraries": ("#DDDDDD", "////"),
+    "rest with libraries": ("#DDDDDD", "////"),
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 
