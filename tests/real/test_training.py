@@ -100,4 +100,4 @@ def test_all_libraries_are_imported_before_the_first_model_is_made() -> None:
     """Else what transformers imports with it, 180 MiB, would count as memory of plain PyTorch's training."""
     command = [sys.executable, "-c", _FIRST_MODEL]
     built = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(built.stdout) < 25
+    assert int(built.stdout) < 40, "a tiny model takes 4 MiB, and 13 on today's stack"

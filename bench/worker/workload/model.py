@@ -10,9 +10,10 @@ from typing import Any
 import torch
 import transformers
 
-# transformers imports this with the first model, and with it much of torch: 180 MiB that are libraries and no
-# part of training. ONNX Runtime and DeepSpeed import them anyway, so that they would count for PyTorch alone.
-import transformers.modeling_utils
+# transformers imports what models share with the first of them, and with it much of torch: 180 MiB that are
+# libraries and no part of training. ONNX Runtime and DeepSpeed import them anyway, so that they would count
+# for PyTorch alone. Any model's module does; this is a small one.
+import transformers.models.bert.modeling_bert
 from safetensors import SafetensorError
 
 from bench.config import layers, sizes
