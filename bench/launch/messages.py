@@ -417,12 +417,12 @@ class TimeCollectives(Request[CollectivesTimed], frozen=True, tag="time_collecti
 
 
 class TimeParts(Request[PartsTimed], frozen=True, tag="time_parts"):
-    """Time the parts of so many steps without communication; the last request of its launch but `End`.
+    """Time the parts of a step, each so many times; the last request of its launch but `End`.
 
     Afterwards the ranks' weights differ.
     """
 
-    steps: int
+    times: int
 
 
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):

@@ -39,8 +39,8 @@ from bench.results.step_parts import TimedPart
 WARMUP_STEPS = 4
 """Before anything is counted or timed."""
 
-FEWEST_STEPS, MOST_STEPS = 14, 102
-"""Of a launch: two that warm up, and six pairs of one in parts and one as a whole, however long they take."""
+FEWEST_TIMES, MOST_TIMES = 6, 34
+"""That each kind of step is timed in a launch, however long it takes."""
 
 LADDER_BYTES = tuple(2**exponent for exponent in range(12, 29, 2))
 """4 KiB to 256 MiB."""
@@ -145,9 +145,8 @@ class StepParts:
         if len(counted) > 1:
             timed_alone = group.request(TimeCollectives(collectives=wanted))
         yield _collective_rows(calls, timed_alone, ranks=len(counted))
-        steps = 2 * (round(self._plan.seconds / step) // 2)
-        parts = group.request(TimeParts(steps=min(MOST_STEPS, max(FEWEST_STEPS, steps))))
-        yield _part_rows(parts)
+        times = min(MOST_TIMES, max(FEWEST_TIMES, round(self._plan.seconds / step / 3)))
+        yield _part_rows(group.request(TimeParts(times=times)))
 
 
 def _memory_rows(built: Sequence[Built], warmed: Sequence[BlockTimed]) -> list[dict[str, Any]]:

@@ -1,11 +1,14 @@
-"""What a step consists of without any communication: its parts, and when its gradients are there."""
+"""What a step consists of, and when its gradients are there."""
 
 from dataclasses import dataclass
 
 FORWARD, BACKWARD, UPDATE, COPIES, WHOLE = "forward", "backward", "update", "copies", "whole"
-PARTS = (FORWARD, BACKWARD, UPDATE, COPIES, WHOLE)
+TOGETHER = "together"
+PARTS = (FORWARD, BACKWARD, UPDATE, COPIES, WHOLE, TOGETHER)
 """Forward and backward pass of one micro-batch; the optimizer's update of all that is trained; copying all
-gradients into one tensor and back, as what sends them does; and a step as a whole, without the copies."""
+gradients into one tensor and back, as what sends them does; a step as a whole, without the copies. Ranks
+train apart in all of these, and send nothing; in the last they train together, as they do in timed
+blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)

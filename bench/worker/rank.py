@@ -204,8 +204,8 @@ class Rank(ABC):
                 return self.count_collectives()
             case TimeCollectives(collectives=collectives):
                 return self.time_collectives(collectives)
-            case TimeParts(steps=steps):
-                return self.time_parts(steps)
+            case TimeParts(times=times):
+                return self.time_parts(times)
             case ProfileSteps(steps=steps, counted=counted):
                 return self.profile_steps(steps, counted=counted)
             case FinishProfile():
@@ -335,8 +335,8 @@ class Rank(ABC):
         """Do these some times, while all ranks do nothing else."""
 
     @abstractmethod
-    def time_parts(self, steps: int) -> PartsTimed:
-        """Take steps apart from the other ranks; the parts of each."""
+    def time_parts(self, times: int) -> PartsTimed:
+        """Take each kind of step so many times; the parts of those apart from the other ranks."""
 
     @abstractmethod
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:

@@ -1,6 +1,7 @@
 """Times the parts of a step, without communication: they are what a prediction for more ranks starts from.
 
-Ranks train apart from each other meanwhile, so that this is the last that a group does.
+Ranks train apart from each other meanwhile, so that this is the last that a group does. Steps with
+communication come in turn with the others: what a prediction from the parts should come to.
 """
 
 import time
@@ -15,6 +16,7 @@ from bench.results.step_parts import (
     BACKWARD,
     COPIES,
     FORWARD,
+    TOGETHER,
     UPDATE,
     WHOLE,
     ReadyGradients,
@@ -27,6 +29,9 @@ APART = ("ddp",)
 
 WARM_UPS = 2
 """Steps before any is timed; the first of them lays the gradients where they will stay."""
+
+KINDS = 3
+"""Of steps, in turn: together, apart, and apart in parts."""
 
 MOST_POINTS = 24
 """At which `ReadyGradients` are kept."""
@@ -70,6 +75,11 @@ def check_apart(sharding: str) -> None:
         )
 
 
+def steps_for(times: int) -> int:
+    """How many steps it takes to time each kind so many times."""
+    return WARM_UPS + KINDS * times
+
+
 def time_parts(
     sharding: ddp.Sharding,
     steps: Sequence[list[Batch]],
@@ -79,22 +89,27 @@ def time_parts(
 ) -> tuple[list[TimedPart], list[ReadyGradients]]:
     """The parts of these steps, of which the first `WARM_UPS` do not count.
 
-    Of each pair of steps one is timed in parts and one as a whole: the parts' clocks wait for the device.
+    Of every three steps one is timed as ranks take it together, one as a whole of ranks apart, and one in
+    parts, whose clocks wait for the device.
 
     Args:
         sharding: of `APART`.
-        steps: the micro-batches of each, on the device.
+        steps: the micro-batches of each, on the device; as many as `steps_for` says.
         synchronize: waits until the device has done everything.
         barrier: waits until every rank is here.
     """
     clock = _Clock(synchronize)
     ready: list[ReadyGradients] = []
-    with sharding.without_sync():
-        for number, micro_batches in enumerate(steps):
-            barrier()
-            if number < WARM_UPS:
+    for number, micro_batches in enumerate(steps, start=-WARM_UPS):
+        barrier()
+        if number >= 0 and number % KINDS == 0:
+            with clock.timing(TOGETHER):
+                sharding.step(micro_batches)
+            continue
+        with sharding.without_sync():
+            if number < 0:
                 _step(sharding, micro_batches)
-            elif number % 2 == 0:
+            elif number % KINDS == 1:
                 with clock.timing(WHOLE):
                     _step(sharding, micro_batches)
             else:

@@ -181,13 +181,13 @@ class TorchRank(Rank):
         )
         return CollectivesTimed(timed=timed)
 
-    def time_parts(self, steps: int) -> PartsTimed:
-        """Take steps apart from the other ranks; the parts of each."""
+    def time_parts(self, times: int) -> PartsTimed:
+        """Take each kind of step so many times; the parts of those apart from the other ranks."""
         from bench.worker import step_parts
 
         training = self.training
         step_parts.check_apart(self.spec.sharding)
-        batches = [training.on_device(batch) for batch in training.steps(steps)]
+        batches = [training.on_device(batch) for batch in training.steps(step_parts.steps_for(times))]
         parts, ready = step_parts.time_parts(
             training.sharding,  # type: ignore[arg-type]  # `check_apart` has seen to it
             batches,

@@ -56,7 +56,7 @@ def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
         assert mine["seconds"].gt(0).all(), "each was timed alone"
 
     parts = table[(table["backend"] == "ddp") & (table["item"] == "part")].set_index("name")["seconds"]
-    assert set(parts.index) == {"forward", "backward", "update", "copies", "whole"}
+    assert set(parts.index) == {"forward", "backward", "update", "copies", "whole", "together"}
     passes = config.grad_accum * (parts["forward"] + parts["backward"])
     assert passes + parts["update"] == pytest.approx(parts["whole"], rel=0.5)
     ready = table[(table["backend"] == "ddp") & (table["item"] == "gradients")]
@@ -117,7 +117,7 @@ def test_a_link_between_two_nodes_carries_what_it_is_told_to() -> None:
             seconds = _send(first, second, 4_000_000)
     except UserError as error:
         pytest.skip(str(error))
-    # 0.32 s at the rate; what passes at once is less than 2 % of it, headers are 4 %.
+    # 0.32 s at the rate; what passes at once is 3 % of it, headers are 4 %.
     assert 0.28 < seconds < 0.8
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     assert first.namespace not in left

@@ -45,7 +45,16 @@ from bench.launch.spec import WorkerSpec
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
-from bench.results.step_parts import BACKWARD, COPIES, FORWARD, UPDATE, WHOLE, ReadyGradients, TimedPart
+from bench.results.step_parts import (
+    BACKWARD,
+    COPIES,
+    FORWARD,
+    TOGETHER,
+    UPDATE,
+    WHOLE,
+    ReadyGradients,
+    TimedPart,
+)
 
 SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
 PRODUCTS = (
@@ -62,7 +71,7 @@ SENT = (
 )
 """What a fake group's step sends: gradients, a flag, and something that nobody can time alone."""
 
-SHARES = {FORWARD: 0.3, BACKWARD: 0.5, UPDATE: 0.1, COPIES: 0.05, WHOLE: 1.0}
+SHARES = {FORWARD: 0.3, BACKWARD: 0.5, UPDATE: 0.1, COPIES: 0.05, WHOLE: 1.0, TOGETHER: 1.2}
 """Of a fake group's step, by part."""
 
 
@@ -324,8 +333,8 @@ class FakeGroup:
                     for one in collectives
                 ]
                 return CollectivesTimed(timed=timed)
-            case TimeParts(steps=steps):
-                assert steps % 2 == 0, "one in parts, one as a whole"
+            case TimeParts(times=times):
+                assert times >= 6, "else an interval of them says nothing"
                 step = self.script["step_seconds"]
                 return PartsTimed(
                     parts=[

@@ -29,6 +29,7 @@ def test_every_backend_is_taken_apart_in_fresh_processes_after_the_timed_launche
     parts = mine[mine["item"] == "part"].set_index("name")["seconds"]
     assert parts["forward"] == pytest.approx(0.3 * 0.5)
     assert parts["whole"] == pytest.approx(0.5)
+    assert parts["together"] == pytest.approx(0.6)
     assert list(mine[mine["item"] == "gradients"]["elements"]) == [250, 1000]
     memory = mine[mine["item"] == "memory"].set_index("name")["whole_bytes"]
     assert memory["runtime"] == 50 << 20

@@ -148,7 +148,7 @@ class DeviceRank(Rank):
         """Likewise."""
         raise LaunchFailed("unsupported", ALONE)
 
-    def time_parts(self, steps: int) -> PartsTimed:  # noqa: ARG002 - likewise
+    def time_parts(self, times: int) -> PartsTimed:  # noqa: ARG002 - likewise
         """Its API takes whole steps."""
         raise LaunchFailed("unsupported", ALONE)
 
