@@ -1,10 +1,12 @@
 """Rows of results/predicted/checks.csv: what was predicted beside what was measured on this machine.
 
-Three quantities. Bytes that a rank sends in a step: from the sharding's rules and the model's shapes,
+Bytes that a rank sends in a step: from the sharding's rules and the model's shapes,
 against what was counted at the collectives. Memory of a rank: what was measured on one rank under DDP, and
 for more ranks and other shardings what is counted, against what was measured there. Seconds of a step on
 two ranks: the parts of a step of ranks that train apart, and the seconds of collectives that were done
-alone, against timed blocks.
+alone, against timed blocks; against steps of ranks that train together, taken in turn with those parts, so
+that nothing differs but what is sent; and as a ratio to DDP's, in which a machine's faster and slower
+minutes cancel out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Figure, band_of
+from bench.analysis.scale.figures import Dice, Draws, Figure, band_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
@@ -22,11 +24,13 @@ from bench.errors import UserError
 from bench.results.collectives import sent_bytes
 from bench.results.model_facts import ModelFacts
 from bench.results.prediction import DIVIDED
+from bench.results.step_parts import TOGETHER
 from bench.scale.facts import facts_of
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
+IN_TURN, RATIO = "seconds of a step in turn with its parts", "step relative to DDP's"
 """What is checked."""
 
 APART = "ddp"
@@ -128,9 +132,37 @@ def _memory(
 def _seconds(
     one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured], known: Sequence[Measured]
 ) -> Iterator[dict[str, Any]]:
-    measured, base = one.step_seconds(backend), _apart(one, backend)
-    if measured is None or base is None or one.ranks == 1:
+    base = _apart(one, backend)
+    if base is None or one.ranks == 1:
         return
+    predicted = _predicted_seconds(one, backend, base, facts, alone, known)
+    if predicted is None:
+        return
+    measured = one.step_seconds(backend)
+    if measured is not None:
+        yield _row(SECONDS, "s", measured, _figure(predicted))
+    if one.was_timed_apart(backend):
+        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), _figure(predicted))
+    ratio = one.step_ratio(backend, base)
+    if backend == base or ratio is None:
+        return
+    of_base = _predicted_seconds(one, base, base, facts, alone, known)
+    if of_base is not None:
+        yield _row(RATIO, "", ratio, _figure(predicted / of_base))
+
+
+def _predicted_seconds(
+    one: Measured,
+    backend: str,
+    base: str,
+    facts: ModelFacts,
+    alone: Sequence[Measured],
+    known: Sequence[Measured],
+) -> Draws | None:
+    """Of shape (draws, 1); None where something that it is made of was not measured.
+
+    Every call draws alike, so that a ratio of two has the spread of what they do not share.
+    """
     same = [
         each
         for each in sorted(known, key=lambda each: each is not one)
@@ -138,25 +170,28 @@ def _seconds(
         and (each.ranks, _workload(each)) == (one.ranks, _workload(one))
         and each.was_timed_apart(base)
     ]
-    if not same:
-        return
     own_host = _own_host_seconds(alone, backend, base)
+    if not same or own_host is None:
+        return None
     sharding, timed = one.text(backend, "sharding"), _timed(same[0], backend, known)
     sent = _sendings(one, backend, facts)
-    if own_host is None or not {each.kind for each in sent} <= set(timed):
-        return
+    if not {each.kind for each in sent} <= set(timed):
+        return None
     dice = Dice(DRAWS, SEED)
+    parts = same[0].parts_of(base, dice, host=own_host)
     network = MeasuredRanks(one.ranks, timed, dice, bytes_per_s=one.bytes_per_s)
-    step = predict_step(
-        same[0].parts_of(base, dice, host=own_host),
+    return predict_step(
+        parts,
         sent,
         network,
         np.array([float(one.ranks)]),
         divides_update="optimizer" in DIVIDED[sharding],
-    )
-    band = band_of(step.total)
-    predicted = Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
-    yield _row(SECONDS, "s", measured, predicted)
+    ).total
+
+
+def _figure(draws: Draws) -> Figure:
+    band = band_of(draws)
+    return Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
 
 
 def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:

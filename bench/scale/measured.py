@@ -93,12 +93,14 @@ class Measured:
 
     def step_seconds(self, backend: str) -> Figure | None:
         """Of valid timed blocks: mean over launches with its interval; None where there are none."""
-        valid = (self.rows["status"] == "ok") & self.rows["seconds"].notna()
-        mine = self.rows[(self.rows["backend"] == backend) & valid]
-        if mine.empty:
-            return None
-        launches = mine.groupby("launch")[["seconds", "steps"]].sum()
-        return spread_of(launches["seconds"] / launches["steps"].astype(float))
+        launches = self._steps_of_launches(backend)
+        return None if launches.empty else spread_of(launches)
+
+    def step_ratio(self, backend: str, base: str) -> Figure | None:
+        """How many times as long a backend's step takes as another's, over launches that have both."""
+        ours, theirs = self._steps_of_launches(backend), self._steps_of_launches(base)
+        both = (ours / theirs).dropna()
+        return None if both.empty else spread_of(both)
 
     def counted(self, backend: str) -> dict[Collective, int]:
         """The collectives of a step, flags and norms left out, with their calls."""
@@ -173,6 +175,13 @@ class Measured:
             elements_ready=elements,
             share_ready=shares,
         )
+
+    def _steps_of_launches(self, backend: str) -> pd.Series:
+        """Seconds of a step in valid timed blocks, by launch."""
+        valid = (self.rows["status"] == "ok") & self.rows["seconds"].notna()
+        mine = self.rows[(self.rows["backend"] == backend) & valid]
+        sums = mine.groupby("launch")[["seconds", "steps"]].sum()
+        return sums["seconds"] / sums["steps"].astype(float)
 
     def _ready(self, backend: str) -> tuple[Array, Array]:
         mine = self._of(backend, "gradients")

@@ -177,7 +177,7 @@ def losses_of(answers: Sequence[ParityTrained]) -> list[float]:
 
 
 @pytest.mark.ort
-@pytest.mark.parametrize("backend", ["pytorch", "ortmodule_zero1"])
+@pytest.mark.parametrize("backend", ["pytorch", pytest.param("ortmodule_zero1", marks=pytest.mark.long)])
 def test_a_save_that_is_killed_leaves_the_one_before(backend: str, tmp_path: Path) -> None:
     """By DDP, and by ZeRO-1 under ORTModule: the two ways in which states are written."""
     trainer = Trainer(tmp_path, backend)
@@ -222,6 +222,7 @@ def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.long
 def test_a_disk_that_is_full_ends_in_a_sentence_and_keeps_the_one_before(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -258,6 +259,7 @@ torch.save({"tensors": tensors, "optimizer": empty, "scaler": None}, out)
 
 @pytest.mark.ort
 @pytest.mark.once
+@pytest.mark.long
 def test_two_devices_averaged_go_on_as_the_average_of_two_in_pytorch(tmp_path: Path) -> None:
     """Federated averaging: train apart, average, and train on."""
     own = ("-m", "bench.worker.on_device.averaging", "--samples", "1", "3")

@@ -1,7 +1,7 @@
 """Engines, optimizers, shardings and stacks beside those of the three backends: each trains like PyTorch."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,8 @@ TODAYS = {  # of the pinned stack: diverges; tests/real/test_precision.py; unsup
     "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
 ELSEWHERE = {"pytorch@modern": replace(PYTORCH, stack="modern")}
-LONG = ("zero2", "zero2_offload", "zero3")  # stage 3 with offload does what these do
+LONG = ("zero2", "zero2_offload", "zero3", "compile_max_autotune")
+"""Stage 3 with offload does what the first three do, and the default mode what the last does."""
 IMPLEMENTATIONS = {  # on a CPU
     "adamw": "for-loop",
     "adamw_forloop": "for-loop",
@@ -61,6 +62,11 @@ IMPLEMENTATIONS = {  # on a CPU
     "deepspeed_cpu_adam": None,
 }
 STEPS = 4
+
+
+def choices(names: Iterable[str]) -> list[Any]:
+    """These as parameters of a test, some of them with a mark."""
+    return [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in names]
 
 
 @dataclass
@@ -123,10 +129,7 @@ def trained(comparison: Comparison, name: str) -> Trained:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in CHOICES],
-)
+@pytest.mark.parametrize("name", choices(CHOICES))
 def test_it_trains_like_pytorch(
     name: str, config: Config, comparison: Comparison, reference: Trained
 ) -> None:
@@ -143,7 +146,7 @@ def test_onnx_runtime_with_another_option_trains_like_pytorch_and_says_so(
 
 
 @todays
-@pytest.mark.parametrize("name", TODAYS)
+@pytest.mark.parametrize("name", choices(TODAYS))
 def test_so_does_what_only_today_s_torch_can(name: str, comparison: Comparison, reference: Trained) -> None:
     check(name, trained(comparison, name), reference, TODAYS[name])
 

@@ -27,6 +27,7 @@ def test_equal_training_leaves_equal_models(folder: Path) -> None:
     check_trained(table.loc[[*MISSION]])
 
 
+@pytest.mark.long
 def test_what_a_device_has_trained_is_exported_as_the_model_it_was_made_of(tmp_path: Path) -> None:
     check_trained(exported("bert-large", tmp_path, "pytorch", "on_device", "device.world_size=1"))
 
@@ -53,6 +54,7 @@ def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
     path.write_bytes(whole)
 
 
+@pytest.mark.long
 def test_an_encoder_decoder_gets_the_words_that_its_labels_would_be_made_into(tmp_path: Path) -> None:
     check_trained(exported("t5-large", tmp_path, "pytorch", "ortmodule"))
 

@@ -15,7 +15,7 @@ pytestmark = [
 
 
 @pytest.mark.skipif(find_interpreter() is None, reason="no stack has ONNX Runtime: make setup")
-@pytest.mark.parametrize("model", ["bert-large", "t5-large"])
+@pytest.mark.parametrize("model", ["bert-large", pytest.param("t5-large", marks=pytest.mark.long)])
 def test_a_model_exported_today_gives_what_pytorch_gives(model: str, tmp_path: Path) -> None:
     table = exported(model, tmp_path, "pytorch")
     check_trained(table)

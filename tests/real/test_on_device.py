@@ -84,7 +84,7 @@ def ask_for_parity(folder: Path, made: Config) -> dict[str, ParityTrained]:
     return answers
 
 
-@pytest.mark.parametrize("trained", ["all", "layers:1"])
+@pytest.mark.parametrize("trained", [pytest.param("all", marks=pytest.mark.long), "layers:1"])
 def test_every_gradient_is_compared_and_frozen_weights_have_none(trained: str, tmp_path: Path) -> None:
     answers = ask_for_parity(tmp_path, config(tmp_path, trained=trained))
     theirs, mine = answers["pytorch"], answers["on_device"]
@@ -116,7 +116,7 @@ def test_what_a_device_does_not_do_is_unsupported_and_the_others_go_on(tmp_path:
     ("model", "words"),
     [
         ("beit-base", "as on a device: Could not find an implementation for ResizeGrad"),
-        ("mobilevit-small", "running statistics of a batch norm"),
+        pytest.param("mobilevit-small", "running statistics of a batch norm", marks=pytest.mark.long),
     ],
 )
 def test_a_model_that_cannot_be_trained_so_is_unsupported_in_a_sentence(

@@ -90,13 +90,19 @@ def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
     assert facts.backward_flops == pytest.approx(2 * facts.forward_flops, rel=0.01)
     assert facts.forward_flops == pytest.approx(2 * 64 * 32 * layer, rel=0.05)
     assert facts.ready[-1].elements == facts.trainable
-    _, longer = facts_of([*LLAMA, "micro_batch=2"])
+
+
+def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
+    four = [*LLAMA, "model.size=layers:4"]
+    _, facts = facts_of(four)
+    layer = facts.layer_parameters // facts.layers
+    _, longer = facts_of([*four, "micro_batch=2"])
     assert longer.activation_bytes == pytest.approx(2 * facts.activation_bytes, rel=0.02)
-    _, cast = facts_of([*LLAMA, "precision=bf16"])
+    _, cast = facts_of([*four, "precision=bf16"])
     # Half as much, and a copy of every weight in 16 bits, which autocast keeps for the backward pass.
-    assert cast.activation_bytes == pytest.approx(facts.activation_bytes / 2 + 2 * 32 * layer, rel=0.05)
-    _, kept = facts_of([*LLAMA, "checkpointing=true"])
-    assert kept.activation_bytes < facts.activation_bytes / 5
+    assert cast.activation_bytes == pytest.approx(facts.activation_bytes / 2 + 2 * 4 * layer, rel=0.05)
+    _, kept = facts_of([*four, "checkpointing=true"])
+    assert kept.activation_bytes < facts.activation_bytes / 2
     assert kept.backward_flops > 1.35 * facts.backward_flops, "the forward pass is computed again"
 
 

@@ -16,7 +16,7 @@ from bench.results.model_facts import ModelFacts
 from bench.results.predictions import CHECKS
 from bench.results.step_parts import ReadyGradients
 from bench.scale import check, words
-from bench.scale.check import BYTES, MEMORY, SECONDS, check_rows
+from bench.scale.check import BYTES, IN_TURN, MEMORY, RATIO, SECONDS, check_rows
 from bench.scale.links import PAYLOAD_SHARE, label_of, rate_in
 from bench.scale.measured import merge_sizes, read_measured, spread_of
 from tests.support.comparisons import RecordingBar, nobody_looks
@@ -99,6 +99,9 @@ def test_seconds_are_those_of_parts_and_of_collectives_alone(
     assert row["measured"] == pytest.approx(0.505)
     # The whole step apart, the copies, and the all-reduce, which begins when the backward pass is over.
     assert row["predicted"] == pytest.approx(0.5 + 0.025 + 1.01)
+    in_turn = rows()["pytorch", IN_TURN, 2]
+    assert in_turn["measured"] == pytest.approx(0.6), "of ranks together, in turn with the parts"
+    assert in_turn["predicted"] == row["predicted"]
     # Without a step on one rank nothing is known of what DeepSpeed does besides, nor of what training holds.
     assert ("ortmodule_zero1", SECONDS, 2) not in rows()
     assert ("pytorch", MEMORY, 2) not in rows()
@@ -114,6 +117,10 @@ def test_what_a_sharding_does_besides_is_known_from_one_rank_and_so_is_what_trai
     # ORTModule's parts with half an update, 0.2 s more on one rank, copies, and two collectives.
     seconds = found["ortmodule_zero1", SECONDS, 2]["predicted"]
     assert seconds == pytest.approx(0.4 - 0.02 + 0.2 + 0.02 + 2 * 1.01)
+    ratio = found["ortmodule_zero1", RATIO, 2]
+    assert ratio["measured"] == pytest.approx(0.6 / 0.4)
+    assert ratio["predicted"] == pytest.approx(seconds / (0.4 + 0.02 + 1.01))
+    assert ("ortmodule", RATIO, 2) not in found, "it is the DDP of ORTModule"
     memory = found["ortmodule_zero1", MEMORY, 1]
     start = memory["measured"]
     # On one rank ZeRO-1 holds a copy of its part of the weights, a bucket and a part of the gradients.
