@@ -104,7 +104,15 @@ def _memory(
     base = _apart(one, backend)
     if base is None or (one.ranks == 1 and backend == base):
         return
-    source = next((each for each in alone if _trained_bytes(each, base) is not None), None)
+    source = next(
+        (
+            each
+            for each in alone
+            if _trained_bytes(each, base) is not None
+            and each.text(base, "allocator") == one.text(backend, "allocator")
+        ),
+        None,
+    )
     measured = _trained_bytes(one, backend)
     if source is None or measured is None:
         return

@@ -56,9 +56,11 @@ def test_deepspeed_keeps_a_bucket_and_its_part_of_the_averaged_gradients() -> No
     large = held("zero2", [4], parameters=2 * DEEPSPEED_BUCKET)
     assert large.buckets.tolist() == [4 * (DEEPSPEED_BUCKET + DEEPSPEED_BUCKET / 2)]
     assert held("fsdp2", [4]).buckets.tolist() == [0]
-    # With a stream for it, it sends one bucket while it fills another; stage 3 keeps weights gathered.
+    # With a stream for it, it sends one bucket while it fills another.
     assert held("zero1", [4], device="cuda").buckets.tolist() == [8e6 + 1e6]
-    assert held("zero3", [1, 4]).buckets.tolist() == [4e6 + 4e6, 4e6 + 1e6 + 4e6]
+    # Stage 3 puts tensors in order in another bucket, which gloo copies, and keeps weights gathered.
+    assert held("zero3", [1, 4]).buckets.tolist() == [3 * 4e6 + 4e6, 3 * 4e6 + 1e6 + 4e6]
+    assert held("zero3", [4], device="cuda").buckets.tolist() == [8e6 + 1e6 + 4e6]
 
 
 @pytest.mark.parametrize("sharding", DIVIDED)

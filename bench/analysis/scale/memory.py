@@ -84,13 +84,17 @@ def _buckets(sharding: str, parameters: int, trainable: int, ranks: int, *, on_c
 
     DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
     DeepSpeed keeps a bucket, two of them where it sends one while it fills the other, and this rank's part
-    of the averaged gradients; its stage 3 also keeps weights gathered, up to stage3_max_live_parameters.
-    FSDP2 keeps a layer, which is small beside the rest and left out.
+    of the averaged gradients. Its stage 3 fills one bucket and puts its tensors in another order in a second
+    (reduce_scatter_coalesced), which gloo copies once more, and keeps weights gathered, up to
+    stage3_max_live_parameters. FSDP2 keeps a layer, which is small beside the rest and left out.
     """
     if sharding in DEEPSPEED:
         bucket = min(DEEPSPEED_BUCKET, trainable)
-        gathered = min(MOST_LIVE, parameters) if DIVIDED[sharding][-1] == "weights" and ranks > 1 else 0
-        return FP32_BYTES * ((2 if on_cuda else 1) * bucket + trainable / ranks + gathered)
+        buckets, gathered = 2 if on_cuda else 1, 0
+        if DIVIDED[sharding][-1] == "weights":
+            buckets = 2 if on_cuda else 3
+            gathered = min(MOST_LIVE, parameters) if ranks > 1 else 0
+        return FP32_BYTES * (buckets * bucket + trainable / ranks + gathered)
     if sharding in ("ddp", "zero_redundancy") and ranks > 1:
         return FP32_BYTES * trainable
     return 0.0
