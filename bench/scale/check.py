@@ -30,7 +30,7 @@ from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
-IN_TURN, RATIO = "seconds of a step in turn with its parts", "step relative to DDP's"
+IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
 """What is checked."""
 
 APART = "ddp"

@@ -149,11 +149,11 @@ def check_table(checked: Sequence[Row]) -> str:
     if not checked:
         return ""
     lines = [
-        f"{'model':14} {'backend':24} {'ranks':>5} {'link':12} {'quantity':41} "
+        f"{'model':14} {'backend':24} {'ranks':>5} {'link':12} {'quantity':26} "
         f"{'measured':>12} {'predicted':>12} error"
     ]
     lines += [
-        f"{row['model']:14} {row['backend']:24} {row['ranks']:5} {row['link']:12} {row['quantity']:41} "
+        f"{row['model']:14} {row['backend']:24} {row['ranks']:5} {row['link']:12} {row['quantity']:26} "
         f"{row['measured']:12.6g} {row['predicted']:12.6g} {row['error']:+.1%}"
         for row in checked
     ]
