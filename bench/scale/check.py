@@ -239,10 +239,10 @@ def _timed(source: Measured, backend: str, known: Sequence[Measured]) -> Mapping
 
 
 def _apart(one: Measured, backend: str) -> str | None:
-    """The backend with the same engine and optimizer under DDP; None if there is none."""
+    """The backend with the same engine, optimizer and stack under DDP; None if there is none."""
 
-    def kind(name: str) -> tuple[str, str]:
-        return one.text(name, "engine"), one.text(name, "optimizer")
+    def kind(name: str) -> tuple[str, ...]:
+        return tuple(one.text(name, column) for column in ("engine", "optimizer", "stack"))
 
     return next(
         (
