@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +11,20 @@ import pytest
 from bench.analysis.scale.sendings import sendings, sent_in_a_step
 from bench.config.backend import Backend
 from bench.config.naming import repeat_command
+from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results.collectives import sent_bytes, volumes
 from bench.scale.facts import facts_of, overrides_in
 from bench.scale.links import Node, two_nodes
-from bench.scale.measured import read_measured
+from bench.scale.measured import Measured, read_measured
+from bench.setup import stacks
 from tests.support.configs import a_config, a_model
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.once,  # the rules are those of the pinned DeepSpeed and torch
-]
+pytestmark = pytest.mark.timeout(300)
+
+WORDS = 4096
+"""Of the vocabulary, so that stage 3 does not leave every tensor whole."""
 
 SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3")
 
@@ -30,21 +33,14 @@ COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero
 `TEXTBOOK`'s."""
 
 
+@pytest.mark.once  # the rules are those of the pinned DeepSpeed and torch
 def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
     """DDP by hooks of C++, DeepSpeed from Python: all of it passes torch's dispatcher, where it is
     counted."""
-    words = 4096  # so that stage 3 does not leave every tensor whole
-    model = a_model(
-        config=a_model().config | {"vocab_size": words}, parameters=a_model().parameters + (words - 512) * 65
-    )
-    config = a_config(tmp_path, model=model, launches=0, parts="step", timeout_s=200)
-    backends = {one: Backend(engine="eager", optimizer="adamw", sharding=one) for one in SHARDINGS}
-    config = replace(config, backends=backends, reference="ddp")
-    Comparison(config, "m-cpux2").measure()
-    (measured,) = read_measured(tmp_path / "results")
+    config, measured = taken_apart(tmp_path, SHARDINGS, parts="step")
     table = measured.parts
 
-    tensors = trained_tensors(words)
+    tensors = trained_tensors()
     for sharding in SHARDINGS:
         mine = table[(table["backend"] == sharding) & (table["item"] == "collective")]
         counted = measured.counted(sharding)
@@ -66,18 +62,55 @@ def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
     assert "has no step without communication" in refused["message"].iloc[0]
 
 
-def trained_tensors(words: int) -> list[int]:
-    """Of the model of `a_config`, as its architecture has them."""
-    hidden, inner, positions = 64, 128, 64
+@pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
+def test_fsdp2_sends_what_its_rule_says(tmp_path: Path) -> None:
+    config, measured = taken_apart(tmp_path, ("ddp", "fsdp2"), parts="count")
+    counted = measured.counted("fsdp2")
+    rules = sendings(
+        "fsdp2",
+        tensors=trained_tensors(),
+        ranks=2,
+        on_cuda=False,
+        layers=2,
+        layer_parameters=2 * sum(trained_layer()),
+    )
+    sent = sum(sent_bytes(one, 2) * calls for one, calls in counted.items())
+    assert sent == sent_in_a_step(rules, 2, config.grad_accum)
+    assert {one.kind for one in counted} == {"all_gather", "reduce_scatter"}
+
+
+def taken_apart(folder: Path, shardings: Sequence[str], parts: str) -> tuple[Config, Measured]:
+    """A comparison of these shardings on two ranks, named after them, and what was found of their steps."""
+    model = a_model(
+        config=a_model().config | {"vocab_size": WORDS}, parameters=a_model().parameters + (WORDS - 512) * 65
+    )
+    config = a_config(folder, model=model, launches=0, parts=parts, timeout_s=200)
+    backends = {one: Backend(engine="eager", optimizer="adamw", sharding=one) for one in shardings}
+    config = replace(config, backends=backends, reference="ddp")
+    Comparison(config, "m-cpux2").measure()
+    (measured,) = read_measured(folder / "results")
+    return config, measured
+
+
+def trained_layer() -> list[int]:
+    """Tensors of a layer of `a_config`'s model, as its architecture has them."""
+    hidden, inner = 64, 128
     layer = [hidden * hidden, hidden] * 4 + [hidden] * 2 + [inner * hidden, inner, hidden * inner, hidden]
-    embeddings = [words * hidden, positions * hidden, 2 * hidden, hidden, hidden]
-    head = [words, hidden * hidden, hidden, hidden, hidden]
-    return [*embeddings, *(layer + [hidden] * 2) * 2, *head]
+    return layer + [hidden] * 2
+
+
+def trained_tensors() -> list[int]:
+    """Of the whole model."""
+    hidden, positions = 64, 64
+    embeddings = [WORDS * hidden, positions * hidden, 2 * hidden, hidden, hidden]
+    head = [WORDS, hidden * hidden, hidden, hidden, hidden]
+    return [*embeddings, *trained_layer() * 2, *head]
 
 
 LLAMA = ("model=llama-2-7b", "model.lora=null", "micro_batch=1", "seq_len=64")
 
 
+@pytest.mark.once
 def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
     _, facts = facts_of(LLAMA)
     layer = 4 * 4096**2 + 3 * 4096 * 11_008 + 2 * 4096
@@ -92,6 +125,7 @@ def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
     assert facts.ready[-1].elements == facts.trainable
 
 
+@pytest.mark.once
 def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
     four = [*LLAMA, "model.size=layers:4"]
     _, facts = facts_of(four)
@@ -106,6 +140,7 @@ def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
     assert kept.backward_flops > 1.35 * facts.backward_flops, "the forward pass is computed again"
 
 
+@pytest.mark.once
 def test_a_command_that_cannot_be_counted_is_one_sentence() -> None:
     with pytest.raises(UserError, match="bert-huge"):
         facts_of(["model=bert-huge"])
@@ -116,6 +151,7 @@ def test_a_command_that_cannot_be_counted_is_one_sentence() -> None:
     assert overrides_in(repeat_command(odd)) == odd
 
 
+@pytest.mark.once
 def test_a_link_between_two_nodes_carries_what_it_is_told_to() -> None:
     """Rate of a plain socket through it, each way at a time, as collectives use it."""
     try:
