@@ -77,7 +77,8 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
         plan, comparisons, unmeasured=fitted.unmeasured, deadline=started + fitted.seconds, console=console
     )
     if own.get("plan_only") == "true":
-        sweep.announce()
+        if not sweep.announce():
+            console.print("nothing is left to measure.")
         return 0
     outcome = sweep.run()
     again = shlex.join([this_python(), "-m", "bench.sweeps", plan_name, *settings])
