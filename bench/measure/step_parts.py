@@ -34,7 +34,7 @@ from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import STEP_PARTS
-from bench.results.step_parts import TimedPart
+from bench.results.step_parts import TOGETHER, TimedPart
 
 WARMUP_STEPS = 4
 """Before anything is counted or timed."""
@@ -81,7 +81,7 @@ class StepParts:
         table = STEP_PARTS.read(path)
         has_all = (
             table["launch"].max() >= self._plan.launches
-            and (table["seconds"].notna().any() or not self._plan.timed)
+            and ((table["name"] == TOGETHER).any() or not self._plan.timed)
             and ((table["calls"] == 0).any() or not self._plan.ladder)
         )
         return not (has_all and side_files.is_of(table, self._records, names))

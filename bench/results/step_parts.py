@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 FORWARD, BACKWARD, UPDATE, COPIES, WHOLE = "forward", "backward", "update", "copies", "whole"
-TOGETHER = "together"
-PARTS = (FORWARD, BACKWARD, UPDATE, COPIES, WHOLE, TOGETHER)
 """Forward and backward pass of one micro-batch; the optimizer's update of all that is trained; copying all
 gradients into one tensor and back, as what sends them does; a step as a whole, without the copies. Ranks
-train apart in all of these, and send nothing; in the last they train together, as they do in timed
-blocks."""
+train apart meanwhile, and send nothing."""
+
+TOGETHER = "together"
+"""A step of ranks that send what the sharding has them send, as in timed blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class TimedPart:
     """A part of a step on one rank.
 
     Attributes:
-        part: of `PARTS`.
+        part: one of those, or `TOGETHER`.
         seconds: of each repetition.
         cpu_seconds: of one; mean.
     """

@@ -4,8 +4,8 @@ Bytes that a rank sends in a step: from the sharding's rules and the model's sha
 against what was counted at the collectives. Memory of a rank: what was measured on one rank under DDP, and
 for more ranks and other shardings what is counted, against what was measured there. Seconds of a step on
 two ranks: the parts of a step of ranks that train apart, and the seconds of collectives that were done
-alone, against timed blocks; against steps of ranks that train together, taken in turn with those parts, so
-that nothing differs but what is sent; and as a ratio to DDP's, in which a machine's faster and slower
+alone, against timed blocks; against steps of ranks that train together, taken in turn with those parts,
+right after the collectives; and as a ratio to DDP's, in which a machine's faster and slower
 minutes cancel out.
 """
 
@@ -30,10 +30,12 @@ from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
-IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
-"""What is checked."""
+"""What is checked: bytes of a step, of a rank; the seconds are those of timed blocks."""
 
-APART = "ddp"
+IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
+"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
+
+DDP = "ddp"
 """The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
 
 LOOPBACK = "loopback"
@@ -82,7 +84,14 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 *_memory(one, backend, facts[workload], alone),
                 *_seconds(one, backend, facts[workload], alone, known),
             ):
-                point = workload, backend, one.ranks, described["link"], row["quantity"]
+                point = (
+                    workload,
+                    backend,
+                    one.text(backend, "stack"),
+                    one.ranks,
+                    described["link"],
+                    row["quantity"],
+                )
                 if point not in seen:  # what two comparisons counted is one point
                     seen.add(point)
                     yield described | row
@@ -101,15 +110,16 @@ def _memory(
     one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured]
 ) -> Iterator[dict[str, Any]]:
     """Without what a rank had before there was a model: libraries are no matter of the world size."""
-    base = _apart(one, backend)
+    base = _ddp_of(one, backend)
     if base is None or (one.ranks == 1 and backend == base):
         return
     source = next(
         (
             each
             for each in alone
-            if _trained_bytes(each, base) is not None
-            and each.text(base, "allocator") == one.text(backend, "allocator")
+            if each.has_too(base, one)
+            and _trained_bytes(each, base) is not None
+            and each.allocator == one.allocator
         ),
         None,
     )
@@ -132,15 +142,15 @@ def _memory(
             ).total[0]
         )
 
-    activations = start - held(APART, source, base, 0.0)
-    predicted = held(one.text(backend, "sharding"), one, backend, max(1.0, activations))
+    activations = start - held(DDP, source, base, 0.0)
+    predicted = held(one.text(backend, "sharding"), one, backend, activations)
     yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
 
 
 def _seconds(
     one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured], known: Sequence[Measured]
 ) -> Iterator[dict[str, Any]]:
-    base = _apart(one, backend)
+    base = _ddp_of(one, backend)
     if base is None or one.ranks == 1:
         return
     predicted = _predicted_seconds(one, backend, base, facts, alone, known)
@@ -149,7 +159,7 @@ def _seconds(
     measured = one.step_seconds(backend)
     if measured is not None:
         yield _row(SECONDS, "s", measured, _figure(predicted))
-    if one.was_timed_apart(backend):
+    if one.has_parts(backend):
         yield _row(IN_TURN, "s", one.part(backend, TOGETHER), _figure(predicted))
     ratio = one.step_ratio(backend, base)
     if backend == base or ratio is None:
@@ -176,9 +186,10 @@ def _predicted_seconds(
         for each in sorted(known, key=lambda each: each is not one)
         if each.bytes_per_s is None
         and (each.ranks, _workload(each)) == (one.ranks, _workload(one))
-        and each.was_timed_apart(base)
+        and each.has_too(base, one)
+        and each.has_parts(base)
     ]
-    own_host = _own_host_seconds(alone, backend, base)
+    own_host = _own_host_seconds(one, alone, backend, base)
     if not same or own_host is None:
         return None
     sharding, timed = one.text(backend, "sharding"), _timed(same[0], backend, known)
@@ -213,15 +224,17 @@ def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
     )
 
 
-def _own_host_seconds(alone: Sequence[Measured], backend: str, base: str) -> float | None:
+def _own_host_seconds(one: Measured, alone: Sequence[Measured], backend: str, base: str) -> float | None:
     """What a step of a sharding takes longer than DDP's on one rank, where neither sends anything.
 
     0 for DDP itself; None where that was not measured.
     """
     if backend == base:
         return 0.0
-    for one in alone:
-        mine, theirs = one.step_seconds(backend), one.step_seconds(base)
+    for each in alone:
+        if not (each.has_too(backend, one) and each.has_too(base, one)):
+            continue
+        mine, theirs = each.step_seconds(backend), each.step_seconds(base)
         if mine is not None and theirs is not None:
             return mine.value - theirs.value
     return None
@@ -238,18 +251,14 @@ def _timed(source: Measured, backend: str, known: Sequence[Measured]) -> Mapping
     )
 
 
-def _apart(one: Measured, backend: str) -> str | None:
+def _ddp_of(one: Measured, backend: str) -> str | None:
     """The backend with the same engine, optimizer and stack under DDP; None if there is none."""
 
     def kind(name: str) -> tuple[str, ...]:
         return tuple(one.text(name, column) for column in ("engine", "optimizer", "stack"))
 
     return next(
-        (
-            each
-            for each in one.backends
-            if one.text(each, "sharding") == APART and kind(each) == kind(backend)
-        ),
+        (each for each in one.backends if one.text(each, "sharding") == DDP and kind(each) == kind(backend)),
         None,
     )
 

@@ -18,7 +18,7 @@ from bench.results import csv_files
 from bench.results.collectives import SENT, Collective
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
-from bench.results.step_parts import BACKWARD, COPIES, FORWARD, UPDATE, WHOLE
+from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.results.table_values import distinct_text
 from bench.scale.facts import overrides_in
 from bench.scale.links import rate_in
@@ -64,9 +64,13 @@ class Measured:
         """Whether its ranks train on GPUs."""
         return distinct_text(self.rows, "device") != "cpu"
 
-    def was_timed_apart(self, backend: str) -> bool:
+    def has_parts(self, backend: str) -> bool:
         """Whether the parts of this backend's steps are known."""
-        return not self._of(backend, "part").empty
+        return {WHOLE, TOGETHER} <= set(self._of(backend, "part")["name"])
+
+    def has_too(self, backend: str, other: "Measured") -> bool:
+        """Whether this backend of another comparison is in this one, on the same stack."""
+        return backend in self.backends and self.text(backend, "stack") == other.text(backend, "stack")
 
     @cached_property
     def ranks(self) -> int:
@@ -118,6 +122,11 @@ class Measured:
         mine = self._of(backend, "memory")
         sizes = mine.loc[mine["name"] == name, "whole_bytes"]
         return None if sizes.empty else float(sizes.median())
+
+    @cached_property
+    def allocator(self) -> str:
+        """Of its ranks' host memory."""
+        return distinct_text(self.rows, "allocator")
 
     def part(self, backend: str, name: str) -> Figure:
         """Seconds of a part of a step, over launches.

@@ -36,12 +36,12 @@ FACTS = ModelFacts(
 )
 
 
-def measured(folder: Path, ranks: int, **changes: Any) -> Path:
+def measured(folder: Path, ranks: int, allocator: str = "tuned", **changes: Any) -> Path:
     """A comparison of fake groups: 0.5 s a step, 2 all-reduces of 4,000 bytes that take 1.01 s alone."""
     config = a_config(folder, parts="ladder")
     config = replace(
         config,
-        device=replace(config.device, world_size=ranks),
+        device=replace(config.device, world_size=ranks, allocator=allocator),
         results_dir=str(folder),
         **changes,
     )
@@ -127,6 +127,25 @@ def test_what_a_sharding_does_besides_is_known_from_one_rank_and_so_is_what_trai
     assert memory["predicted"] == pytest.approx(start + 4000 + 4000 + 4000)
     assert ("pytorch", MEMORY, 1) not in found, "it is what the others start from"
     assert found["pytorch", MEMORY, 2]["predicted"] == pytest.approx(start + 4000), "DDP's buckets"
+
+
+def test_what_was_weighed_under_another_malloc_is_not_compared(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 1)
+    measured(tmp_path, 2, allocator="system")
+    assert ("ortmodule_zero1", MEMORY, 1) in rows()
+    assert not any(quantity == MEMORY for _, quantity, ranks in rows() if ranks == 2)
+
+
+def test_steps_of_another_stack_are_not_compared(
+    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    measured(tmp_path, 2)
+    path = measured(tmp_path, 1)
+    assert ("ortmodule_zero1", SECONDS, 2) in rows()
+    path.write_text(path.read_text(encoding="utf-8").replace(",ort,", ",modern,"), encoding="utf-8")
+    assert ("ortmodule_zero1", SECONDS, 2) not in rows()
 
 
 def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_nothing(
