@@ -147,7 +147,12 @@ def _measure_links(settings: Sequence[str]) -> int:
 
     own = [
         *("model=bert-mini", "backend=[pytorch,pytorch_zero1]", "measure=quick", "measure.launches=3"),
-        *("measure.rounds=6", f"results_dir={RESULTS / MEASURED / name_folder('cpu')}", "resume=true"),
+        *(
+            "measure.rounds=6",
+            "measure.parts=step",
+            f"results_dir={RESULTS / MEASURED / name_folder('cpu')}",
+            "resume=true",
+        ),
     ]
     statuses = [measure_over(rate, [*own, *settings]) for rate in GBIT_PER_S]
     return 1 if any(statuses) else 0

@@ -1,12 +1,12 @@
 """Rows of results/predicted/checks.csv: what was predicted beside what was measured on this machine.
 
-Bytes that a rank sends in a step: from the sharding's rules and the model's shapes,
-against what was counted at the collectives. Memory of a rank: what was measured on one rank under DDP, and
-for more ranks and other shardings what is counted, against what was measured there. Seconds of a step on
-two ranks: the parts of a step of ranks that train apart, and the seconds of collectives that were done
-alone, against timed blocks; against steps of ranks that train together, taken in turn with those parts,
-right after the collectives; and as a ratio to DDP's, in which a machine's faster and slower
-minutes cancel out.
+Bytes that a rank sends in a step: from the sharding's rules and the model's shapes, against what was counted
+at the collectives. Memory of a rank: what was measured on one rank under DDP, and for more ranks and other
+shardings what is counted, against what was measured there. Seconds of a step on two ranks: the parts of a
+step of ranks that train apart, and the seconds of collectives that were done alone, against timed blocks;
+against steps of ranks that train together, taken in turn with those parts, right after the collectives; and
+as a ratio to DDP's, in which a machine's faster and slower minutes cancel out. Seconds of one collective
+over a slow link: what it took without one, and the link's rate, against what it took there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
-"""What is checked: bytes of a step, of a rank; the seconds are those of timed blocks."""
+"""What is checked; the seconds are those of timed blocks."""
 
 IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
 """The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
@@ -83,6 +83,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 *_bytes(one, backend, facts[workload]),
                 *_memory(one, backend, facts[workload], alone),
                 *_seconds(one, backend, facts[workload], alone, known),
+                *_collectives(one, backend, known),
             ):
                 point = (
                     workload,
@@ -102,7 +103,7 @@ def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str,
     rules = _sendings(one, backend, facts)
     accum = one.number(backend, "grad_accum")
     predicted = sent_in_a_step(rules, one.ranks, accum, least_bytes=CONTROL_BYTES)
-    if one.ranks > 1 and counted:
+    if one.ranks > 1 and counted and one.bytes_per_s is None:  # a link changes nothing of it
         yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
 
 
@@ -117,7 +118,7 @@ def _memory(
         (
             each
             for each in alone
-            if each.has_too(base, one)
+            if each.has_same(base, one)
             and _trained_bytes(each, base) is not None
             and each.allocator == one.allocator
         ),
@@ -184,15 +185,15 @@ def _predicted_seconds(
     same = [
         each
         for each in sorted(known, key=lambda each: each is not one)
-        if each.bytes_per_s is None
+        if (each is one or each.bytes_per_s is None)
         and (each.ranks, _workload(each)) == (one.ranks, _workload(one))
-        and each.has_too(base, one)
+        and each.has_same(base, one)
         and each.has_parts(base)
     ]
     own_host = _own_host_seconds(one, alone, backend, base)
     if not same or own_host is None:
         return None
-    sharding, timed = one.text(backend, "sharding"), _timed(same[0], backend, known)
+    sharding, timed = one.text(backend, "sharding"), _timed(one, backend, known)
     sent = _sendings(one, backend, facts)
     if not {each.kind for each in sent} <= set(timed):
         return None
@@ -232,7 +233,7 @@ def _own_host_seconds(one: Measured, alone: Sequence[Measured], backend: str, ba
     if backend == base:
         return 0.0
     for each in alone:
-        if not (each.has_too(backend, one) and each.has_too(base, one)):
+        if not (each.has_same(backend, one) and each.has_same(base, one)):
             continue
         mine, theirs = each.step_seconds(backend), each.step_seconds(base)
         if mine is not None and theirs is not None:
@@ -240,14 +241,28 @@ def _own_host_seconds(one: Measured, alone: Sequence[Measured], backend: str, ba
     return None
 
 
-def _timed(source: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
+def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iterator[dict[str, Any]]:
+    """The largest of each kind that a step has, over a slow link."""
+    if one.bytes_per_s is None:
+        return
+    dice, timed = Dice(DRAWS, SEED), _timed(one, backend, known)
+    network = MeasuredRanks(one.ranks, timed, dice, bytes_per_s=one.bytes_per_s)
+    for kind, sizes in one.timed_sizes([backend]).items():
+        if kind in timed:
+            predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
+            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, _figure(predicted))
+
+
+def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
     """The step's own collectives as they were timed alone on this machine, then others of as many ranks.
 
     Never over a slow link: what that does is predicted.
     """
-    others = [each for each in known if each.ranks == source.ranks and each.bytes_per_s is None]
+    near = [each for each in known if each.ranks == one.ranks and each.bytes_per_s is None]
+    near.sort(key=lambda each: (each is not one, _workload(each) != _workload(one)))
     return merge_sizes(
-        source.timed_sizes([backend]), *(each.timed_sizes(each.backends) for each in (source, *others))
+        *(each.timed_sizes([backend]) for each in near[:1]),
+        *(each.timed_sizes(each.backends) for each in near),
     )
 
 

@@ -68,7 +68,7 @@ class Measured:
         """Whether the parts of this backend's steps are known."""
         return {WHOLE, TOGETHER} <= set(self._of(backend, "part")["name"])
 
-    def has_too(self, backend: str, other: "Measured") -> bool:
+    def has_same(self, backend: str, other: "Measured") -> bool:
         """Whether this backend of another comparison is in this one, on the same stack."""
         return backend in self.backends and self.text(backend, "stack") == other.text(backend, "stack")
 

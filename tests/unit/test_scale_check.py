@@ -153,14 +153,22 @@ def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_n
 ) -> None:
     measured(tmp_path, 2)
     measured(tmp_path, 2, label="link-0.001gbit")
-    found = [
-        row
-        for row in check_rows(tmp_path, tmp_path)
-        if (row["backend"], row["quantity"]) == ("pytorch", SECONDS)
-    ]
-    assert {row["link"]: row["predicted"] for row in found} == {
-        "loopback": pytest.approx(1.535),
-        "0.001 Gbit/s": pytest.approx(1.535 + 4000 / 125_000 / PAYLOAD_SHARE),
+    found = [row for row in check_rows(tmp_path, tmp_path) if row["backend"] == "pytorch"]
+
+    def of(quantity: str) -> dict[str, tuple[float, float]]:
+        return {
+            row["link"]: (row["measured"], row["predicted"]) for row in found if row["quantity"] == quantity
+        }
+
+    link = "0.001 Gbit/s"
+    late = 4000 / 125_000 / PAYLOAD_SHARE
+    assert of(SECONDS)["loopback"] == pytest.approx((0.505, 1.535))
+    assert of(SECONDS)[link] == pytest.approx((0.505, 1.535 + late))
+    assert of(IN_TURN)[link] == pytest.approx((0.6, 1.535 + late)), "with the parts that were timed beside it"
+    assert set(of(BYTES)) == {"loopback"}, "a link changes nothing of it"
+    # The largest of the ladder; over this link it took no longer, since the groups are fake.
+    assert of("seconds of one all_reduce") == {
+        link: pytest.approx((1.01, 1.01 + (256 << 20) / 125_000 / PAYLOAD_SHARE))
     }
 
 

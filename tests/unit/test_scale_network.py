@@ -279,15 +279,6 @@ def test_a_link_adds_what_a_rank_sends_over_its_rate_and_computing_goes_on_meanw
     assert slower == pytest.approx((busy, on_the_way + 2 * 1e4 * 3 / 4 / 1e6))
 
 
-def test_an_all_gather_of_gloo_takes_a_link_half_as_long_again() -> None:
-    timed = {"all_gather": TWO_SIZES["all_reduce"]}
-    network = MeasuredRanks(2, timed, Dice(), bytes_per_s=1e6)
-    alone = MeasuredRanks(2, timed, Dice())
-    ranks = np.array([2.0])
-    over, without = (one.seconds("all_gather", 1e4, ranks).total[0, 0] for one in (network, alone))
-    assert over - without == pytest.approx(1.5 * 1e4 / 2 / 1e6)
-
-
 def test_draws_vary_as_the_largest_size_was_timed_and_all_sizes_together() -> None:
     sizes = [
         TimedSize(size=1e3, seconds=Figure.exactly(0.01), busy_share=0.0),

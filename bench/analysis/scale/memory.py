@@ -90,11 +90,11 @@ def _buckets(sharding: str, parameters: int, trainable: int, ranks: int, *, on_c
     """
     if sharding in DEEPSPEED:
         bucket = min(DEEPSPEED_BUCKET, trainable)
-        buckets, gathered = 2 if on_cuda else 1, 0
+        part = trainable / ranks
         if DIVIDED[sharding][-1] == "weights":
-            buckets = 2 if on_cuda else 3
             gathered = min(MOST_LIVE, parameters) if ranks > 1 else 0
-        return FP32_BYTES * (buckets * bucket + trainable / ranks + gathered)
+            return FP32_BYTES * ((2 if on_cuda else 3) * bucket + part + gathered)
+        return FP32_BYTES * ((2 if on_cuda else 1) * bucket + part)
     if sharding in ("ddp", "zero_redundancy") and ranks > 1:
         return FP32_BYTES * trainable
     return 0.0

@@ -85,14 +85,6 @@ class LinkedNodes:
         return Duration(busy=np.zeros_like(on_the_way), on_the_way=on_the_way)
 
 
-LINK_TURNS = {"all_gather": 1.5}
-"""How many times as long as its bytes need on a slow link one of gloo's collectives takes between two ranks.
-
-Measured once, alone, 44.7 MB over the link of `bench.scale.links`: an all-gather took 1.15 s at 0.25 Gbit/s,
-whose bytes need 0.75 s; an all-reduce and a broadcast took what theirs need. Nothing is known of others.
-"""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TimedSize:
     """A collective of this size as it was timed alone.
@@ -153,8 +145,7 @@ class MeasuredRanks:
         link = 0.0
         if self._bytes_per_s is not None:
             sent = SENT[kind] * size * (self._ranks - 1) / self._ranks
-            turns = LINK_TURNS.get(kind, 1.0) if self._ranks == 2 else 1.0
-            link = sent / self._bytes_per_s * turns
+            link = sent / self._bytes_per_s
         several = ranks > 1
         return Duration(
             busy=np.where(several, alone * busy_share, 0.0),
