@@ -273,10 +273,23 @@ def test_one_of_measured_ranks_alone_takes_no_time() -> None:
     assert duration.total[0, 1] > 0
 
 
-def test_a_link_adds_what_a_rank_sends_over_its_rate_and_computing_goes_on_meanwhile() -> None:
+def test_a_slow_link_is_what_an_all_reduce_waits_for_and_computing_goes_on_meanwhile() -> None:
     busy, on_the_way = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice()), 1e4)
-    slower = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e6), 1e4)
-    assert slower == pytest.approx((busy, on_the_way + 2 * 1e4 * 3 / 4 / 1e6))
+    slower = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e3), 1e4)
+    assert slower == pytest.approx((busy, 2 * 1e4 * 3 / 4 / 1e3 - busy))
+    fast_enough = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e9), 1e4)
+    assert fast_enough == pytest.approx((busy, on_the_way)), "its own work takes longer"
+
+
+def test_an_all_gather_works_and_then_waits() -> None:
+    timed = {"all_gather": TWO_SIZES["all_reduce"]}
+    ranks = np.array([4.0])
+    alone, linked = (
+        MeasuredRanks(4, timed, Dice(), bytes_per_s=rate).seconds("all_gather", 1e4, ranks)
+        for rate in (None, 1e6)
+    )
+    assert linked.busy == alone.busy
+    assert linked.total - alone.total == pytest.approx(1e4 * 3 / 4 / 1e6)
 
 
 def test_draws_vary_as_the_largest_size_was_timed_and_all_sizes_together() -> None:

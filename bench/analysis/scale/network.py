@@ -85,6 +85,12 @@ class LinkedNodes:
         return Duration(busy=np.zeros_like(on_the_way), on_the_way=on_the_way)
 
 
+PIPELINED = ("all_reduce",)
+"""Collectives in which gloo works on one piece while a slow link carries another: they take as long as the
+longer of the two. The others copy all of a tensor before or after (`seconds of one …` in
+results/predicted/checks.csv)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimedSize:
     """A collective of this size as it was timed alone.
@@ -110,7 +116,7 @@ class MeasuredRanks:
         ranks: that were timed; of other world sizes nothing is known, but that one rank sends nothing.
         timed: by kind, in order of size.
         dice: draws a factor for each kind, since what makes one call slow makes others slow, too.
-        bytes_per_s: of a link that all of it has to pass besides; None if there is none. A rank waits for it.
+        bytes_per_s: of a link that all of it has to pass besides; None if there is none.
     """
 
     def __init__(
@@ -142,15 +148,12 @@ class MeasuredRanks:
         beyond = max(1.0, size / sizes[-1].size)
         alone = np.exp(logarithm) * beyond * self._factors[kind]
         busy_share = float(np.interp(np.log(size), places, [one.busy_share for one in sizes]))
-        link = 0.0
+        whole, busy = alone, alone * busy_share
         if self._bytes_per_s is not None:
-            sent = SENT[kind] * size * (self._ranks - 1) / self._ranks
-            link = sent / self._bytes_per_s
+            link = SENT[kind] * size * (self._ranks - 1) / self._ranks / self._bytes_per_s
+            whole = np.maximum(alone, link) if kind in PIPELINED else alone + link
         several = ranks > 1
-        return Duration(
-            busy=np.where(several, alone * busy_share, 0.0),
-            on_the_way=np.where(several, alone * (1 - busy_share) + link, 0.0),
-        )
+        return Duration(busy=np.where(several, busy, 0.0), on_the_way=np.where(several, whole - busy, 0.0))
 
 
 def _spread(sizes: Sequence[TimedSize]) -> Figure:
