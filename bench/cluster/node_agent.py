@@ -2,7 +2,7 @@
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
-The exit status is 0 after Ctrl-C, SIGTERM or a wait in vain, 2 if it was refused.
+The exit status is 0 after Ctrl-C, SIGTERM or a wait in vain, 2 if it was refused or nobody knew HOST.
 """
 
 import argparse
@@ -179,20 +179,25 @@ def greeting() -> NodeGreeting:
     )
 
 
-def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
+def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False) -> Channel | None:
     """A channel to the coordinator, once there is one; None if there was none in time.
 
+    The host's name may not be known yet, or no more: a container of a cluster has its name while it runs.
+
+    Args:
+        endpoint: HOST:PORT.
+        secret: that both know.
+        wait_s: how long to try.
+        met_before: whether there was one at this endpoint, so that its name is right.
+
     Raises:
-        UserError: there is one with another secret, or no such host.
+        UserError: there is one with another secret, or nobody knew such a host, to the last.
     """
     end = time.monotonic() + wait_s
-    host, port = host_and_port(endpoint)
-    try:
-        socket.getaddrinfo(host, port)
-    except socket.gaierror as error:
-        raise UserError(f"{host} is not known here ({error.strerror}); give its address instead.") from None
+    host, _ = host_and_port(endpoint)
     ourselves = greeting()
     say(f"{ourselves.host}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
+    unknown = ""
     while (left := end - time.monotonic()) > 0:
         channel = None
         try:
@@ -205,11 +210,21 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
             raise UserError(
                 f"The coordinator at {endpoint} has another {SECRET_VARIABLE}; set the same on all nodes."
             ) from None
-        except (OSError, Closed, ValueError, KeyError):
+        except (OSError, Closed, ValueError, KeyError) as error:
             if channel is not None:
                 channel.close()
+            was_unknown, unknown = unknown, _why_unknown(error)
+            if unknown and not was_unknown:
+                say(f"{host} is not known here now ({unknown}): misspelt, or not running; asking again")
             time.sleep(min(RETRY_SECONDS, left))
+    if unknown and not met_before:
+        raise UserError(f"{host} is not known here ({unknown}); give its address instead.")
     return None
+
+
+def _why_unknown(error: Exception) -> str:
+    """What the resolver said if the host's name was the trouble; else empty."""
+    return (error.strerror or str(error)) if isinstance(error, socket.gaierror) else ""
 
 
 def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
@@ -223,7 +238,9 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
         host_and_port(endpoint)
     except ValueError as error:
         raise UserError(f"{endpoint} {error}.") from None
-    while (channel := reach(endpoint, secret, wait_s)) is not None:
+    met = False
+    while (channel := reach(endpoint, secret, wait_s, met_before=met)) is not None:
+        met = True
         say(f"serving {endpoint}")
         scratch = Scratch()
         try:

@@ -206,7 +206,7 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
         for arguments, words in (
             (("nowhere",), "nowhere is not HOST:PORT"),
-            (("no-such-host.invalid:1",), "is not known here"),
+            (("no-such-host.invalid:1", "--wait", "1"), "; give its address instead."),
         ):
             done = subprocess.run(
                 [sys.executable, "-m", "bench.cluster.node_agent", *arguments],

@@ -211,6 +211,88 @@ def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
     assert gloo_interface("192.0.2.77") == {}
 
 
+# --- how a node finds the coordinator -----------------------------------------------------------------
+
+NAME = "bench-0.bench"
+
+
+class Resolver:
+    """Stands for the one of this machine: knows `NAME` at the given ones of its look-ups, counted from 1."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, known: range) -> None:
+        self.known = known
+        self.asked = 0
+        self.original = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self)
+
+    def __call__(self, host: Any, *more: Any, **named: Any) -> Any:
+        if host != NAME:
+            return self.original(host, *more, **named)
+        self.asked += 1
+        if self.asked not in self.known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return self.original("127.0.0.1", *more, **named)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the node's program says; it does not rest between two attempts."""
+    lines: list[str] = []
+    monkeypatch.setattr(node_program, "say", lines.append)
+    monkeypatch.setattr(node_program, "RETRY_SECONDS", 0.01)
+    return lines
+
+
+def test_a_node_that_starts_before_the_coordinator_s_name_is_known_serves_once_and_ends(
+    secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver = Resolver(monkeypatch, known=range(4, 99))
+    listener = Listener("127.0.0.1", secret=secret)
+    with ThreadPoolExecutor() as pool:
+        coordinator = pool.submit(listener.accept, PLAIN)
+        node = pool.submit(node_program.serve, f"{NAME}:{listener.port}", wait_s=60, once=True)
+        accepted = coordinator.result(10)
+        assert accepted is not None
+        accepted[0].close()
+        node.result(10)  # raises nothing: the exit status is 0
+    listener.close()
+    assert resolver.asked == 4
+    assert [line for line in said if "not known" in line] == [
+        f"{NAME} is not known here now (Name or service not known): misspelt, or not running; asking again"
+    ]
+    assert said[-1] == "the coordinator has ended, and so has all that it started here"
+
+
+def test_a_name_that_nobody_knows_to_the_last_is_refused(
+    secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver = Resolver(monkeypatch, known=range(0))
+    with pytest.raises(UserError, match=rf"^{NAME} is not known here \(Name .*\); give its address instead"):
+        node_program.reach(f"{NAME}:29400", secret, wait_s=0.1)
+    assert resolver.asked > 1
+
+
+def test_a_name_that_is_known_no_more_when_the_coordinator_has_ended_is_a_wait_in_vain(
+    secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Resolver(monkeypatch, known=range(1, 2))
+    listener = Listener("127.0.0.1", secret=secret)
+    with ThreadPoolExecutor() as pool:
+        coordinator = pool.submit(listener.accept, PLAIN)
+        node = pool.submit(node_program.serve, f"{NAME}:{listener.port}", wait_s=1, once=False)
+        accepted = coordinator.result(10)
+        assert accepted is not None
+        accepted[0].close()
+        node.result(10)
+    listener.close()
+    assert said[-1] == "no coordinator came in 1 seconds"
+
+
+def test_a_host_that_is_known_and_does_not_answer_is_no_error(secret: str, said: list[str]) -> None:
+    assert node_program.reach(f"127.0.0.1:{free_port()}", secret, wait_s=0.1) is None
+    assert len(said) == 1
+
+
 # --- the nodes of a comparison, with a program that starts nothing ------------------------------------
 
 
@@ -314,10 +396,11 @@ def test_a_node_with_other_code_is_refused_before_it_is_asked_anything_else(node
     assert [type(request) for request in program.asked] == [ShowLine]
 
 
-def test_a_little_memory_and_the_names_of_interfaces_may_differ(nodes: NodePool) -> None:
+def test_a_little_memory_and_the_names_of_interfaces_and_gpus_may_differ(nodes: NodePool) -> None:
     def change(environment: dict[str, Any]) -> None:
         environment["memory_gib"] *= 1.01
         environment["variables"]["GLOO_SOCKET_IFNAME"] = "eth7"
+        environment["variables"]["NVIDIA_VISIBLE_DEVICES"] = "GPU-5a6ce7b1,GPU-90c2e1d4"
 
     program = a_program(nodes, change)
     nodes.gather()
