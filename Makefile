@@ -53,6 +53,9 @@ setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other
 ## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
+# What only they use of DeepSpeed: its Adam for CPUs.
+test test-gpu matrix: override SETUP_ARGS += --cpu-adam
+
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
 	$(BENCH)
@@ -98,7 +101,7 @@ claims: setup ## measure what the published claims speak of, as far as a CPU can
 
 matrix: setup ## find out which backend trains which model on this machine, in about an hour
 ## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run
-	@$(PYTHON) -m bench.setup --stack modern
+	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
@@ -159,16 +162,24 @@ lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgr
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)
-	.venv-lock/bin/uv pip compile --quiet --group compare --constraint requirements/ort-cpu.txt \
-		--universal --python-version 3.10 --annotation-style line $(ARGS) \
-		--custom-compile-command 'make lock  (see the comment on compare in pyproject.toml)' \
-		--output-file requirements/compare.txt
+	$(call compile-group,compare,--constraint requirements/ort-cpu.txt)
+	$(call compile-group,cuda11,--no-deps)
+	$(call compile-group,nvcc,--no-deps)
 	sed -i -E '/^(nvidia-[^m]|cuda-|triton==)/d' requirements/ort-gpu.txt requirements/modern.txt # torch pins these
 
 # $(1): the extra; $(2): the oldest Python. One file serves every supported one.
 define compile
 .venv-lock/bin/uv pip compile --quiet pyproject.toml --extra $(1) --extra dev \
 	--universal --python-version $(2) --annotation-style line $(ARGS) \
+	--custom-compile-command 'make lock  (see the comment on $(1) in pyproject.toml)' \
+	--output-file requirements/$(1).txt
+
+endef
+
+# $(1): the dependency group; $(2): more options.
+define compile-group
+.venv-lock/bin/uv pip compile --quiet --group $(1) $(2) \
+	--universal --python-version 3.10 --annotation-style line $(ARGS) \
 	--custom-compile-command 'make lock  (see the comment on $(1) in pyproject.toml)' \
 	--output-file requirements/$(1).txt
 

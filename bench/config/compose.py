@@ -53,6 +53,7 @@ def register() -> None:
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
         "machine": name_folder,
         "own_attention": lambda sdpa, stack: "sdpa" if stack in sdpa else "eager",
+        "timeout_s": lambda device: 3600 if device == "cuda" else 900,
         "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,
     }
     for name, resolver in resolvers.items():

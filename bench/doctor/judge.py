@@ -4,15 +4,12 @@ A pure function of what was seen, so that machines which are not at hand can be 
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from bench.doctor.seen import ORT_LIBRARIES, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import MachineSeen, Refusal, StackSeen
 from bench.setup import stacks
-
-LEAST_DISK_GIB = 8
-"""Disk that one stack needs while it is set up."""
+from bench.setup.recipes import STACKS
+from bench.setup.surroundings import find_old_driver
 
 LEAST_FREE_GIB = 2
 """Memory that two ranks of the smallest model need under three backends."""
@@ -71,7 +68,8 @@ def _sentence(remedy: str) -> str:
 
 def _judge_machine(machine: MachineSeen) -> list[Finding]:
     few, busy = machine.cores < 2, machine.busy_cores > BUSY
-    low, full = machine.memory_free_gib < LEAST_FREE_GIB, machine.disk_free_gib < LEAST_DISK_GIB
+    needed_gib = STACKS[machine.chosen].disk_gib["cuda" if machine.gpus else "cpu"]
+    low, full = machine.memory_free_gib < LEAST_FREE_GIB, machine.disk_free_gib < needed_gib
     return [
         Finding(what="CPU", state="ok", detail=machine.cpu),
         Finding(
@@ -96,7 +94,7 @@ def _judge_machine(machine: MachineSeen) -> list[Finding]:
             what="disk",
             state="poor" if full else "ok",
             detail=f"{machine.disk_free_gib:.0f} GiB free",
-            remedy=f"make room: setting up a stack needs {LEAST_DISK_GIB} GiB" if full else "",
+            remedy=f"make room: setting up the {machine.chosen} stack needs {needed_gib} GiB" if full else "",
         ),
         *(
             Finding(
@@ -128,16 +126,6 @@ def _judge_gpus(machine: MachineSeen) -> list[Finding]:
                 remedy="end them, or leave this GPU out with CUDA_VISIBLE_DEVICES" if used else "",
             )
         )
-    for library, there in machine.libraries.items():
-        brought = ORT_LIBRARIES[library]
-        findings.append(
-            Finding(
-                what=library,
-                state="ok" if there else "broken",
-                detail="found" if there else "not found; ONNX Runtime Training's GPU package needs it",
-                remedy="" if there else f"install {brought}, or use the image of containers/ort.Dockerfile",
-            )
-        )
     return findings
 
 
@@ -145,6 +133,8 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Finding]:
     make = "make setup" if stack.name == stacks.NAMES[0] else f"make setup STACK={stack.name}"
     what = f"stack {stack.name}"
     grave = "broken" if stack.name == machine.chosen else "poor"
+    if machine.gpus and (old := find_old_driver(STACKS[stack.name], machine.gpus[0].driver)):
+        return [Finding(what=what, state=grave, detail=old.reason, remedy=_sentence(old.remedy))]
     if stack.pending:
         detail, remedy = f"not set up: {', '.join(stack.pending)} to be done", f"run `{make}`"
         if stack.unsuitable:
@@ -179,13 +169,23 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Finding]:
                 remedy=f"run `make clean` and `{make}`",
             )
         )
-    return findings + _judge_cuda(what, stack.torch, machine)
+    return findings + _judge_cuda(what, make, stack, machine)
 
 
-def _judge_cuda(what: str, torch: Mapping[str, Any], machine: MachineSeen) -> list[Finding]:
-    """Return what a stack's torch can do with the GPUs that NVML shows."""
-    if not machine.gpus:
+def _judge_cuda(what: str, make: str, stack: StackSeen, machine: MachineSeen) -> list[Finding]:
+    """Return what a stack can do with the GPUs of this machine; `make` sets it up."""
+    torch = stack.torch
+    if not machine.gpus or torch is None:
         return []
+    if stack.device == "cpu":
+        return [
+            Finding(
+                what=f"{what}: CUDA",
+                state="poor",
+                detail="the packages are those for a CPU",
+                remedy=f"run `{make} SETUP_ARGS='--device cuda'` to measure on the GPUs",
+            )
+        ]
     if not torch["cuda"]:
         build = torch["cuda_build"]
         return [
@@ -212,17 +212,19 @@ def _judge_cuda(what: str, torch: Mapping[str, Any], machine: MachineSeen) -> li
             f"sm_{major}{minor}" + (", for which it has no kernels" * old),
             remedy="install a torch that is built for this GPU" if old else "",
         ),
-        _judge_nvcc(what, torch["cuda_build"], machine.nvcc),
+        Finding(
+            what=f"{what}: nvcc",
+            state="ok" if stack.compiler else "poor",
+            detail=stack.compiler or "not found, and DeepSpeed asks for one when it is imported",
+            remedy="" if stack.compiler else f"run `{make} SETUP_ARGS='--device cuda'`, or set CUDA_HOME",
+        ),
+        *(
+            Finding(
+                what=f"{what}: {library}",
+                state="broken",
+                detail="not found; ONNX Runtime's CUDA kernels need it",
+                remedy=f"run `{make} SETUP_ARGS='--device cuda'`, or add its folder to LD_LIBRARY_PATH",
+            )
+            for library in torch.get("missing_libraries", [])
+        ),
     ]
-
-
-def _judge_nvcc(what: str, build: str, nvcc: str) -> Finding:
-    """Extensions of torch are compiled by a nvcc of its own major version."""
-    fits = nvcc.split(".")[0] == build.split(".")[0]
-    return Finding(
-        what=f"{what}: nvcc",
-        state="ok" if fits else "poor",
-        detail=(f"CUDA {nvcc}" if nvcc else "not found")
-        + ("" if fits else f"; extensions of this torch need that of CUDA {build}"),
-        remedy="" if fits else f"install CUDA {build} with nvcc, and set CUDA_HOME to it",
-    )

@@ -4,7 +4,6 @@ Reads /proc itself, where psutil would do it: nothing may be installed yet. Impo
 stack's own interpreter what its torch sees.
 """
 
-import ctypes
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import visible_gpus
@@ -28,6 +27,7 @@ from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import find_python, recorded_choice
 from bench.setup.failure import SetupFailed
+from bench.setup.nvidia_smi import list_gpus
 from bench.setup.stage import pending
 
 SECONDS = 120
@@ -45,6 +45,14 @@ if answer["cuda"]:
     answer["cudnn"] = torch.backends.cudnn.version()
     answer["capability"] = list(torch.cuda.get_device_capability())
     answer["kernels"] = torch.cuda.get_arch_list()
+    try:
+        import ctypes, onnxruntime.training
+        for library in ("libcudart.so.11.0", "libcublas.so.11", "libcufft.so.10", "libcudnn.so.8"):
+            ctypes.CDLL(library)
+    except ImportError: # no ONNX Runtime Training here
+        pass
+    except OSError as error:
+        answer["missing_libraries"] = [str(error).split(":")[0]]
 print(json.dumps(answer))
 """
 
@@ -63,30 +71,10 @@ def examine(stack: str) -> MachineSeen:
         tools={tool: shutil.which(tool) is not None for tool in ("g++", "make", "git")},
         gpus=gpus,
         driver_problem=driver_problem,
-        nvcc=_nvcc(os.environ) if gpus else "",
-        libraries={name: _loads(name) for name in ORT_LIBRARIES} if gpus else {},
         stacks=[_stack(name) for name in stacks.NAMES],
         backends=backends,
         default_backends=default,
     )
-
-
-def _nvcc(environment: Mapping[str, str]) -> str:
-    """The version of the nvcc that torch's extensions are compiled with: CUDA_HOME's, or that on PATH."""
-    home = environment.get("CUDA_HOME") or environment.get("CUDA_PATH")
-    compiler = f"{home}/bin/nvcc" if home else shutil.which("nvcc", path=environment.get("PATH"))
-    try:
-        answer = subprocess.run(
-            [compiler or "/usr/local/cuda/bin/nvcc", "--version"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=SECONDS,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    version = re.search(r"release (\d+\.\d+)", answer)
-    return version[1] if version else ""
 
 
 def _available_gib(meminfo: str) -> float:
@@ -111,13 +99,15 @@ def _busy_ticks() -> int:
 
 def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
     try:
+        import pynvml
+    except ImportError:  # before the first set-up
+        return _gpus_by_nvidia_smi()
+    try:
         visible = visible_gpus()
     except UserError as error:
         return [], _refusal(error)
     if not visible:
         return [], None
-    import pynvml
-
     pynvml.nvmlInit()
     try:
         gpus = []
@@ -142,26 +132,36 @@ def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
         pynvml.nvmlShutdown()
 
 
+def _gpus_by_nvidia_smi() -> tuple[list[GpuSeen], Refusal | None]:
+    """The GPUs as above, but for their processes, and whatever CUDA_VISIBLE_DEVICES says."""
+    try:
+        listed = list_gpus()
+    except SetupFailed as error:
+        return [], _refusal(error)
+    return [
+        GpuSeen(
+            name=gpu.name,
+            driver=gpu.driver,
+            free_gib=gpu.free_mib / 2**10,
+            total_gib=gpu.total_mib / 2**10,
+            processes=0,
+        )
+        for gpu in listed
+    ], None
+
+
 def _refusal(error: UserError | SetupFailed) -> Refusal:
     return Refusal(error.reason, error.remedy)
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
 
 
 def _stack(name: str) -> StackSeen:
     known = recipes.STACKS[name]
     env = ROOT / known.folder
     here = stacks.installed(name)
-    choice = recorded_choice(env, known.pythons, None)
+    choice = recorded_choice(env)
     if choice is not None:
         stages = known.stages(ROOT, env, choice)
-        if undone := [stage.name for stage, _ in pending(stages, env)]:
+        if undone := [stage.name for stage in pending(stages, env)]:
             return StackSeen(name=name, pending=undone)
     elif here is None or "torch" not in here.packages:  # an image may bring an environment of its own
         try:
@@ -179,6 +179,8 @@ def _stack(name: str) -> StackSeen:
         torch=torch,
         import_error=import_error,
         plain_onnxruntime=plain if name == "ort" else "",
+        device=choice.device if choice else "",
+        compiler=str(stacks.find_cuda_compiler(here.prefix) or ""),
     )
 
 

@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-ORT_LIBRARIES = {"libcublas.so.11": "CUDA 11.8", "libcudnn.so.8": "cuDNN 8"}
-"""What onnxruntime-training 1.19.2 for GPUs links against, and what brings it."""
-
 
 @dataclass(frozen=True)
 class Refusal:
@@ -27,6 +24,8 @@ class StackSeen:
         import_error: the last line of what importing torch printed then.
         unsuitable: why it cannot be set up here.
         plain_onnxruntime: a package that overwrites ONNX Runtime Training's module.
+        device: the packages' device, as `make setup` recorded it; empty if it did not make the environment.
+        compiler: the nvcc that DeepSpeed's import finds; empty: none.
     """
 
     name: str
@@ -36,6 +35,8 @@ class StackSeen:
     import_error: str = ""
     unsuitable: Refusal | None = None
     plain_onnxruntime: str = ""
+    device: str = ""
+    compiler: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,6 @@ class MachineSeen:
     tools: Mapping[str, bool]
     gpus: Sequence[GpuSeen] = ()
     driver_problem: Refusal | None = None
-    libraries: Mapping[str, bool] = field(default_factory=dict)
-    nvcc: str = ""
-    """The CUDA version of the compiler, such as 11.8; empty: there is none."""
-
     stacks: Sequence[StackSeen] = ()
     backends: Mapping[str, Refusal | None] = field(default_factory=dict)
     """Why each would be refused; None: it would run."""

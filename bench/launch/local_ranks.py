@@ -134,9 +134,6 @@ class LocalRanks:
                 env={
                     **variables,
                     "TMPDIR": str(self.scratch.path),
-                    # What the driver compiles from PTX, else kept in the user's home: no launch gains by
-                    # what an earlier one has compiled.
-                    "CUDA_CACHE_PATH": str(self.scratch.path / "cuda"),
                     EXITS_VARIABLE: str(exits_write_end),
                 },
                 pass_fds=(exits_write_end,),

@@ -27,8 +27,11 @@ PACKAGES = (
     "safetensors",
 )
 
-OWN_PATHS = ("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR")
-"""Set by the harness to places inside its checkout."""
+UNRECORDED = (
+    *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+)
+"""Places inside the checkout, and which of a machine's GPUs are used, whose kind and number are recorded."""
 
 PASSED_ON = (
     "CUDA_",
@@ -87,7 +90,7 @@ def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dic
     recorded = {
         name: _without_paths(value)
         for name, value in sorted(worker_variables(base, **settings).items())
-        if (name in ours or name.startswith(PASSED_ON)) and name not in OWN_PATHS and not SECRET.search(name)
+        if (name in ours or name.startswith(PASSED_ON)) and name not in UNRECORDED and not SECRET.search(name)
     }
     if settings["blas"] == "full":
         # Our own library by its name, which is the same in every checkout; the user's as everywhere.

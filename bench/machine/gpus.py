@@ -73,6 +73,33 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     return chosen
 
 
+def runs_on(capability: tuple[int, int], architectures: str) -> bool:
+    """Whether kernels that were compiled for these architectures, such as `8.0;9.0`, run on such a GPU.
+
+    Machine code runs on later minor versions of its major one, and what was kept as PTX on all later ones.
+    """
+    for major, minor, ptx in re.findall(r"(\d+)\.(\d+)(\+PTX)?", architectures):
+        compiled = (int(major), int(minor))
+        if compiled <= capability and (compiled[0] == capability[0] or ptx):
+            return True
+    return False
+
+
+def describe_first_use(gpus: Sequence[Gpu]) -> str:
+    """What ONNX Runtime's first step on these GPUs needs time for; empty if nothing special.
+
+    The wheel of 1.19.2 has machine code for compute capabilities 6.0 to 8.6, which newer GPUs of the same
+    major version run, too, and for others code that the driver compiles.
+    """
+    newer = sorted({gpu.capability for gpu in gpus if gpu.capability[0] > 8})
+    if not newer:
+        return ""
+    return (
+        f"ONNX Runtime has no machine code for compute capability {newer[0][0]}.{newer[0][1]}: the driver "
+        "compiles its kernels at their first use, once for this environment, which takes minutes"
+    )
+
+
 def short_name(name: str) -> str:
     """A GPU's name for file names and columns: `NVIDIA H200` becomes `h200`."""
     bare = re.sub(r"^(nvidia|tesla)\s+", "", name.strip().lower())

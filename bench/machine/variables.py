@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.setup.checkout import ROOT
-from bench.setup.recipes import MKL_LIBRARY
+from bench.setup.recipes import CUDA_HOME, MKL_LIBRARY
+
+CUDA_CACHE = "cuda-cache"
+"""The folder below an environment for kernels that the driver has compiled."""
 
 SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""
@@ -85,6 +88,17 @@ def worker_variables(
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    if device == "cuda":
+        variables |= {
+            # What a driver compiles at a kernel's first use (`describe_first_use` in bench/machine/gpus.py).
+            # The launch that checks parity does that, and all later ones find it here.
+            "CUDA_CACHE_PATH": str(prefix / CUDA_CACHE),
+            "CUDA_CACHE_MAXSIZE": str(4 << 30),
+            "CUDA_MODULE_LOADING": "LAZY",  # only the kernels that are used
+        }
+        if (prefix / CUDA_HOME).exists():
+            # DeepSpeed's import asks for a compiler where there is a GPU, and must find this one first.
+            variables["CUDA_HOME"] = str(prefix / CUDA_HOME)
     if device == "cpu":
         # With a GPU in sight torch says that CUDA is there, and ORTModule takes it at its word.
         variables["CUDA_VISIBLE_DEVICES"] = ""

@@ -6,6 +6,7 @@ Imports no torch; the worker groups do the work, one block at a time.
 import itertools
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
-from bench.machine.gpus import Gpu, visible_gpus
+from bench.machine.gpus import Gpu, describe_first_use, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
+from bench.machine.variables import CUDA_CACHE
 from bench.measure.after_checkpoint import AfterCheckpoint
 from bench.measure.after_export import AfterExport
 from bench.measure.after_training import AfterTraining, NothingAfterTraining
@@ -119,6 +121,9 @@ class Comparison:
             near=[gpu.near_cores for gpu in gpus],
             shared=device.share_cores,
         )
+        uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
+        compiled = Path(sys.prefix, CUDA_CACHE).exists()
+        self._first_use = describe_first_use(gpus) if uses_onnxruntime and not compiled else ""
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output
         self.bar = bar or ProgressBar(Console(stderr=True))
@@ -186,6 +191,8 @@ class Comparison:
         """Parity, then every launch; what fails leaves a row and the others go on."""
         self._announce_to_progress_bar()
         if words := describe_reference(self.plan.parity.reference, self.plan.names):
+            self.bar.print_line(words)
+        if words := self._first_use:
             self.bar.print_line(words)
         if self.plan.resume:
             self.bar.print_line(self.earlier.summary(self.output.csv))

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from bench.config import sizes
@@ -10,11 +11,12 @@ from bench.config.choices import DEEPSPEED, ON_DEVICE
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
-from bench.machine.gpus import short_name, visible_gpus
+from bench.machine.gpus import runs_on, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
 from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
+from bench.setup.choice import recorded_choice
 from bench.setup.recipes import MKL_LIBRARY
 
 TOKEN_BYTES = 3 * 8
@@ -167,6 +169,7 @@ def check_packages(config: Config) -> None:
         for package in ("torch", "transformers"):
             if package not in here.packages:
                 raise UserError(f"{package} is not installed", remedy)
+        _check_kernels(name, config, here)
         if config.model.lora is not None and "peft" not in here.packages:
             raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
@@ -178,6 +181,36 @@ def check_packages(config: Config) -> None:
                     raise UserError(
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
+
+
+def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
+    """Refuse a backend whose compiled kernels are not there, or not for this machine's GPUs.
+
+    An environment that was not made by `make setup` says nothing of them.
+    """
+    choice = recorded_choice(here.prefix)
+    backend, on_cuda = config.backends[name], config.device.type == "cuda"
+    make = partial(_make, backend.stack or stacks.own())
+    optimizer = backend.optimizer_on(config.device.type)
+    if choice and optimizer == "deepspeed_cpu_adam" and not choice.cpu_adam:
+        raise UserError(
+            f"backends.{name}.optimizer={optimizer} has not been compiled",
+            f"run {make('--cpu-adam')}",
+        )
+    if choice and optimizer == "ort_fused_adam" and on_cuda:
+        for gpu in visible_gpus():
+            if not runs_on(gpu.capability, choice.architectures):
+                raise UserError(
+                    f"backends.{name}.optimizer={optimizer} was compiled for compute capability "
+                    f"{choice.architectures}, and {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
+                    f"run {make('--device cuda')}",
+                )
+    if on_cuda and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(here.prefix):
+        raise UserError(
+            f"backends.{name}.sharding={backend.sharding}: DeepSpeed asks for a CUDA compiler when it is "
+            "imported, and there is none",
+            f"run {make('--device cuda')}, which brings one, or set CUDA_HOME",
+        )
 
 
 def check_trackers(config: Config) -> None:
@@ -233,8 +266,8 @@ def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mappi
     if packages.keys().isdisjoint(fitting):
         raise UserError(
             f"backends.{backend} needs {' or '.join(fitting)}, which is not installed",
-            f"run {_make(stack)}, or {_install(config, stack)}, "
-            "or measure without it: backend=[pytorch,pytorch_zero1]",
+            f"run {_make(stack, '--device cuda' * (config.device.type == 'cuda'))}, "
+            f"or {_install(config, stack)}, or measure without it: backend=[pytorch,pytorch_zero1]",
         )
     for plain in ("onnxruntime", "onnxruntime-gpu"):
         if plain in packages:
@@ -244,8 +277,10 @@ def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mappi
             )
 
 
-def _make(stack: str) -> str:
-    return "`make setup`" if stack == stacks.NAMES[0] else f"`make setup STACK={stack}`"
+def _make(stack: str, options: str = "") -> str:
+    words = ["make setup", f"STACK={stack}" * (stack != stacks.NAMES[0])]
+    words += [f"SETUP_ARGS='{options}'" * bool(options)]
+    return f"`{' '.join(filter(None, words))}`"
 
 
 def _install(config: Config, stack: str) -> str:

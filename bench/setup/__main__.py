@@ -31,12 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
         choices=DEVICES,
         help="the packages to install (default: as before, else cuda if there is an NVIDIA GPU)",
     )
+    parser.add_argument(
+        "--cpu-adam", action="store_true", help="also compile DeepSpeed's Adam for CPUs; stays so"
+    )
     options = parser.parse_args(arguments)
     for number in INTERRUPTS:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
             signal.signal(number, signal.default_int_handler)
     try:
-        set_up(STACKS[options.stack], ROOT, options.device)
+        set_up(STACKS[options.stack], ROOT, options.device, cpu_adam=options.cpu_adam)
     except SetupFailed as error:
         print(error, file=sys.stderr)
         return 1

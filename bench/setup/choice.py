@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.setup import nvidia_smi
 from bench.setup.failure import SetupFailed
 
 DEVICES = ("cpu", "cuda")
@@ -33,14 +34,25 @@ class Choice:
         python: the interpreter, with every link resolved.
         version: its full version.
         device: one of `DEVICES`.
+        architectures: the compute capabilities that CUDA kernels are compiled for, such as `8.0;9.0`.
+        cpu_adam: whether DeepSpeed's Adam for CPUs is compiled, which few backends use.
     """
 
     python: str
     version: str
     device: str
+    architectures: str = ""
+    cpu_adam: bool = False
 
     def __str__(self) -> str:
         return f"Python {self.version}, {self.device}"
+
+
+DEFAULT_ARCHITECTURES = "7.5;8.0;9.0"
+"""Where no GPU is seen: from Turing to Hopper. A kernel for 8.0 runs on 8.6 and 8.9, too."""
+
+OLDEST_CAPABILITY = "7.5"
+"""That CUDA 13 has a compiler for."""
 
 
 def choice_file(env: Path) -> Path:
@@ -48,21 +60,51 @@ def choice_file(env: Path) -> Path:
     return env / "setup.json"
 
 
-def recorded_choice(env: Path, pythons: tuple[str, ...], device: str | None) -> Choice | None:
-    """Return what the environment is made of, or None if that must be chosen.
+def recorded_choice(env: Path) -> Choice | None:
+    """Return what `make setup` made the environment of, or is making it of; None if it does not say."""
+    try:
+        return Choice(**json.loads(choice_file(env).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):  # none yet, or cut off in writing it
+        return None
+
+
+def choose(
+    env: Path, pythons: tuple[str, ...], device: str | None = None, *, cpu_adam: bool = False
+) -> Choice:
+    """Return what the environment is to be made of: as recorded, where nothing else is asked for.
 
     Args:
         env: the environment's folder.
         pythons: the supported versions, such as "3.11".
-        device: replaces the recorded one, unless it is None.
+        device: one of `DEVICES`; "cuda" looks at GPUs again; None: as recorded, or what the machine has.
+        cpu_adam: adds DeepSpeed's Adam for CPUs.
+
+    Raises:
+        SetupFailed: no suitable Python is there, or the driver does not answer.
     """
-    try:
-        choice = Choice(**json.loads(choice_file(env).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):  # none yet, or cut off in writing it
-        return None
-    if not Path(choice.python).exists() or minor(choice.version) not in pythons:
-        return None
-    return dataclasses.replace(choice, device=device or choice.device)
+    choice = recorded_choice(env)
+    if choice is None or not Path(choice.python).exists() or minor(choice.version) not in pythons:
+        device = device or device_here()
+        choice = Choice(*find_python(pythons), device)
+    if device:
+        found = find_architectures(device, choice.architectures)
+        choice = dataclasses.replace(choice, device=device, architectures=found)
+    return dataclasses.replace(choice, cpu_adam=cpu_adam or choice.cpu_adam)
+
+
+def find_architectures(device: str, known: str = "") -> str:
+    """Return what kernels are compiled for: what the user says, the GPUs here, what was known, or a default.
+
+    Empty for a CPU, and where every GPU is older than CUDA's compiler can compile for.
+    """
+    if device != "cuda":
+        return ""
+    if asked := os.environ.get("TORCH_CUDA_ARCH_LIST"):
+        return asked
+    if nvidia_smi.list_gpus():
+        oldest = nvidia_smi.version(OLDEST_CAPABILITY)
+        return ";".join(each for each in nvidia_smi.list_capabilities() if nvidia_smi.version(each) >= oldest)
+    return known or DEFAULT_ARCHITECTURES
 
 
 def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
@@ -98,9 +140,9 @@ def minor(version: str) -> str:
 
 
 def device_here() -> str:
-    """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu"."""
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return "cpu"
-    return "cuda" if listed.returncode == 0 and "GPU " in listed.stdout else "cpu"
+    """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu".
+
+    Raises:
+        SetupFailed: the driver does not answer.
+    """
+    return "cuda" if nvidia_smi.list_gpus() else "cpu"

@@ -1,4 +1,4 @@
-"""Run a command of a set-up; an interrupt ends it with all that it started."""
+"""Start a command of a set-up, and end it with all that it has started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ SECONDS_TO_STOP = 10
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int) -> int:
-    """Run a command and return its exit status; an interrupt ends it with all that it started.
+def start(
+    command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, which `end` ends with all that it has started.
 
     It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
     """
@@ -33,11 +35,11 @@ def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: 
                 start_new_session=True,
                 pass_fds=(lock,),
             )
-        return process.wait()
     except KeyboardInterrupt:
         if process:
             end(process)
         raise
+    return process
 
 
 @contextlib.contextmanager

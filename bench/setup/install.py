@@ -1,9 +1,9 @@
-"""Make or repair an environment: do every stage that is not done, in order.
+"""Make or repair an environment: do every stage that is not done.
 
 A finished stage leaves a stamp, the hash of everything that it depends on. A stage without its stamp, or with
-an outdated one, is done again from a clean state, and so is every stage after it. So a set-up that was
-killed, or whose requirements changed, is repaired by calling it again, and a complete one is recognised by
-its stamps alone.
+an outdated one, is done again from a clean state, and so is every stage that comes after it. So a set-up
+that was killed, or whose requirements changed, is repaired by calling it again, and a complete one is
+recognised by its stamps alone. Stages that do not come after each other run side by side.
 """
 
 from __future__ import annotations
@@ -15,99 +15,183 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.setup.choice import Choice, choice_file, device_here, find_python, recorded_choice
-from bench.setup.commands import run
+from bench.setup import commands
+from bench.setup.choice import choice_file, choose
 from bench.setup.failure import SetupFailed
 from bench.setup.recipes import Stack
 from bench.setup.stage import Stage, pending
+from bench.setup.surroundings import check_surroundings
 
 TAIL_LINES = 30
 """Of a failed stage's log that are shown."""
 
+POLL_SECONDS = 0.05
+"""How often it is looked whether a command has ended."""
 
-def set_up(stack: Stack, checkout: Path, device: str | None = None) -> None:
+
+def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam: bool = False) -> None:
     """Bring the stack's environment in this checkout to completion.
 
     Args:
         stack: what to install.
         checkout: the folder that holds the requirements and will hold the environment.
         device: one of `DEVICES`, or None for what was chosen before, else what the machine has.
+        cpu_adam: whether DeepSpeed's Adam for CPUs is compiled, too; once it was, it is.
 
     Raises:
-        SetupFailed: if no suitable Python or compiler is there, or a command fails.
+        SetupFailed: if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
-    choice = recorded_choice(env, stack.pythons, device)
-    if choice is None or pending(stack.stages(checkout, env, choice), env):
+    choice = choose(env, stack.pythons, device, cpu_adam=cpu_adam)
+    if pending(stack.stages(checkout, env, choice), env):
         if env.is_symlink():  # of another checkout, which may be measuring with it
             raise SetupFailed(
                 f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
                 "remove the link and run `make setup` again",
             )
-        env.mkdir(parents=True, exist_ok=True)
-        with locked(checkout / f"{stack.folder}.lock") as lock:
-            # Another set-up may have chosen, and finished, while this one waited.
-            choice = recorded_choice(env, stack.pythons, device) or Choice(
-                *find_python(stack.pythons), device or device_here()
-            )
-            choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
-            complete(stack.stages(checkout, env, choice), checkout, env, lock)
+        try:
+            env.mkdir(parents=True, exist_ok=True)
+            with locked(checkout / f"{stack.folder}.lock") as lock:
+                # Another set-up may have chosen, and finished, while this one waited.
+                choice = choose(env, stack.pythons, device, cpu_adam=cpu_adam)
+                stages = stack.stages(checkout, env, choice)
+                if any(stage.name == "packages" for stage in pending(stages, env)):
+                    say(check_surroundings(stack, checkout, choice), end="")
+                choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
+                complete(stages, checkout, env, lock)
+        except PermissionError as error:
+            raise SetupFailed(
+                f"{error.filename} cannot be written to ({error.strerror})",
+                "make it writable, or call make in a checkout of your own",
+            ) from None
     say(f"{stack.folder} is complete ({choice}).")
 
 
 def complete(stages: tuple[Stage, ...], checkout: Path, env: Path, lock: int) -> None:
-    """Do every stage that is not done, in order; see `set_up`."""
+    """Do every stage that is not done, as many at a time as do not come after each other; see `set_up`."""
     todo = pending(stages, env)
-    for tool in sorted({tool for stage, _ in todo for tool in stage.tools}):
+    for tool in sorted({tool for stage in todo for tool in stage.tools}):
         if shutil.which(tool) is None:
             raise SetupFailed(
                 f"{tool} was not found",
                 f"install it (on Debian or Ubuntu: apt install {tool}) and run `make setup` again",
             )
-    for stage, _ in todo:
+    for stage in todo:
         with contextlib.suppress(FileNotFoundError):
             stage.stamp(env).unlink()
-    for stage, fingerprint in todo:
-        say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ... ", end="")
-        started = time.monotonic()
-        outcome = "stopped"
-        try:
-            perform(stage, checkout, env, lock)
-            outcome = "done"
-        finally:
-            say(f"{outcome} after {time.monotonic() - started:.0f} s")
-        stage.stamp(env).write_text(fingerprint)
-
-
-def perform(stage: Stage, checkout: Path, env: Path, lock: int) -> None:
-    """Run a stage's commands from a clean state and check what they left behind."""
-    for path in [path for pattern in stage.discards for path in env.glob(pattern)]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
     # A killed pip leaves some GB in its temporary folder: the next call removes this one.
-    scratch = env / "setup-tmp"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    variables = {**os.environ, "TMPDIR": str(scratch), **dict(stage.variables)}
-    variables["PATH"] = f"{env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    variables["CXX"] = str(without_debugging(variables.get("CXX", "g++"), scratch))
-    log = stage.log(env)
-    with log.open("wb") as output:
-        for command in stage.commands:
+    shutil.rmtree(env / "setup-tmp", ignore_errors=True)
+    left = dict(todo)
+    running: list[RunningStage] = []
+    try:
+        while left or running:
+            undone = {stage.name for stage in left} | {run.stage.name for run in running}
+            for stage in [stage for stage in left if undone.isdisjoint(stage.after)]:
+                say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ...")
+                del left[stage]
+                running.append(RunningStage(stage, checkout, env, lock))
+            time.sleep(POLL_SECONDS)
+            for run in [run for run in running if run.has_ended()]:
+                running.remove(run)
+                run.stage.stamp(env).write_text(todo[run.stage])
+                say(f"      {run.stage.name}: done after {run.seconds:.0f} s")
+    finally:
+        for run in running:
+            run.stop()
+            say(f"      {run.stage.name}: stopped after {run.seconds:.0f} s")
+
+
+class RunningStage:
+    """A stage whose commands run, one after the other, from a clean state.
+
+    Args:
+        stage: what is done.
+        checkout: the folder that its commands run in.
+        env: the environment's folder.
+        lock: the descriptor that its commands inherit.
+    """
+
+    def __init__(self, stage: Stage, checkout: Path, env: Path, lock: int) -> None:
+        self.stage = stage
+        self._checkout, self._env, self._lock = checkout, env, lock
+        self._started = time.monotonic()
+        for path in [path for pattern in stage.discards for path in env.glob(pattern)]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self._scratch = env / "setup-tmp" / stage.name
+        self._scratch.mkdir(parents=True)
+        self._variables = self._make_variables()
+        self._commands = iter(stage.commands)
+        self._process: subprocess.Popen[bytes] | None = None
+        stage.log(env).write_bytes(b"")
+        self._start_next()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def has_ended(self) -> bool:
+        """Start the next command where one has ended; tell whether all have, and left what they should.
+
+        Raises:
+            SetupFailed: if one failed, or its result is not there.
+        """
+        if self._process and self._process.poll() is None:
+            return False
+        if self._process and self._process.returncode:
+            raise self._failure(f"its command ended with status {self._process.returncode}")
+        if self._start_next():
+            return False
+        if missing := self.stage.unproven(self._env):
+            raise self._failure(f"it left no {missing[0]}")
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        return True
+
+    def stop(self) -> None:
+        """End the command that runs, and all that it has started."""
+        if self._process and self._process.poll() is None:
+            commands.end(self._process)
+
+    def _start_next(self) -> bool:
+        command = next(self._commands, None)
+        if command is None:
+            return False
+        with self.stage.log(self._env).open("ab") as output:
             output.write(f"$ {shlex.join(command)}\n".encode())
             output.flush()
-            status = run(command, checkout, variables, output.fileno(), lock)
-            if status != 0:
-                raise failure(stage, log, f"its command ended with status {status}")
-    if missing := stage.unproven(env):
-        raise failure(stage, log, f"it left no {missing[0]}")
-    shutil.rmtree(scratch, ignore_errors=True)
+            self._process = commands.start(
+                command, self._checkout, self._variables, output.fileno(), self._lock
+            )
+        return True
+
+    def _make_variables(self) -> dict[str, str]:
+        """Those of this process, without what would lead to another CUDA or change how nvcc compiles."""
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
+        }
+        ours.update({"TMPDIR": str(self._scratch), **dict(self.stage.variables)})
+        ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        ours["CXX"] = str(without_debugging(ours.get("CXX", "g++"), self._scratch))
+        return ours
+
+    def _failure(self, what: str) -> SetupFailed:
+        """Return the error of this stage: the end of its log, then one sentence."""
+        log = self.stage.log(self._env)
+        tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        sentence = (
+            f"The set-up stopped in {self.stage.name}: {what} ({self.stage.remedy}; the whole log is {log})."
+        )
+        return SetupFailed("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
 def without_debugging(compiler: str, folder: Path) -> Path:
@@ -119,13 +203,6 @@ def without_debugging(compiler: str, folder: Path) -> Path:
     wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -g0\n')
     wrapper.chmod(0o755)
     return wrapper
-
-
-def failure(stage: Stage, log: Path, what: str) -> SetupFailed:
-    """Return the error of a stage: the end of its log, then one sentence."""
-    tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-    sentence = f"The set-up stopped in {stage.name}: {what} ({stage.remedy}; the whole log is {log})."
-    return SetupFailed("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
 @contextlib.contextmanager

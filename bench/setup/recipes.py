@@ -19,16 +19,28 @@ class Stack:
         name: by which it is asked for.
         folder: the environment's name in the checkout.
         pythons: the supported versions, the preferred one first.
+        cuda: the version of CUDA that its torch is built with.
+        driver: the oldest NVIDIA driver that runs that CUDA (NVIDIA's table of minor version compatibility).
+        disk_gib: what a set-up needs, by device.
         stages: makes the stages out of the checkout, the environment and what was chosen.
     """
 
     name: str
     folder: str
     pythons: tuple[str, ...]
+    cuda: str
+    driver: str
+    disk_gib: dict[str, int]
     stages: Callable[[Path, Path, Choice], tuple[Stage, ...]]
 
 
 SITE = "lib/python*/site-packages"
+
+NETWORK = (
+    "it needs the network, and an index with every wheel that the lines above name: call it again, or look "
+    "at `pip config list`"
+)
+"""The remedy of a stage that installs packages."""
 
 MKL_LIBRARY = "lib/libmkl_full_path.so"
 """What the stage `blas` builds, below the environment; bench/setup/mkl_vendor.c says what it is for."""
@@ -37,27 +49,49 @@ MKL_MACHINE = "x86_64"
 """The only architecture that MKL exists for, as `platform.machine` names it."""
 
 
+CUDA11 = "cuda11"
+"""The folder below an environment that holds ONNX Runtime's CUDA 11.8, apart from torch's CUDA 12.4: their
+wheels have folders of the same names."""
+
+CUDA_HOME = "nvcc/nvidia/cu13"
+"""The folder below an environment that holds its CUDA compiler."""
+
+
 def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     """Return the stages of the stack that ONNX Runtime Training 1.19.2 can run on."""
     gpu = choice.device == "cuda"
     requirements = checkout / "requirements" / ("ort-gpu.txt" if gpu else "ort-cpu.txt")
     extensions = f"{SITE}/onnxruntime/training/ortmodule/torch_cpp_extensions"
+    names = ("aten_op_executor", "torch_interop_utils", *(("torch_gpu_allocator", "fused_ops") * gpu))
+    on_gpus = (
+        ("CUDA_HOME", str(env / CUDA_HOME)),
+        ("TORCH_CUDA_ARCH_LIST", choice.architectures),
+        # Drivers of CUDA 12 cannot undo the compression of 13; a g++ that CUDA 12.4 does not know is tried.
+        ("NVCC_APPEND_FLAGS", "--compress-mode=none --allow-unsupported-compiler"),
+    )
     return (
         venv_stage(env, choice),
         packages_stage(checkout, env, requirements, torch_first=gpu),
+        *((cuda11_stage(checkout, env), compiler_stage(checkout, env)) if gpu else ()),
         Stage(
             name="ortmodule",
-            commands=((python(env), "-m", "onnxruntime.training.ortmodule.torch_cpp_extensions.install"),),
+            after=("packages", *(("compiler",) * gpu)),
+            commands=(
+                (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
+                (python(env), "-m", "bench.setup.inside.proofs", "extensions", *names),
+            ),
+            variables=on_gpus if gpu else (),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
-            proof=(f"{extensions}/aten_op_executor*.so", f"{extensions}/torch_interop_utils*.so"),
+            proof=tuple(f"{extensions}/{name}*.so" for name in names),
+            inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
             tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, 2 to 3 minutes on 2 cores",
-            remedy="it needs CUDA 11.8 with nvcc and cuDNN 8; without them take the packages for a"
-            " CPU: make setup SETUP_ARGS='--device cpu'"
-            if gpu
-            else "it needs a working g++ with C++17",
+            does="g++ compiles ONNX Runtime's extensions of torch, a minute on 2 cores"
+            if not gpu
+            else f"g++ and nvcc compile ONNX Runtime's extensions of torch, for {choice.architectures}, "
+            "some minutes",
+            remedy="it needs a working g++ with C++17",
         ),
-        deepspeed_stage(checkout, env, requirements),
+        deepspeed_stage(checkout, env, requirements, choice),
         *blas_stages(checkout, env),
     )
 
@@ -68,7 +102,8 @@ def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...
     return (
         venv_stage(env, choice),
         packages_stage(checkout, env, requirements, torch_first=True),
-        deepspeed_stage(checkout, env, requirements),
+        *((compiler_stage(checkout, env),) if choice.device == "cuda" else ()),
+        deepspeed_stage(checkout, env, requirements, choice),
         *blas_stages(checkout, env),
     )
 
@@ -97,6 +132,7 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
     uv_itself = checkout / "requirements" / "uv.txt"
     return Stage(
         name="packages",
+        after=("venv",),
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
@@ -113,41 +149,89 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
         proof=(f"{SITE}/torch/__pycache__/*.pyc",),
         inputs=(requirements, uv_itself),
         does=f"uv installs {relative}, about a minute",
-        remedy="it needs the network and some 8 GB of free disk",
+        remedy=NETWORK,
     )
 
 
-def deepspeed_stage(checkout: Path, env: Path, requirements: Path) -> Stage:
+def cuda11_stage(checkout: Path, env: Path) -> Stage:
+    """Return the stage that brings the CUDA 11.8 that ONNX Runtime's kernels are linked with."""
+    requirements = checkout / "requirements" / "cuda11.txt"
+    source = checkout / "bench" / "setup" / "inside" / "ort_cuda_libraries.py"
+    # ONNX Runtime imports it before its native library. Removed first: it may be a link into uv's cache.
+    preload = (
+        'cd "$0"/lib/python*/site-packages/onnxruntime/capi && rm -f _ld_preload.py && cp "$1" _ld_preload.py'
+    )
+    return Stage(
+        name="cuda11",
+        after=("packages",),
+        commands=(
+            (*install(env), "--no-deps", "--target", str(env / CUDA11), "-r", str(requirements)),
+            ("sh", "-c", preload, str(env), str(source)),
+            (python(env), "-m", "bench.setup.inside.proofs", "cuda11"),
+        ),
+        discards=(CUDA11,),
+        proof=(f"{CUDA11}/nvidia/cudnn/lib/libcudnn.so.8",),
+        inputs=(requirements, source),
+        does="uv installs CUDA 11.8 for ONNX Runtime, apart from torch's CUDA 12.4, about a minute",
+        remedy=NETWORK,
+    )
+
+
+def compiler_stage(checkout: Path, env: Path) -> Stage:
+    """Return the stage that assembles a CUDA compiler out of wheels, which fits the environment's torch."""
+    requirements = checkout / "requirements" / "nvcc.txt"
+    source = checkout / "bench" / "setup" / "inside" / "cuda_compiler.py"
+    return Stage(
+        name="compiler",
+        after=("packages",),
+        commands=(
+            # Copies, since it is changed: links would lead into uv's cache.
+            (
+                *(*uv(env), "install", "--link-mode=copy", "--no-deps"),
+                *("--target", str(env / "nvcc"), "-r", str(requirements)),
+            ),
+            (python(env), "-m", "bench.setup.inside.cuda_compiler", str(env / "nvcc")),
+        ),
+        discards=("nvcc",),
+        proof=(f"{CUDA_HOME}/bin/nvcc", f"{CUDA_HOME}/include/cuda_runtime.h"),
+        inputs=(requirements, source),
+        does="uv installs a CUDA compiler, seconds",
+        remedy=NETWORK,
+    )
+
+
+def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choice) -> Stage:
     """Return the stage that compiles what DeepSpeed would compile at its first start with gloo or CPUAdam.
 
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
     """
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
+    libraries = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
     return Stage(
         name="deepspeed",
-        commands=((*install(env), *options, "deepspeed"),),
+        after=("packages",),
+        commands=(
+            (*install(env), *options, "deepspeed"),
+            (python(env), "-m", "bench.setup.inside.proofs", "deepspeed", *libraries),
+        ),
         variables=(
             ("DS_ACCELERATOR", "cpu"),
             ("DS_BUILD_SHM_COMM", "1"),
-            ("DS_BUILD_CPU_ADAM", "1"),
+            ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
-        proof=(
-            f"{SITE}/deepspeed/ops/comm/deepspeed_shm_comm_op*.so",
-            f"{SITE}/deepspeed/ops/adam/cpu_adam_op*.so",
-        ),
+        proof=tuple(f"{SITE}/deepspeed/ops/*/{library}_op*.so" for library in libraries),
         tools=("g++",),
-        does="g++ compiles DeepSpeed's communication of CPU ranks and its Adam for CPUs, about 2 minutes",
+        does="g++ compiles DeepSpeed's communication of CPU ranks"
+        + " and its Adam for CPUs" * choice.cpu_adam
+        + ", about a minute",
         remedy="it needs a working g++ with OpenMP",
     )
 
 
 def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) -> tuple[Stage, ...]:
-    """Return the stage that compiles the library of device.blas=full; none where there is no MKL.
-
-    The last one of a stack, so that adding it made no complete environment do its other stages again.
-    """
+    """Return the stage that compiles the library of device.blas=full; none where there is no MKL."""
     if machine != MKL_MACHINE:
         return ()
     source = checkout / "bench" / "setup" / "mkl_vendor.c"
@@ -156,6 +240,7 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
     return (
         Stage(
             name="blas",
+            after=("venv",),
             commands=(("sh", "-c", compile_library, str(env / MKL_LIBRARY), str(source)),),
             discards=(MKL_LIBRARY,),
             proof=(MKL_LIBRARY,),
@@ -189,8 +274,24 @@ def install(env: Path) -> tuple[str, ...]:
 STACKS = {
     stack.name: stack
     for stack in (
-        Stack(name="ort", folder=".venv", pythons=("3.11", "3.10"), stages=ort_stages),
-        Stack(name="modern", folder=".venv-modern", pythons=("3.11", "3.12", "3.13"), stages=modern_stages),
+        Stack(
+            name="ort",
+            folder=".venv",
+            pythons=("3.11", "3.10"),
+            cuda="12.4",
+            driver="525.60.13",
+            disk_gib={"cpu": 8, "cuda": 14},
+            stages=ort_stages,
+        ),
+        Stack(
+            name="modern",
+            folder=".venv-modern",
+            pythons=("3.11", "3.12", "3.13"),
+            cuda="13.0",
+            driver="580.65.06",
+            disk_gib={"cpu": 8, "cuda": 9},
+            stages=modern_stages,
+        ),
     )
 }
 """The supported ones, the default first."""

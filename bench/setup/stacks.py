@@ -7,7 +7,9 @@ the coordinator on the one that it was started with.
 import functools
 import importlib.metadata
 import json
+import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.setup.checkout import ROOT
-from bench.setup.recipes import STACKS
+from bench.setup.recipes import CUDA11, CUDA_HOME, STACKS
 
 NAMES = tuple(STACKS)
 """Of the stacks, the default first."""
@@ -30,11 +32,12 @@ SECONDS = 60
 
 # Of a package that is there twice, the first on the path is the one that is imported. What has no name is
 # what a removal has left.
-LIST = """
+LIST = f"""
 import importlib.metadata, json, platform, sys
-packages = {each.metadata["Name"]: each.version for each in reversed([*importlib.metadata.distributions()])}
+listed = importlib.metadata.distributions(path=[*sys.path, sys.prefix + "/{CUDA11}"])
+packages = {{each.metadata["Name"]: each.version for each in reversed([*listed])}}
 packages.pop(None, None)
-print(json.dumps({"python": platform.python_version(), "packages": packages, "prefix": sys.prefix}))
+print(json.dumps({{"python": platform.python_version(), "packages": packages, "prefix": sys.prefix}}))
 """
 
 
@@ -71,10 +74,25 @@ def installed(stack: str | None = None) -> Installed | None:
     return _installed_at(ROOT / STACKS[stack].folder / "bin" / "python")
 
 
+def find_cuda_compiler(prefix: Path) -> Path | None:
+    """Return the nvcc for an environment: its own, else one that torch would find; None if there is none."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    on_path = [shutil.which("nvcc")]
+    candidates = [
+        str(prefix / CUDA_HOME / "bin/nvcc"),
+        *(f"{home}/bin/nvcc" for home in homes if home),
+        *on_path,
+    ]
+    return next((Path(nvcc) for nvcc in candidates if nvcc and Path(nvcc).exists()), None)
+
+
 @functools.cache
 def installed_here() -> Installed:
     """Return this process's environment."""
-    listed = [(each.metadata["Name"], each.version) for each in importlib.metadata.distributions()]
+    folders = [*sys.path, f"{sys.prefix}/{CUDA11}"]
+    listed = [
+        (each.metadata["Name"], each.version) for each in importlib.metadata.distributions(path=folders)
+    ]
     packages = {name: version for name, version in reversed(listed) if name}  # as in LIST
     return Installed(sys.executable, Path(sys.prefix), platform.python_version(), packages)
 

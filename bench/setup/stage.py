@@ -13,6 +13,7 @@ class Stage:
 
     Args:
         name: names its stamp and its log.
+        after: the names of the stages whose results it needs; what else is to be done runs beside it.
         commands: run one after the other in the checkout, the environment's `bin` first in PATH.
         variables: added to the commands' environment.
         discards: patterns below the environment, removed before the first command.
@@ -25,6 +26,7 @@ class Stage:
 
     name: str
     commands: tuple[tuple[str, ...], ...]
+    after: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     discards: tuple[str, ...] = ()
     proof: tuple[str, ...] = ()
@@ -53,18 +55,22 @@ class Stage:
         return [pattern for pattern in self.proof if not any(path.exists() for path in env.glob(pattern))]
 
 
-def pending(stages: tuple[Stage, ...], env: Path) -> list[tuple[Stage, str]]:
-    """Return the first stage that is not done and all after it, each with the hash for its stamp.
+def pending(stages: tuple[Stage, ...], env: Path) -> dict[Stage, str]:
+    """Return every stage that is not done, and all that come after it, each with the hash for its stamp.
 
-    A stage's hash covers its definition, its inputs, the environment's own path (environments do
-    not move) and all stages before it.
+    A stage's hash covers its definition, its inputs, the environment's own path (environments do not move)
+    and the stages that it comes after, which stand before it in `stages`.
     """
-    digest = hashlib.sha256(str(env).encode())
-    todo: list[tuple[Stage, str]] = []
+    hashes: dict[str, str] = {}
+    todo: dict[Stage, str] = {}
     for stage in stages:
-        digest.update(repr(stage).encode())
+        digest = hashlib.sha256(f"{env}{stage!r}".encode())
         for path in stage.inputs:
             digest.update(path.read_bytes())
-        if todo or not stage.is_done(env, digest.hexdigest()):
-            todo.append((stage, digest.hexdigest()))
+        for earlier in stage.after:
+            digest.update(hashes[earlier].encode())
+        hashes[stage.name] = digest.hexdigest()
+        undone = {each.name for each in todo}
+        if not undone.isdisjoint(stage.after) or not stage.is_done(env, hashes[stage.name]):
+            todo[stage] = hashes[stage.name]
     return todo

@@ -6,14 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.config.compose import compose
-from bench.doctor import probe
 from bench.doctor.probe import ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
+from tests.support.fake_programs import write_nvidia_smi, write_program
 
 ROOT = Path(__file__).resolve().parents[2]
-TORCH = {"python": "3.11.7", "torch": "2.6.0+cu118", "cuda_build": "11.8", "cuda": True}
+TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
 
 
@@ -96,11 +98,32 @@ def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: 
     assert ask_torch(str(python)) == (TORCH, "")
 
 
-def test_the_version_of_cuda_s_compiler_is_read(tmp_path: Path) -> None:
-    compiler = tmp_path / "bin" / "nvcc"
-    compiler.parent.mkdir()
-    compiler.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 11.8, V11.8.89'\n")
-    compiler.chmod(0o755)
-    assert probe._nvcc({"CUDA_HOME": str(tmp_path)}) == "11.8"
-    assert probe._nvcc({"PATH": str(compiler.parent)}) == "11.8"
-    assert probe._nvcc({"CUDA_HOME": str(tmp_path / "nowhere")}) == ""
+def test_an_environment_s_own_compiler_counts_before_the_machine_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, machine = tmp_path / "env", tmp_path / "cuda"
+    for nvcc in (env / recipes.CUDA_HOME / "bin", machine / "bin"):
+        nvcc.parent.mkdir(parents=True)
+        write_program(nvcc, "nvcc", "true")
+    monkeypatch.setenv("CUDA_HOME", str(machine))
+    assert stacks.find_cuda_compiler(env) == env / recipes.CUDA_HOME / "bin" / "nvcc"
+    assert stacks.find_cuda_compiler(tmp_path) == machine / "bin" / "nvcc"
+
+
+def test_gpus_are_seen_before_anything_is_installed(tmp_path: Path) -> None:
+    """By a Python without pynvml."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = Path(sys.base_prefix, "bin", f"python{version}")
+    write_nvidia_smi(tmp_path, "NVIDIA H100", "NVIDIA H100", driver="535.1.1")
+    done = subprocess.run(
+        [python, "-S", "-m", "bench.doctor", "--stack", "ort"],
+        cwd=ROOT,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {line.split("  ")[0]: " ".join(line.split()) for line in done.stdout.splitlines()}
+    assert found["GPU 1"] == "GPU 1 ok NVIDIA H100, 79 of 80 GiB free", done.stdout + done.stderr
+    assert found["NVIDIA driver"] == "NVIDIA driver ok 535.1.1"
+    assert "CUDA 13.0 needs 580.65.06" in found["stack modern"]

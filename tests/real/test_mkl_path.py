@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bench.errors import LaunchFailed
 from bench.machine.mkl import find_why_full_is_refused_here
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
-from bench.setup.install import perform
+from bench.setup.install import complete
 from bench.setup.recipes import MKL_LIBRARY, MKL_MACHINE, blas_stages
 from bench.worker import mkl_path
 from tests.support.configs import a_config
@@ -32,7 +33,7 @@ def environment(tmp_path: Path) -> Path:
     (tmp_path / MKL_LIBRARY).parent.mkdir()
     [stage] = blas_stages(ROOT, tmp_path)
     with (tmp_path / "lock").open("w") as lock:
-        perform(stage, ROOT, tmp_path, lock.fileno())
+        complete((replace(stage, after=()),), ROOT, tmp_path, lock.fileno())
     return tmp_path
 
 

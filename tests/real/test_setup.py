@@ -6,25 +6,30 @@ import fcntl
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.setup import choice as choosing
+from bench.setup import surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
 from bench.setup.failure import SetupFailed
+from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
-from bench.setup.recipes import STACKS, Stack
+from bench.setup.recipes import CUDA_HOME, STACKS, Stack
 from bench.setup.stage import Stage
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
+from tests.support.fake_programs import write_nvidia_smi, write_program
 
 pytestmark = pytest.mark.once
 
@@ -37,8 +42,18 @@ def shell(name: str, script: str, **more: Any) -> Stage:
     return Stage(name=name, commands=(command,), **more)
 
 
-def stack_of(*stages: Stage) -> Stack:
-    return Stack(name="ort", folder=".venv", pythons=(VERSION,), stages=lambda checkout, env, choice: stages)
+def stack_of(*stages: Stage, **more: Any) -> Stack:
+    """A stack of these stages, each of which comes after the one before it unless it says something else."""
+    linked = tuple(
+        stage if stage.after or not place else dataclasses.replace(stage, after=(stages[place - 1].name,))
+        for place, stage in enumerate(stages)
+    )
+    return stack_that_makes(lambda *_: linked, **more)
+
+
+def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[Stage, ...]], **more: Any) -> Stack:
+    """The default stack, of other stages."""
+    return dataclasses.replace(STACKS["ort"], pythons=(VERSION,), stages=stages, **more)
 
 
 def ran(checkout: Path) -> list[str]:
@@ -164,6 +179,53 @@ def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
 
+def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path) -> None:
+    """Each of the two waits for what the other does first; the last one needs both."""
+    script = "touch {0}; until [ -e {1} ]; do sleep 0.02; done; touch {0}-done"
+    set_up(
+        stack_of(
+            shell("first", "true"),
+            shell("left", script.format("l", "r"), after=("first",)),
+            shell("right", script.format("r", "l"), after=("first",)),
+            shell("last", "[ -e l-done ] && [ -e r-done ]", after=("left", "right")),
+        ),
+        tmp_path,
+        "cpu",
+    )
+    assert sorted(ran(tmp_path)) == ["first", "last", "left", "right"]
+
+
+def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path) -> None:
+    def stack(word: str) -> Stack:
+        return stack_of(
+            shell("first", "true"),
+            shell("changed", f"true {word}", after=("first",)),
+            shell("other", "true", after=("first",)),
+            shell("last", "true", after=("changed",)),
+        )
+
+    set_up(stack("a"), tmp_path, "cpu")
+    ran(tmp_path)
+    set_up(stack("b"), tmp_path)
+    assert ran(tmp_path) == ["changed", "last"]
+
+
+def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path: Path) -> None:
+    failing = shell("failing", "until [ -e pid ]; do sleep 0.02; done; [ -e mended ]", after=("first",))
+    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 60", after=("first",))
+    stack = stack_of(shell("first", "true"), failing, slow)
+    started = time.monotonic()
+    with pytest.raises(SetupFailed, match="stopped in failing"):
+        set_up(stack, tmp_path, "cpu")
+    assert time.monotonic() - started < 15
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    ran(tmp_path)
+    (tmp_path / "mended").touch()
+    set_up(stack, tmp_path)
+    assert sorted(ran(tmp_path)) == ["failing", "slow"]
+
+
 def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> None:
     stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++-of-nobody",)))
     with pytest.raises(SetupFailed, match=r"g\+\+-of-nobody was not found: install it"):
@@ -190,7 +252,7 @@ def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path:
     with pytest.raises(SetupFailed):
         set_up(stack, tmp_path, "cpu")
     where = Path((tmp_path / "where").read_text().strip())
-    assert where.parent == tmp_path / ".venv"
+    assert where.is_relative_to(tmp_path / ".venv")
     (tmp_path / "mended").touch()
     set_up(stack, tmp_path)
     assert not where.exists()
@@ -206,7 +268,7 @@ def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> 
 def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake(tmp_path, "own", 'echo "$@"')
+    write_program(tmp_path, "own", 'echo "$@"')
     monkeypatch.setenv("CXX", f"{tmp_path}/own -m64")
     set_up(stack_of(shell("built", '"$CXX" -g "a file.cpp" > told')), tmp_path, "cpu")
     assert (tmp_path / "told").read_text() == "-m64 -g a file.cpp -g0\n"
@@ -217,14 +279,14 @@ def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
 
 SLOW = "[ ! -e .venv/half ]; touch .venv/half; until [ -e go ]; do sleep 0.02; done; touch .venv/it"
 DRIVER = f"""
-import sys
+import dataclasses, sys
 from pathlib import Path
 from bench.setup import __main__ as command
-from bench.setup.recipes import Stack
 from bench.setup.stage import Stage
 line = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
-slow = Stage("slow", (line,), discards=("half",), proof=("it",))
-command.STACKS = dict(ort=Stack("ort", ".venv", ("{VERSION}",), lambda checkout, env, choice: (slow,)))
+slow = Stage("slow", commands=(line,), discards=("half",), proof=("it",))
+known = dict(pythons=("{VERSION}",), stages=lambda *_: (slow,))
+command.STACKS = dict(ort=dataclasses.replace(command.STACKS["ort"], **known))
 command.ROOT = Path.cwd()
 sys.exit(command.main(["--device", "cpu"]))
 """
@@ -340,38 +402,54 @@ def recorded(checkout: Path) -> Choice:
     return Choice(**json.loads((checkout / ".venv" / "setup.json").read_text()))
 
 
-def fake(folder: Path, name: str, script: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
+@pytest.fixture
+def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for programs, first on PATH; no other nvidia-smi, and no user's list of architectures."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    rest = [each for each in os.get_exec_path() if not Path(each, "nvidia-smi").exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), *rest]))
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+    return folder
 
 
 def test_the_device_stays_what_it_was_until_another_is_asked_for(tmp_path: Path) -> None:
-    stack = Stack("ort", ".venv", (VERSION,), lambda *choice: (shell("one", f"true {choice[-1].device}"),))
+    stack = stack_that_makes(lambda *choice: (shell("one", f"true {choice[-1].device}"),))
     for asked, device in (("cuda", "cuda"), (None, "cuda"), ("cpu", "cpu"), (None, "cpu")):
         set_up(stack, tmp_path, asked)
         assert recorded(tmp_path).device == device
 
 
+def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
+    assert choosing.device_here() == "cpu"
+    write_nvidia_smi(bin, "NVIDIA H200")
+    assert choosing.device_here() == "cuda"
+    write_program(bin, "nvidia-smi", "echo 'No devices were found'; exit 6")
+    assert choosing.device_here() == "cpu"
+
+
 @pytest.mark.parametrize(
-    ("script", "device"),
+    ("script", "sentence"),
     [
-        ("echo 'GPU 0: NVIDIA H200 (UUID: GPU-1)'", "cuda"),
-        ("echo 'No devices were found'; exit 6", "cpu"),
-        ("echo 'NVIDIA-SMI has failed'; exit 9", "cpu"),
+        (
+            "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+            "Driver/library version mismatch",
+        ),
+        (
+            'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
+            "communicate with the NVIDIA driver): repair the NVIDIA driver, or choose",
+        ),
+        ("exit 255", "exit status 255"),
     ],
 )
-def test_the_device_is_cuda_where_the_driver_lists_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, device: str
-) -> None:
-    fake(tmp_path, "nvidia-smi", script)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert choosing.device_here() == device
-
-
-def test_without_a_driver_the_device_is_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert choosing.device_here() == "cpu"
+def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path, script: str, sentence: str) -> None:
+    """Gigabytes for a CPU on a node with GPUs, without a word."""
+    write_program(bin, "nvidia-smi", script)
+    with pytest.raises(SetupFailed) as raised:
+        choosing.device_here()
+    assert str(raised.value).startswith("nvidia-smi is there but fails (")
+    assert sentence in str(raised.value)
+    assert str(raised.value).endswith("make setup SETUP_ARGS='--device cpu'.")
 
 
 def test_the_running_python_is_taken_if_it_is_supported() -> None:
@@ -382,8 +460,8 @@ def test_the_running_python_is_taken_if_it_is_supported() -> None:
 
 def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shims, real = tmp_path / "shims", tmp_path / "real"
-    fake(shims, "python3.99", "echo 'command not found'; exit 127")
-    fake(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
+    write_program(shims, "python3.99", "echo 'command not found'; exit 127")
+    write_program(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
     monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
     assert choosing.find_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
 
@@ -391,7 +469,7 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
 def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
+    write_program(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupFailed) as raised:
         choosing.find_python(("3.99", "3.98"))
@@ -428,6 +506,228 @@ def test_what_pip_lists_as_its_settings_is_understood() -> None:
     variables = translate(printed, {}, own.strip())
     assert variables["UV_INDEX"] == f"{own.strip()} https://a.example"
     assert variables["UV_DEFAULT_INDEX"] == "https://b.example"
+
+
+# What a machine must have, looked at before anything is downloaded.
+
+
+PACKAGES = (shell("packages", "true"),)
+
+
+def refusal(tmp_path: Path, device: str, **more: Any) -> str:
+    """The sentence that a set-up with packages to install is refused with; nothing may have run."""
+    with pytest.raises(SetupFailed) as raised:
+        set_up(stack_of(*PACKAGES, **more), tmp_path, device)
+    assert not (tmp_path / "ran").exists()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("driver", ["470.223.02", "525.60.11"])
+def test_a_driver_too_old_for_torch_s_cuda_is_refused_with_both_versions(
+    tmp_path: Path, bin: Path, driver: str
+) -> None:
+    write_nvidia_smi(bin, "NVIDIA A100", driver=driver, capabilities=["8.0"])
+    assert refusal(tmp_path, "cuda") == (
+        f"The NVIDIA driver is {driver}, and CUDA 12.4 needs 525.60.13: install a newer driver, or choose "
+        "the packages for a CPU: make setup SETUP_ARGS='--device cpu'."
+    )
+
+
+def test_the_oldest_driver_that_runs_torch_s_cuda_will_do(
+    tmp_path: Path, bin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_nvidia_smi(bin, "NVIDIA A100", "NVIDIA A100", driver="525.60.13", capabilities=["8.0", "8.0"])
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "2 × NVIDIA A100; driver 525.60.13; kernels for compute capability 8.0."
+    )
+
+
+def test_without_a_driver_it_says_for_which_gpus_it_compiles(
+    tmp_path: Path, bin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "No NVIDIA driver shows a GPU here, so kernels are compiled for compute capability 7.5;8.0;9.0; "
+        "where they run, a driver from 525.60.13 on is needed."
+    )
+
+
+def test_gpus_that_the_compiler_has_no_code_for_are_refused(tmp_path: Path, bin: Path) -> None:
+    write_nvidia_smi(bin, "Tesla V100", "Tesla P100", capabilities=["7.0", "6.0"])
+    assert refusal(tmp_path, "cuda").startswith(
+        "The GPUs of this machine (Tesla P100, Tesla V100) have a compute capability below 7.5, for which"
+    )
+
+
+def test_too_little_disk_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
+    sentence = refusal(tmp_path, "cpu", disk_gib={"cpu": 10**6})
+    assert sentence.startswith(f"The disk of {tmp_path} has ")
+    assert " GiB free, and this set-up needs 1000000: make room, or choose another disk" in sentence
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [("glibc 2.27", "has glibc 2.27"), (None, "has another C library than glibc")]
+)
+def test_a_system_too_old_for_the_wheels_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, words: str
+) -> None:
+    monkeypatch.setattr(os, "confstr", lambda name: answer)
+    assert words in refusal(tmp_path, "cpu")
+
+
+def test_the_glibc_that_is_asked_for_is_that_of_the_installed_wheels() -> None:
+    tags = [
+        tuple(map(int, number))
+        for wheel in Path(sysconfig.get_path("purelib")).glob("*.dist-info/WHEEL")
+        for number in re.findall(r"manylinux_(\d+)_(\d+)_x86_64", wheel.read_text())
+    ]
+    by_wheel = max(tags)
+    assert by_wheel <= surroundings.OLDEST_GLIBC
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SetupFailed) as raised:
+        set_up(stack_of(*PACKAGES), tmp_path, "cpu")
+    assert str(raised.value) == (
+        f"{tmp_path}/.venv cannot be written to (Permission denied): make it writable, or call make in a "
+        "checkout of your own."
+    )
+
+
+# For which GPUs kernels are compiled.
+
+
+def test_kernels_are_compiled_for_the_gpus_that_are_there(tmp_path: Path, bin: Path) -> None:
+    write_nvidia_smi(bin, "a", "b", "c", "d", capabilities=["9.0", "8.0", "9.0", "6.1"])
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert recorded(tmp_path).architectures == "8.0;9.0"
+
+
+def test_the_user_s_list_of_architectures_counts_more(
+    tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_nvidia_smi(bin, "NVIDIA H100")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
+    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    assert recorded(tmp_path).architectures == "8.0+PTX"
+
+
+def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_to_look(
+    tmp_path: Path, bin: Path
+) -> None:
+    stack = stack_that_makes(lambda *choice: (shell("packages", f"true '{choice[-1].architectures}'"),))
+    set_up(stack, tmp_path, "cuda")  # where no GPU is
+    assert ran(tmp_path) == ["packages"]
+    write_nvidia_smi(bin, "NVIDIA L4", capabilities=["8.9"])
+    set_up(stack, tmp_path)
+    assert ran(tmp_path) == []
+    set_up(stack, tmp_path, "cuda")
+    assert ran(tmp_path) == ["packages"]
+    assert recorded(tmp_path).architectures == "8.9"
+
+
+def test_deepspeed_s_adam_for_cpus_is_compiled_once_it_was_asked_for(tmp_path: Path) -> None:
+    stack = stack_that_makes(lambda *choice: (shell("deepspeed", f"true {choice[-1].cpu_adam}"),))
+    for asked, compiled in ((False, False), (True, True), (False, True)):
+        set_up(stack, tmp_path, "cpu", cpu_adam=asked)
+        assert recorded(tmp_path).cpu_adam is compiled
+    stages = {stage.name: stage for stage in STACKS["ort"].stages(ROOT, ROOT, recorded(tmp_path))}
+    assert any("cpu_adam" in proof for proof in stages["deepspeed"].proof)
+
+
+# The stages for GPUs: their compiler and libraries are the environment's, whatever else the machine has.
+
+
+def gpu_stages(stack: str = "ort") -> dict[str, Stage]:
+    choice = Choice("python3.11", "3.11.7", "cuda", "8.0;9.0")
+    return {stage.name: stage for stage in STACKS[stack].stages(ROOT, ROOT / ".venv", choice)}
+
+
+def test_extensions_are_compiled_by_the_environment_s_compiler_for_the_chosen_gpus() -> None:
+    stages = gpu_stages()
+    variables = dict(stages["ortmodule"].variables)
+    assert variables["CUDA_HOME"] == str(ROOT / ".venv" / CUDA_HOME)
+    assert variables["TORCH_CUDA_ARCH_LIST"] == "8.0;9.0"
+    assert "compiler" in stages["ortmodule"].after
+    assert any("fused_ops" in proof for proof in stages["ortmodule"].proof)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_for_gpus_has_the_compiler_that_deepspeed_s_import_asks_for(stack: str) -> None:
+    assert f"{CUDA_HOME}/bin/nvcc" in gpu_stages(stack)["compiler"].proof
+
+
+def test_a_compiler_of_the_machine_s_reaches_no_stage(
+    tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(bin, "nvcc", "echo the wrong compiler; exit 1")
+    for name in ("CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        monkeypatch.setenv(name, "/usr/local/cuda-11.2")
+    seen = 'echo "[$CUDA_HOME$CUDA_PATH$NVCC_PREPEND_FLAGS$NVCC_APPEND_FLAGS]" > seen'
+    set_up(stack_of(shell("built", seen)), tmp_path, "cpu")
+    assert (tmp_path / "seen").read_text() == "[]\n"
+
+
+@pytest.mark.ort
+def test_the_compiler_of_wheels_gets_torch_s_headers_and_an_older_assembler(tmp_path: Path) -> None:
+    home = tmp_path / "nvidia" / "cu13"
+    for path, text in {
+        "cu13/include/crt/host_runtime.h": "of 13",
+        "cu13/include/cuda_runtime.h": "of 13",
+        "cuda_nvcc/include/crt/host_runtime.h": "of 12",
+        "cuda_cccl/include/thrust.h": "of 12",
+        "cu13/bin/ptxas": "the assembler of 13",
+    }.items():
+        file = tmp_path / "nvidia" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (home / "bin/ptxas").chmod(0o755)
+    write_program(tmp_path / "nvidia" / "cuda_nvcc" / "bin", "ptxas", 'echo of 12: "$@"')
+    command = [sys.executable, "-m", "bench.setup.inside.cuda_compiler", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+    assert "12040" in (home / "include/cuda_runtime_api.h").read_text()
+    assert (home / "include/cuda_runtime.h").read_text() != "of 13"
+    assert (home / "include/crt/host_runtime.h").read_text() == "of 13"
+    assert (home / "include/thrust.h").exists()
+    assert (home / "lib64/libcudart.so").resolve().name == "libcudart.so.12"
+    source = tmp_path / "a b.ptx"
+    source.write_text(".version 9.0\n.target sm_90\n")
+    printed = subprocess.run(
+        [home / "bin/ptxas", source, "-o", "x"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == f"of 12: {source} -o x\n"
+    assert source.read_text() == ".version 8.4\n.target sm_90\n"
+
+
+def build(folder: Path, name: str, code: str, *options: str) -> Path:
+    library = folder / f"lib{name}.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), f"-Wl,-soname,lib{name}.so"]
+    subprocess.run([*command, "-x", "none", *options], input=code, text=True, check=True)
+    return library
+
+
+def test_the_proof_says_which_library_each_function_is_from_and_what_is_missing(tmp_path: Path) -> None:
+    """Without running any of their code, which would need a driver."""
+    part = build(tmp_path, "part", 'extern "C" int part() { return 1; }')
+    code = (
+        'extern "C" int part(); extern "C" int Provider_GetHost(); int dies = *(int*)0; '
+        'extern "C" int whole() { return part() + Provider_GetHost(); }'
+    )
+    whole = build(tmp_path, "whole", code, str(part))
+    sources = find_sources(whole, [part])
+    assert sources[str(part)] == {"part"}
+    with pytest.raises(AssertionError, match=r"misses \['libpart.so'"):
+        find_sources(whole, [])
+    build(tmp_path, "part", "")  # of the right name, without the function
+    with pytest.raises(AssertionError, match=r"misses \['part'\]"):
+        find_sources(whole, [part])
 
 
 # Any Python from 3.8 on starts it, with nothing installed.

@@ -5,15 +5,18 @@ from dataclasses import replace
 import pytest
 
 from bench.doctor.judge import Finding, judge
-from bench.doctor.seen import ORT_LIBRARIES, GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
 
-TORCH = {"python": "3.11.7", "torch": "2.6.0+cu118", "cuda_build": "11.8", "cuda": True}
+TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
 
 
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
 
 
-GPU = GpuSeen(name="NVIDIA H200", driver="560.1", free_gib=139, total_gib=140, processes=0)
+GPU = GpuSeen(name="NVIDIA H200", driver="580.95.05", free_gib=139, total_gib=140, processes=0)
+
+
+WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda", compiler="/checkout/.venv/nvcc/bin/nvcc")
 
 
 WELL = MachineSeen(
@@ -24,9 +27,7 @@ WELL = MachineSeen(
     disk_free_gib=60,
     tools={"g++": True, "git": True},
     gpus=[GPU],
-    nvcc="11.8",
-    libraries=dict.fromkeys(ORT_LIBRARIES, True),
-    stacks=[StackSeen(name="ort", torch=TORCH), StackSeen(name="modern", torch=TORCH)],
+    stacks=[WELL_STACK, replace(WELL_STACK, name="modern")],
     backends={"pytorch": None, "ortmodule": None},
     default_backends=["pytorch", "ortmodule"],
 )
@@ -39,7 +40,7 @@ def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
     details = {one.what: one.detail for one in found}
     assert details["CPU"] == "AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)"
     assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
-    assert details["stack ort: CUDA"] == "CUDA 11.8, cuDNN 90100, NCCL 2.21.5, sm_90"
+    assert details["stack ort: CUDA"] == "CUDA 12.4, cuDNN 90100, NCCL 2.21.5, sm_90"
 
 
 BROKEN = [
@@ -58,8 +59,20 @@ BROKEN = [
     ),
     ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
     (
-        {"libraries": {"libcublas.so.11": True, "libcudnn.so.8": False}},
-        *("libcudnn.so.8", "broken", "GPU package needs it", "install cuDNN 8"),
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "missing_libraries": ["libcudnn.so.8"]})]},
+        *("stack ort: libcudnn.so.8", "broken", "ONNX Runtime's CUDA kernels need it", "--device cuda"),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, device="cpu")]},
+        *("stack ort: CUDA", "poor", "those for a CPU", "make setup SETUP_ARGS='--device cuda'"),
+    ),
+    (
+        {"stacks": [WELL_STACK], "gpus": [replace(GPU, driver="470.57.02")]},
+        *("stack ort", "broken", "470.57.02, and CUDA 12.4 needs 525.60.13", "install a newer driver"),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, name="modern")], "gpus": [replace(GPU, driver="550.54.15")]},
+        *("stack modern", "poor", "550.54.15, and CUDA 13.0 needs 580.65.06", "install a newer driver"),
     ),
     (
         {"stacks": [StackSeen(name="ort", pending=["ortmodule", "deepspeed"])]},
@@ -74,37 +87,28 @@ BROKEN = [
         *("stack ort", "broken", "ImportError: libfoo.so.7", "make clean"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", torch=TORCH, wrong=["torch 2.5.0 instead of 2.6.0"])]},
+        {"stacks": [replace(WELL_STACK, torch=TORCH, wrong=["torch 2.5.0 instead of 2.6.0"])]},
         *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", torch=TORCH, plain_onnxruntime="onnxruntime-gpu")]},
+        {"stacks": [replace(WELL_STACK, torch=TORCH, plain_onnxruntime="onnxruntime-gpu")]},
         *("stack ort: onnxruntime-gpu", "broken", "overwrites", "make clean"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "cuda": False, "cuda_build": None})]},
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False, "cuda_build": None})]},
         *("stack ort: CUDA", "broken", "a build for CPUs", "built for CUDA"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "cuda": False})]},
-        *("stack ort: CUDA", "broken", "CUDA 11.8 finds no GPU", "driver for CUDA 11.8"),
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False})]},
+        *("stack ort: CUDA", "broken", "CUDA 12.4 finds no GPU", "driver for CUDA 12.4"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", torch={**TORCH, "capability": [12, 0]})]},
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "capability": [12, 0]})]},
         *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
     ),
     (
-        {"nvcc": "", "stacks": [StackSeen(name="ort", torch=TORCH)]},
-        *(
-            "stack ort: nvcc",
-            "poor",
-            "not found; extensions of this torch need that of CUDA 11.8",
-            "CUDA_HOME",
-        ),
-    ),
-    (
-        {"nvcc": "12.4", "stacks": [StackSeen(name="ort", torch=TORCH)]},
-        *("stack ort: nvcc", "poor", "CUDA 12.4; extensions", "install CUDA 11.8 with nvcc"),
+        {"stacks": [replace(WELL_STACK, compiler="")]},
+        *("stack ort: nvcc", "poor", "not found, and DeepSpeed asks for one", "set CUDA_HOME"),
     ),
     (
         {"backends": {"pytorch": None, "ortmodule": Refusal("torch is not installed", "run `make setup`")}},

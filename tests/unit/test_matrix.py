@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.config.schema import Config
+from bench.measure import preflight
 from bench.report import __main__ as report_command
 from bench.report.comparison_page import render_comparison
 from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
@@ -121,6 +122,9 @@ def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_pa
 def both_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stack seems set up, wherever the tests run: the checks find in it what they find here."""
     monkeypatch.setattr(stacks, "installed", lambda stack=None: stacks.installed_here())
+    monkeypatch.setattr(
+        preflight, "recorded_choice", lambda env: None
+    )  # so that nothing is known to be missing
 
 
 @pytest.mark.slow

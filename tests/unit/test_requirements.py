@@ -13,15 +13,20 @@ pytestmark = pytest.mark.once
 
 
 @pytest.mark.parametrize(
-    ("stack", "device", "name"),
-    [("ort", "cpu", "ort-cpu.txt"), ("ort", "cuda", "ort-gpu.txt"), ("modern", "cpu", "modern.txt")],
+    ("stack", "device", "names"),
+    [
+        ("ort", "cpu", ["ort-cpu.txt", "uv.txt"]),
+        ("ort", "cuda", ["ort-gpu.txt", "uv.txt", "cuda11.txt", "nvcc.txt"]),
+        ("modern", "cpu", ["modern.txt", "uv.txt"]),
+        ("modern", "cuda", ["modern.txt", "uv.txt", "nvcc.txt"]),
+    ],
 )
-def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, name: str) -> None:
+def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, names: list[str]) -> None:
     known = STACKS[stack]
     stages = known.stages(ROOT, ROOT / known.folder, Choice("python3.11", "3.11.7", device))
     files = [path for stage in stages for path in stage.inputs if path.suffix == ".txt"]
-    assert [path.name for path in files] == [name, "uv.txt"]
-    for path, least in zip(files, (50, 1), strict=True):
+    assert [path.name for path in files] == names
+    for path, least in zip(files, (50, 1, 5, 5), strict=False):
         lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
         assert len(lines) >= least
         assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( |$)", line)] == []
@@ -50,3 +55,28 @@ def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, devi
     assert "--no-deps" in rest
     assert "--compile-bytecode" in {*torch} & {*rest}
     assert not re.search(r"^(nvidia-(?!ml-py)|cuda-|triton)", Path(rest[-1]).read_text(), re.MULTILINE)
+
+
+def test_each_library_of_cuda_11_that_onnx_runtime_loads_comes_with_a_pinned_wheel() -> None:
+    """A wheel of another release brings a file of another name, or none."""
+    source = (ROOT / "bench/setup/inside/ort_cuda_libraries.py").read_text()
+    folders = re.findall(r'^        "([a-z_]+)/lib/lib', source, re.MULTILINE)
+    assert len(folders) == 6
+    pinned = dict(
+        line.split()[0].split("==")
+        for line in (ROOT / "requirements/cuda11.txt").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    assert {f"nvidia-{folder.replace('_', '-')}-cu11" for folder in folders} == pinned.keys()
+    # CUDA 11.8 and cuDNN 8: what the wheel of onnxruntime-training 1.19.2 names as NEEDED.
+    assert pinned["nvidia-cuda-runtime-cu11"] == pinned["nvidia-cuda-nvrtc-cu11"] == "11.8.89"
+    assert pinned["nvidia-cudnn-cu11"].startswith("8.9.")
+
+
+def test_the_compiler_s_parts_are_of_one_release_and_its_assembler_is_of_torch_s_cuda() -> None:
+    lines = (ROOT / "requirements/nvcc.txt").read_text().splitlines()
+    pinned = dict(line.split()[0].split("==") for line in lines if not line.startswith("#"))
+    own = {"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt"}
+    assert {pinned[name] for name in own} == {"13.0.88"}
+    assert pinned.keys() - own == {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12"}
+    assert all(pinned[name].startswith("12.4.") for name in pinned.keys() - own)

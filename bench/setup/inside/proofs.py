@@ -1,0 +1,108 @@
+"""Prove, in the environment, that what a set-up has made works: `… bench.setup.inside.proofs PROOF NAME…`.
+
+A file that is there may still not load, or load another one's libraries.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+
+CUDA = re.compile(r"/lib(cu|nv|nccl)[^/]*\.so[^/]*$")
+"""The path of a library of CUDA."""
+
+OF_DRIVER = re.compile(r"/lib(cuda|nvidia-[^/]*|nvcuvid)\.so[^/]*$")
+"""The path of a library that the driver brings, which no environment has."""
+
+GIVEN_LATER = {"Provider_GetHost"}
+"""What ONNX Runtime itself gives to its provider when it loads it."""
+
+
+def prove_extensions(*names: str) -> None:
+    """Import ONNX Runtime's extensions of torch, which resolves every name that they use."""
+    import torch  # noqa: F401 - its libraries first
+
+    for name in names:
+        module = importlib.import_module(f"onnxruntime.training.ortmodule.torch_cpp_extensions.{name}")
+        print(module.__file__)
+
+
+def prove_deepspeed(*names: str) -> None:
+    """Load DeepSpeed's libraries by its own builders, which would compile what is not there."""
+    from deepspeed.git_version_info import installed_ops
+    from deepspeed.ops.op_builder.all_ops import ALL_OPS
+
+    for name in names:
+        assert installed_ops[name], f"{name} is not installed"
+        print(ALL_OPS[name].load().__file__)
+
+
+def prove_cuda11() -> None:
+    """Every library of CUDA that ONNX Runtime and torch use is the environment's, and each has its own.
+
+    No GPU is asked for anything: without a driver that would end the process.
+    """
+    import onnxruntime
+    import torch
+    from onnxruntime.capi import _ld_preload
+
+    assert torch.version.cuda, f"torch {torch.__version__} is a build for CPUs: look at `pip config list`"
+    mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
+    for library in (_ld_preload.SHARED, *_ld_preload.LIBRARIES):
+        assert str(library.resolve()) in mapped, f"{library} is not loaded"
+    strangers = [path for path in mapped if CUDA.search(path) and not _is_ours(path)]
+    assert not strangers, f"not of the environment: {strangers}"
+
+    capi = Path(onnxruntime.__file__).parent / "capi"
+    deps = Path(torch.__file__).parent / "lib" / "libtorch_global_deps.so"  # what torch makes global
+    sources = find_sources(
+        capi / "libonnxruntime_providers_cuda.so", [deps, _ld_preload.SHARED, *_ld_preload.LIBRARIES]
+    )
+    used = {source: names for source, names in sources.items() if CUDA.search(source)}
+    for source, names in sorted(used.items()):
+        print(f"{len(names):4} functions from {source}")
+    others = [source for source in used if Path(source) not in _ld_preload.LIBRARIES]
+    assert used, "the provider takes nothing from CUDA"
+    assert not others, f"the provider takes functions from {others}"
+
+
+def find_sources(library: Path, preloaded: list[Path]) -> dict[str, set[str]]:
+    """Return, by library, the names that the loader finds there for this one, without running any code.
+
+    Raises:
+        AssertionError: a library or a name is missing.
+    """
+    variables = {
+        **os.environ,
+        "LD_TRACE_LOADED_OBJECTS": "1",
+        "LD_WARN": "yes",
+        "LD_BIND_NOW": "yes",
+        "LD_DEBUG": "bindings",
+        "LD_PRELOAD": ":".join(map(str, preloaded)),
+    }
+    done = subprocess.run([LOADER, str(library)], env=variables, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    missing = re.findall(r"(\S+) => not found", said)
+    missing += set(re.findall(r"undefined symbol: ([^\s,]+)", said)) - GIVEN_LATER
+    assert not missing, f"{library} misses {missing}"
+    bound = rf"binding file {re.escape(str(library))} \[0\] to (\S+) \[0\]: normal symbol `([^']+)'"
+    sources: dict[str, set[str]] = {}
+    for source, name in re.findall(bound, said):
+        sources.setdefault(source, set()).add(name)
+    return sources
+
+
+def _is_ours(path: str) -> bool:
+    return path.startswith(f"{sys.prefix}/") or OF_DRIVER.search(path) is not None
+
+
+PROOFS = {"extensions": prove_extensions, "deepspeed": prove_deepspeed, "cuda11": prove_cuda11}
+
+if __name__ == "__main__":
+    PROOFS[sys.argv[1]](*sys.argv[2:])
