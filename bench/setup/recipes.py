@@ -63,6 +63,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     requirements = checkout / "requirements" / ("ort-gpu.txt" if gpu else "ort-cpu.txt")
     extensions = f"{SITE}/onnxruntime/training/ortmodule/torch_cpp_extensions"
     names = ("aten_op_executor", "torch_interop_utils", *(("torch_gpu_allocator", "fused_ops") * gpu))
+    libraries = tuple(f"{extensions}/{name}*.so" for name in names)
     on_gpus = (
         ("CUDA_HOME", str(env / CUDA_HOME)),
         ("TORCH_CUDA_ARCH_LIST", choice.architectures),
@@ -78,11 +79,11 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             after=("packages", *(("compiler",) * gpu)),
             commands=(
                 (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
-                (python(env), "-m", "bench.setup.inside.proofs", "extensions", *names),
+                prove(env, "libraries", *libraries),
             ),
             variables=on_gpus if gpu else (),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
-            proof=tuple(f"{extensions}/{name}*.so" for name in names),
+            proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
             tools=("g++",),
             does="g++ compiles ONNX Runtime's extensions of torch, a minute on 2 cores"
@@ -167,7 +168,7 @@ def cuda11_stage(checkout: Path, env: Path) -> Stage:
         commands=(
             (*install(env), "--no-deps", "--target", str(env / CUDA11), "-r", str(requirements)),
             ("sh", "-c", preload, str(env), str(source)),
-            (python(env), "-m", "bench.setup.inside.proofs", "cuda11"),
+            prove(env, "cuda11"),
         ),
         discards=(CUDA11,),
         proof=(f"{CUDA11}/nvidia/cudnn/lib/libcudnn.so.8",),
@@ -206,13 +207,14 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
     """
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
-    libraries = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
+    names = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
+    libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
     return Stage(
         name="deepspeed",
         after=("packages",),
         commands=(
             (*install(env), *options, "deepspeed"),
-            (python(env), "-m", "bench.setup.inside.proofs", "deepspeed", *libraries),
+            prove(env, "libraries", *libraries),
         ),
         variables=(
             ("DS_ACCELERATOR", "cpu"),
@@ -221,7 +223,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
-        proof=tuple(f"{SITE}/deepspeed/ops/*/{library}_op*.so" for library in libraries),
+        proof=libraries,
         tools=("g++",),
         does="g++ compiles DeepSpeed's communication of CPU ranks"
         + " and its Adam for CPUs" * choice.cpu_adam
@@ -255,6 +257,11 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
 def python(env: Path) -> str:
     """Return an environment's interpreter."""
     return str(env / "bin" / "python")
+
+
+def prove(env: Path, *proof: str) -> tuple[str, ...]:
+    """Return the command that ends with 0 if what a stage has made works."""
+    return (python(env), "-m", "bench.setup.inside.proofs", *proof)
 
 
 def uv(env: Path) -> tuple[str, ...]:

@@ -7,14 +7,17 @@ compiler of the version that torch was built with. Here they are compiled side b
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
-from onnxruntime.training import ortmodule
-
-FOLDER = Path(ortmodule.ORTMODULE_TORCH_CPP_DIR)
+# Importing it would take seconds.
+PACKAGE = Path(sysconfig.get_path("purelib"), "onnxruntime")
+FOLDER = Path(PACKAGE, "training/ortmodule/torch_cpp_extensions")
+BUILD_INFO = runpy.run_path(str(Path(PACKAGE, "capi/build_and_package_info.py")))
 
 # torch refuses a nvcc whose major version is not its own. Ours is newer and has the headers of torch's
 # version: bench/setup/inside/cuda_compiler.py.
@@ -32,7 +35,7 @@ def main(names: list[str]) -> int:
     # What ONNX Runtime's install tells the extensions' own set-up.
     variables = {
         **os.environ,
-        "ONNXRUNTIME_CUDA_VERSION": ortmodule.ONNXRUNTIME_CUDA_VERSION or "",
+        "ONNXRUNTIME_CUDA_VERSION": BUILD_INFO.get("cuda_version", ""),
         "ONNXRUNTIME_ROCM_VERSION": "",
         "ONNXRUNTIME_CUDA_NVCC_EXTRA_ARGS": "-O3,--use_fast_math,--threads,0",
     }

@@ -1,11 +1,11 @@
-"""Prove, in the environment, that what a set-up has made works: `… bench.setup.inside.proofs PROOF NAME…`.
+"""Prove, in the environment, that what a set-up has made works: `… bench.setup.inside.proofs PROOF …`.
 
 A file that is there may still not load, or load another one's libraries.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -24,23 +24,16 @@ GIVEN_LATER = {"Provider_GetHost"}
 """What ONNX Runtime itself gives to its provider when it loads it."""
 
 
-def prove_extensions(*names: str) -> None:
-    """Import ONNX Runtime's extensions of torch, which resolves every name that they use."""
+def prove_libraries(*patterns: str) -> None:
+    """Import extensions of torch, without their packages; that resolves every name that they use."""
     import torch  # noqa: F401 - its libraries first
 
-    for name in names:
-        module = importlib.import_module(f"onnxruntime.training.ortmodule.torch_cpp_extensions.{name}")
-        print(module.__file__)
-
-
-def prove_deepspeed(*names: str) -> None:
-    """Load DeepSpeed's libraries by its own builders, which would compile what is not there."""
-    from deepspeed.git_version_info import installed_ops
-    from deepspeed.ops.op_builder.all_ops import ALL_OPS
-
-    for name in names:
-        assert installed_ops[name], f"{name} is not installed"
-        print(ALL_OPS[name].load().__file__)
+    for pattern in patterns:
+        [path] = Path(sys.prefix).glob(pattern)
+        spec = importlib.util.spec_from_file_location(path.name.partition(".")[0], path)
+        assert spec is not None, path
+        importlib.util.module_from_spec(spec)
+        print(path)
 
 
 def prove_cuda11() -> None:
@@ -102,7 +95,7 @@ def _is_ours(path: str) -> bool:
     return path.startswith(f"{sys.prefix}/") or OF_DRIVER.search(path) is not None
 
 
-PROOFS = {"extensions": prove_extensions, "deepspeed": prove_deepspeed, "cuda11": prove_cuda11}
+PROOFS = {"libraries": prove_libraries, "cuda11": prove_cuda11}
 
 if __name__ == "__main__":
     PROOFS[sys.argv[1]](*sys.argv[2:])
