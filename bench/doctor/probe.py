@@ -49,10 +49,10 @@ if answer["cuda"]:
         import ctypes, onnxruntime.training
         for library in ("libcudart.so.11.0", "libcublas.so.11", "libcufft.so.10", "libcudnn.so.8"):
             ctypes.CDLL(library)
-    except ImportError: # no ONNX Runtime Training here
-        pass
     except OSError as error:
         answer["missing_libraries"] = [str(error).split(":")[0]]
+    except ImportError: # no ONNX Runtime Training here
+        pass
 print(json.dumps(answer))
 """
 
@@ -187,7 +187,12 @@ def _stack(name: str) -> StackSeen:
 def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
     """Return what an interpreter's torch says of itself, or None and the last line of its import's errors."""
     done = subprocess.run(
-        [interpreter, "-c", ASK_TORCH], capture_output=True, text=True, timeout=SECONDS, check=False
+        [interpreter, "-c", ASK_TORCH],
+        env={**os.environ, **dict([recipes.NO_CUDA_IN_DEEPSPEED])},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     if done.returncode:
         return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]

@@ -36,6 +36,9 @@ class Stack:
 
 SITE = "lib/python*/site-packages"
 
+NO_CUDA_IN_DEEPSPEED = ("DS_ACCELERATOR", "cpu")
+"""With it the import of DeepSpeed, and so of ONNX Runtime Training, asks for no CUDA compiler where a GPU is."""
+
 NETWORK = (
     "it needs the network, and an index with every wheel that the lines above name: call it again, or look "
     "at `pip config list`"
@@ -170,6 +173,7 @@ def cuda11_stage(checkout: Path, env: Path) -> Stage:
             ("sh", "-c", preload, str(env), str(source)),
             prove(env, "cuda11"),
         ),
+        variables=(NO_CUDA_IN_DEEPSPEED,),
         discards=(CUDA11,),
         proof=(f"{CUDA11}/nvidia/cudnn/lib/libcudnn.so.8",),
         inputs=(requirements, source),
@@ -217,7 +221,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             prove(env, "libraries", *libraries),
         ),
         variables=(
-            ("DS_ACCELERATOR", "cpu"),
+            NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
