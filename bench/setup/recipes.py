@@ -37,7 +37,7 @@ class Stack:
 SITE = "lib/python*/site-packages"
 
 NO_CUDA_IN_DEEPSPEED = ("DS_ACCELERATOR", "cpu")
-"""With it the import of DeepSpeed, and so of ONNX Runtime Training, asks for no CUDA compiler where a GPU is."""
+"""So importing DeepSpeed, as ONNX Runtime Training does, asks for no CUDA compiler where a GPU is."""
 
 NETWORK = (
     "it needs the network, and an index with every wheel that the lines above name: call it again, or look "

@@ -1,6 +1,7 @@
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,10 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import Gpu
+from bench.measure import preflight
 from bench.measure.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
+from bench.setup.choice import Choice
 from bench.setup.recipes import STACKS
 
 pytestmark = pytest.mark.once
@@ -527,6 +530,54 @@ def test_a_missing_package_is_named_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str], sentence: str
 ) -> None:
     assert check_with(monkeypatch, installed, overrides) == sentence
+
+
+def check_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: Choice, *overrides: str) -> str:
+    """The sentence about compiled kernels, on a machine with an H100 and an environment as `choice` says."""
+    gpu = SimpleNamespace(name="NVIDIA H100", capability=(9, 0))
+    monkeypatch.setattr(preflight, "visible_gpus", lambda: [gpu])
+    monkeypatch.setattr(preflight, "recorded_choice", lambda env: choice)
+    monkeypatch.setattr(
+        stacks, "find_cuda_compiler", lambda prefix: tmp_path if choice.architectures else None
+    )
+    installed = [*BASE, "deepspeed", "onnxruntime-training"]
+    return str(check_with(monkeypatch, installed, [*overrides, f"reference={overrides[0][9:-1]}"]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "choice", "sentence"),
+    [
+        (
+            ["backend=[ortmodule]", "device=cuda", "device.world_size=1"],
+            Choice("", "", "cuda", architectures="7.5;8.0"),
+            "backends.ortmodule.optimizer=ort_fused_adam was compiled for compute capability 7.5;8.0, and "
+            "NVIDIA H100 has 9.0; run `make setup SETUP_ARGS='--device cuda'`.",
+        ),
+        (
+            ["backend=[ortmodule]", "device=cuda", "device.world_size=1"],
+            Choice("", "", "cuda", architectures="7.5;8.0;9.0"),
+            "None",
+        ),
+        (
+            ["backend=[pytorch_zero1]", "device=cuda", "device.world_size=1"],
+            Choice("", "", "cuda"),
+            "backends.pytorch_zero1.sharding=zero1: DeepSpeed asks for a CUDA compiler when it is imported, "
+            "and there is none; run `make setup SETUP_ARGS='--device cuda'`, which brings one, or set CUDA_HOME.",
+        ),
+        (["backend=[pytorch_zero1]"], Choice("", "", "cpu"), "None"),
+        (
+            ["backend=[pytorch_zero2_offload]"],
+            Choice("", "", "cpu"),
+            "backends.pytorch_zero2_offload.optimizer=deepspeed_cpu_adam has not been compiled; "
+            "run `make setup SETUP_ARGS='--cpu-adam'`.",
+        ),
+        (["backend=[pytorch_zero2_offload]"], Choice("", "", "cpu", cpu_adam=True), "None"),
+    ],
+)
+def test_kernels_that_are_not_there_are_named_with_what_compiles_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, overrides: list[str], choice: Choice, sentence: str
+) -> None:
+    assert check_kernels(monkeypatch, tmp_path, choice, *overrides) == sentence
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from bench.config.training import Precision
 from bench.machine import environment, fingerprint, source_code
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
+from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 
 
@@ -124,6 +125,34 @@ def test_the_full_path_s_library_comes_before_what_the_user_preloads(
     base = {} if users is None else {"LD_PRELOAD": users}
     made = worker_variables(base, **identity.environment_settings(config), prefix=Path("/env"))
     assert made.get("LD_PRELOAD") == preloaded
+
+
+def on_a_gpu(tmp_path: Path, base: dict[str, str]) -> dict[str, str]:
+    settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
+    return worker_variables(base, **settings, prefix=tmp_path)
+
+
+def test_ranks_have_the_environment_s_compiler_before_the_machine_s(tmp_path: Path) -> None:
+    base = {"CUDA_HOME": "/usr/local/cuda-11.2"}
+    assert on_a_gpu(tmp_path, base)["CUDA_HOME"] == "/usr/local/cuda-11.2"  # an environment of one's own
+    (tmp_path / CUDA_HOME).mkdir(parents=True)
+    assert on_a_gpu(tmp_path, base)["CUDA_HOME"] == str(tmp_path / CUDA_HOME)
+
+
+def test_all_launches_share_what_the_driver_has_compiled(tmp_path: Path) -> None:
+    assert on_a_gpu(tmp_path, {})["CUDA_CACHE_PATH"] == str(tmp_path / "cuda-cache")
+
+
+def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
+    """A container names the GPUs that it got by their serial numbers."""
+    settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
+    some, others = (
+        fingerprint.recorded_variables(
+            {"NVIDIA_VISIBLE_DEVICES": gpus, "CUDA_VISIBLE_DEVICES": gpus}, settings
+        )
+        for gpus in ("GPU-aa", "GPU-bb")
+    )
+    assert some == others
 
 
 def test_another_path_of_mkl_is_another_fingerprint(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.errors import UserError
-from bench.machine.gpus import Gpu, select_visible, short_name, visible_gpus
+from bench.machine.gpus import Gpu, describe_first_use, runs_on, select_visible, short_name, visible_gpus
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
 Install = Callable[..., FakeNvml]
@@ -153,3 +153,29 @@ def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> No
 )
 def test_short_names_are_short_and_safe(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+@pytest.mark.parametrize(
+    ("capability", "architectures", "runs"),
+    [
+        ((8, 0), "8.0", True),
+        ((8, 6), "8.0;9.0", True),
+        ((8, 0), "8.6", False),
+        ((9, 0), "7.5;8.0;8.6", False),
+        ((9, 0), "8.0+PTX", True),
+        ((12, 0), "7.5;8.0;9.0", False),
+        ((7, 0), "7.5+PTX", False),
+        ((8, 0), "", False),
+    ],
+)
+def test_machine_code_runs_within_a_major_version_and_ptx_on_all_later_ones(
+    capability: tuple[int, int], architectures: str, runs: bool
+) -> None:
+    assert runs_on(capability, architectures) is runs
+
+
+def test_a_gpu_newer_than_onnx_runtime_s_code_needs_minutes_and_others_need_no_words(nvml: Install) -> None:
+    nvml()
+    newest, _, turing = visible_gpus()
+    assert "compute capability 9.0: the driver compiles its kernels" in describe_first_use([newest, turing])
+    assert describe_first_use([turing]) == describe_first_use([]) == ""
