@@ -177,7 +177,7 @@ def _judge_cuda(what: str, make: str, stack: StackSeen, machine: MachineSeen) ->
     torch = stack.torch
     if not machine.gpus or torch is None:
         return []
-    if stack.device == "cpu":
+    if stack.name == "ort" and stack.device == "cpu":
         return [
             Finding(
                 what=f"{what}: CUDA",
@@ -204,27 +204,32 @@ def _judge_cuda(what: str, make: str, stack: StackSeen, machine: MachineSeen) ->
     kernels = torch["kernels"]
     newest = max((int(number) for name in kernels for number in re.findall(r"sm_(\d+)", name)), default=0)
     old = newest < major * 10 + minor and not any(name.startswith("compute_") for name in kernels)
-    return [
+    findings = [
         Finding(
             what=f"{what}: CUDA",
             state="broken" if old else "ok",
             detail=f"CUDA {torch['cuda_build']}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, "
             f"sm_{major}{minor}" + (", for which it has no kernels" * old),
             remedy="install a torch that is built for this GPU" if old else "",
-        ),
-        Finding(
-            what=f"{what}: nvcc",
-            state="ok" if stack.compiler else "poor",
-            detail=stack.compiler or "not found, and DeepSpeed asks for one when it is imported",
-            remedy="" if stack.compiler else f"run `{make} SETUP_ARGS='--device cuda'`, or set CUDA_HOME",
-        ),
-        *(
-            Finding(
-                what=f"{what}: {library}",
-                state="broken",
-                detail="not found; ONNX Runtime's CUDA kernels need it",
-                remedy=f"run `{make} SETUP_ARGS='--device cuda'`, or add its folder to LD_LIBRARY_PATH",
-            )
-            for library in torch.get("missing_libraries", [])
-        ),
+        )
     ]
+    set_up = f"run `{make} SETUP_ARGS='--device cuda'`"
+    if stack.name == "ort" and not stack.compiler:
+        findings.append(
+            Finding(
+                what=f"{what}: nvcc",
+                state="poor",
+                detail="not found, and DeepSpeed asks for one when it is imported",
+                remedy=f"{set_up}, or set CUDA_HOME",
+            )
+        )
+    findings += [
+        Finding(
+            what=f"{what}: {library}",
+            state="broken",
+            detail="not found; ONNX Runtime's CUDA kernels need it",
+            remedy=f"{set_up}, or add its folder to LD_LIBRARY_PATH",
+        )
+        for library in torch.get("missing_libraries", [])
+    ]
+    return findings

@@ -205,7 +205,8 @@ def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
                     f"{choice.architectures}, and {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                     f"run {make('--device cuda')}",
                 )
-    if on_cuda and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(here.prefix):
+    is_pinned = (backend.stack or stacks.own()) == "ort"  # a later DeepSpeed asks for nothing
+    if on_cuda and is_pinned and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(here.prefix):
         raise UserError(
             f"backends.{name}.sharding={backend.sharding}: DeepSpeed asks for a CUDA compiler when it is "
             "imported, and there is none",

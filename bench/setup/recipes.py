@@ -106,7 +106,6 @@ def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...
     return (
         venv_stage(env, choice),
         packages_stage(checkout, env, requirements, torch_first=True),
-        *((compiler_stage(checkout, env),) if choice.device == "cuda" else ()),
         deepspeed_stage(checkout, env, requirements, choice),
         *blas_stages(checkout, env),
     )
@@ -300,7 +299,7 @@ STACKS = {
             pythons=("3.11", "3.12", "3.13"),
             cuda="13.0",
             driver="580.65.06",
-            disk_gib={"cpu": 8, "cuda": 9},
+            disk_gib={"cpu": 8, "cuda": 8},
             stages=modern_stages,
         ),
     )

@@ -562,7 +562,8 @@ def check_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: Choic
             ["backend=[pytorch_zero1]", "device=cuda", "device.world_size=1"],
             Choice("", "", "cuda"),
             "backends.pytorch_zero1.sharding=zero1: DeepSpeed asks for a CUDA compiler when it is imported, "
-            "and there is none; run `make setup SETUP_ARGS='--device cuda'`, which brings one, or set CUDA_HOME.",
+            "and there is none; run `make setup SETUP_ARGS='--device cuda'`, which brings one, or set "
+            "CUDA_HOME.",
         ),
         (["backend=[pytorch_zero1]"], Choice("", "", "cpu"), "None"),
         (

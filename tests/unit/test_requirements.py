@@ -18,7 +18,6 @@ pytestmark = pytest.mark.once
         ("ort", "cpu", ["ort-cpu.txt", "uv.txt"]),
         ("ort", "cuda", ["ort-gpu.txt", "uv.txt", "cuda11.txt", "nvcc.txt"]),
         ("modern", "cpu", ["modern.txt", "uv.txt"]),
-        ("modern", "cuda", ["modern.txt", "uv.txt", "nvcc.txt"]),
     ],
 )
 def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str, names: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Make a CUDA compiler of wheels fit the environment's torch: `… bench.setup.inside.cuda_compiler FOLDER`.
 
-There is no nvcc among the wheels of CUDA 12, and that of CUDA 13 has the headers of 13. So for a torch of
-CUDA 12 the compiler of 13 gets torch's own headers and the assembler of 12.4. Drivers of 12 run the result.
+There is no nvcc among the wheels of CUDA 12, which the pinned torch is built with. So the compiler of CUDA 13
+gets torch's own headers and the assembler of 12.4. Drivers of 12 run the result.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 import torch
-
-NVCC_MAJOR = "13"
 
 PTXAS = """#!/bin/sh
 # Drivers before 580 can load what CUDA 12's assembler makes, which knows an older version of the language.
@@ -25,23 +23,19 @@ exec "$(dirname "$0")/../../cuda_nvcc/bin/ptxas" "$@"
 
 def main(folder: Path) -> None:
     """Assemble the compiler that lies in this folder; its home is `nvidia/cu13` below."""
-    home = folder / "nvidia" / f"cu{NVCC_MAJOR}"
+    home = folder / "nvidia" / "cu13"
+    ptxas = home / "bin" / "ptxas"
+    ptxas.write_text(PTXAS)
     site = Path(torch.__file__).parents[1]
-    other_cuda = torch.version.cuda.split(".")[0] != NVCC_MAJOR
-    if other_cuda:
-        ptxas = home / "bin" / "ptxas"
-        ptxas.write_text(PTXAS)
-        # Of its own headers only the one that says how compiled code is registered belongs to it.
-        registering = (home / "include/crt/host_runtime.h").read_bytes()
-        shutil.rmtree(home / "include")
-        for name in ("cuda_nvcc", "cuda_cccl"):
-            shutil.copytree(folder / "nvidia" / name / "include", home / "include", dirs_exist_ok=True)
-    for headers in sorted(site.glob("nvidia/*/include")):
+    # Of its own headers only the one that says how compiled code is registered belongs to it.
+    registering = (home / "include/crt/host_runtime.h").read_bytes()
+    shutil.rmtree(home / "include")
+    of_12 = [folder / "nvidia" / name / "include" for name in ("cuda_nvcc", "cuda_cccl")]
+    for headers in (*of_12, *site.glob("nvidia/*/include")):
         shutil.copytree(headers, home / "include", dirs_exist_ok=True)
-    if other_cuda:
-        (home / "include/crt/host_runtime.h").write_bytes(registering)
+    (home / "include/crt/host_runtime.h").write_bytes(registering)
     [runtime] = site.glob("nvidia/*/lib/libcudart.so.*")
-    (home / "lib64").mkdir(exist_ok=True)
+    (home / "lib64").mkdir()
     (home / "lib64/libcudart.so").symlink_to(runtime)
 
 
