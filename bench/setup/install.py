@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -29,6 +30,9 @@ from bench.setup.surroundings import check_surroundings
 
 TAIL_LINES = 30
 """Of a failed stage's log that are shown."""
+
+CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC)
+"""Errors of a folder that is not writable, or of a full disk."""
 
 POLL_SECONDS = 0.05
 """How often it is looked whether a command has ended."""
@@ -64,7 +68,9 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
                     say(check_surroundings(stack, checkout, choice), end="")
                 choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
                 complete(stages, checkout, env, lock)
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in CANNOT_WRITE:
+                raise
             raise SetupFailed(
                 f"{error.filename} cannot be written to ({error.strerror})",
                 "make it writable, or call make in a checkout of your own",

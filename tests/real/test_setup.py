@@ -587,15 +587,21 @@ def test_the_glibc_that_is_asked_for_is_that_of_the_installed_wheels() -> None:
     assert by_wheel <= surroundings.OLDEST_GLIBC
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(13, "Permission denied"), (30, "Read-only file system"), (28, "No space left on device")],
+)
+def test_a_folder_that_cannot_be_written_to_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
     def refuse(path: Path, *_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+        raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(SetupFailed) as raised:
         set_up(stack_of(*PACKAGES), tmp_path, "cpu")
     assert str(raised.value) == (
-        f"{tmp_path}/.venv cannot be written to (Permission denied): make it writable, or call make in a "
+        f"{tmp_path}/.venv cannot be written to ({words}): make it writable, or call make in a "
         "checkout of your own."
     )
 
