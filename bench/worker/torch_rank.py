@@ -1,6 +1,7 @@
 """A rank that trains with torch, under whatever engine, sharding and loop."""
 
 import gc
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from bench.worker.step_profile import StepProfiler
     from bench.worker.training import Training
 
+PATIENCE = timedelta(hours=2)
+"""Of NCCL, for ranks whose driver still compiles; its own is 10 minutes. The coordinator ends what hangs."""
+
 
 class TorchRank(Rank):
     """Imports torch when it is asked to build."""
@@ -52,7 +56,7 @@ class TorchRank(Rank):
             device = device_of(self.spec, self.local_rank)
             if device.type == "cuda":
                 # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
-                torch.distributed.init_process_group("nccl", device_id=device)
+                torch.distributed.init_process_group("nccl", device_id=device, timeout=PATIENCE)
             else:
                 torch.distributed.init_process_group("gloo")
             self.training = Training(self.spec, rank=self.rank, device=device)
