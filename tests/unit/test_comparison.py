@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -457,3 +458,13 @@ def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp
 def test_samples_without_positions_have_no_padding_share() -> None:
     assert mean_of_known([0.2, 0.4]) == pytest.approx(0.3)
     assert mean_of_known([None, None]) is None
+
+
+def test_that_a_driver_will_compile_for_minutes_is_said_unless_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "describe_first_use", lambda gpus: "it takes minutes")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert "it takes minutes" in Simulated(tmp_path / "first").printed
+    (tmp_path / "cuda-cache").mkdir()
+    assert "it takes minutes" not in Simulated(tmp_path / "second").printed
