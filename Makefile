@@ -141,6 +141,8 @@ containers: ## check without Docker and Kubernetes: the image's recipe, its requ
 	.venv-lock/bin/hadolint containers/Dockerfile
 	.venv-lock/bin/kubernetes-validate --strict docs/examples/kubernetes*.yaml
 	$(call resolve,ort-gpu,3.11)
+	$(call resolve,cuda11,3.11)
+	$(call resolve,nvcc,3.11)
 	$(call resolve,modern,3.11)
 
 action: ## check the GitHub Action and its example workflow against GitHub's schemas

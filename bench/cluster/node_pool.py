@@ -29,10 +29,6 @@ SAME_MEMORY = 0.02
 
 MOST_DIFFERENCES = 6
 
-NAMES_OF_DEVICES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Variables that name a node's own GPUs, as Kubernetes' device plugin does by their UUIDs. How many there are
-and of which kind is compared as well."""
-
 Say = Callable[[str], None]
 
 
@@ -222,13 +218,13 @@ class NodePool:
 
 
 def _comparable(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two environments without what may differ between nodes: names of networks and GPUs, a little memory."""
+    """Two environments without what may differ between nodes: names of interfaces, a little memory."""
     stripped = []
     for environment_of_one in (own, theirs):
         variables = {
             name: value
             for name, value in environment_of_one["variables"].items()
-            if not name.endswith("_SOCKET_IFNAME") and name not in NAMES_OF_DEVICES
+            if not name.endswith("_SOCKET_IFNAME")
         }
         stripped.append({**environment_of_one, "variables": variables})
     own, theirs = stripped

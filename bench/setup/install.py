@@ -17,12 +17,13 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.setup import commands
-from bench.setup.choice import choice_file, choose
+from bench.setup.choice import choice_file, choose, recorded_choice
 from bench.setup.failure import SetupFailed
 from bench.setup.recipes import Stack
 from bench.setup.stage import Stage, pending
@@ -52,7 +53,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
     """
     env = checkout / stack.folder
     choice = choose(env, stack.pythons, device, cpu_adam=cpu_adam)
-    if pending(stack.stages(checkout, env, choice), env):
+    if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
         if env.is_symlink():  # of another checkout, which may be measuring with it
             raise SetupFailed(
                 f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
@@ -101,12 +102,14 @@ def complete(stages: tuple[Stage, ...], checkout: Path, env: Path, lock: int) ->
                 say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ...")
                 del left[stage]
                 running.append(RunningStage(stage, checkout, env, lock))
+            show(", ".join(f"{run.stage.name} {run.seconds:.0f} s" for run in running))
             time.sleep(POLL_SECONDS)
             for run in [run for run in running if run.has_ended()]:
                 running.remove(run)
                 run.stage.stamp(env).write_text(todo[run.stage])
                 say(f"      {run.stage.name}: done after {run.seconds:.0f} s")
     finally:
+        show("")
         for run in running:
             run.stop()
             say(f"      {run.stage.name}: stopped after {run.seconds:.0f} s")
@@ -228,4 +231,11 @@ def locked(path: Path) -> Iterator[int]:
 
 def say(line: str, end: str = "\n") -> None:
     """Print without buffering, also into a file or a pipe."""
+    show("")
     print(line, end=end, flush=True)
+
+
+def show(line: str) -> None:
+    """Let a terminal's last line say what runs; the next line takes its place."""
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{line}", end="", flush=True)

@@ -51,7 +51,6 @@ MKL_LIBRARY = "lib/libmkl_full_path.so"
 MKL_MACHINE = "x86_64"
 """The only architecture that MKL exists for, as `platform.machine` names it."""
 
-
 CUDA11 = "cuda11"
 """The folder below an environment that holds ONNX Runtime's CUDA 11.8, apart from torch's CUDA 12.4: their
 wheels have folders of the same names."""
@@ -89,10 +88,10 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
             proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
             tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, a minute on 2 cores"
+            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores"
             if not gpu
-            else f"g++ and nvcc compile ONNX Runtime's extensions of torch, for {choice.architectures}, "
-            "some minutes",
+            else "g++ and nvcc compile ONNX Runtime's extensions of torch for compute capability "
+            f"{choice.architectures}, 4 minutes on 2 cores",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),
@@ -125,9 +124,8 @@ def venv_stage(env: Path, choice: Choice) -> Stage:
 def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first: bool) -> Stage:
     """Return the stage that installs a file of requirements.
 
-    With `torch_first` the file leaves out the CUDA libraries, which each build of torch pins itself: those of
-    another CUDA come from another index (PIP_EXTRA_INDEX_URL), and a CPU build that lies at hand
-    (PIP_FIND_LINKS) needs none.
+    With `torch_first` the file leaves out the CUDA libraries, which each build of torch pins itself; a CPU
+    build that lies at hand (PIP_FIND_LINKS) needs none.
     """
     relative = str(requirements.relative_to(checkout))
     lines = requirements.read_text().splitlines() if torch_first else []

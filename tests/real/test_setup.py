@@ -414,7 +414,7 @@ def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_device_stays_what_it_was_until_another_is_asked_for(tmp_path: Path) -> None:
-    stack = stack_that_makes(lambda *choice: (shell("one", f"true {choice[-1].device}"),))
+    stack = stack_of(shell("one", "true"))
     for asked, device in (("cuda", "cuda"), (None, "cuda"), ("cpu", "cpu"), (None, "cpu")):
         set_up(stack, tmp_path, asked)
         assert recorded(tmp_path).device == device
@@ -639,7 +639,7 @@ def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_t
 
 
 def test_deepspeed_s_adam_for_cpus_is_compiled_once_it_was_asked_for(tmp_path: Path) -> None:
-    stack = stack_that_makes(lambda *choice: (shell("deepspeed", f"true {choice[-1].cpu_adam}"),))
+    stack = stack_of(*PACKAGES)
     for asked, compiled in ((False, False), (True, True), (False, True)):
         set_up(stack, tmp_path, "cpu", cpu_adam=asked)
         assert recorded(tmp_path).cpu_adam is compiled
