@@ -222,6 +222,10 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
+            (
+                "TORCH_CUDA_ARCH_LIST",
+                "",
+            ),  # without it, DeepSpeed asks any nvcc that is on PATH, and fails with it
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=libraries,

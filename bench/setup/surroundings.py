@@ -54,9 +54,8 @@ def _check_disk(gib: int, folders: tuple[Path, ...]) -> None:
 
 def _packages_cache() -> Path:
     """Return the folder in which uv keeps what it has downloaded."""
-    variables = os.environ
-    cache = variables.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(variables.get("UV_CACHE_DIR") or f"{cache}/uv")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home, too
+    return Path(os.environ.get("UV_CACHE_DIR") or f"{cache}/uv")
 
 
 def _there(folder: Path) -> Path:

@@ -672,6 +672,14 @@ def test_a_compiler_of_the_machine_s_reaches_no_stage(
     assert (tmp_path / "seen").read_text() == "[]\n"
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_deepspeed_s_own_set_up_has_no_question_for_a_compiler(stack: str) -> None:
+    """It asks the one on PATH for its version, unless this is set, and ends where that one is broken."""
+    choice = Choice("python3.11", "3.11.7", "cpu")
+    stages = {stage.name: stage for stage in STACKS[stack].stages(ROOT, ROOT / ".venv", choice)}
+    assert dict(stages["deepspeed"].variables)["TORCH_CUDA_ARCH_LIST"] == ""
+
+
 @pytest.mark.ort
 def test_the_compiler_of_wheels_gets_torch_s_headers_and_an_older_assembler(tmp_path: Path) -> None:
     home = tmp_path / "nvidia" / "cu13"
