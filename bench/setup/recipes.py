@@ -222,10 +222,8 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
             ("DS_ENABLE_NINJA", "1"),  # a source on each core
-            (
-                "TORCH_CUDA_ARCH_LIST",
-                "",
-            ),  # without it, DeepSpeed asks any nvcc that is on PATH, and fails with it
+            # Nothing here is for CUDA. Without it DeepSpeed asks any nvcc that is on PATH, and fails with it.
+            ("TORCH_CUDA_ARCH_LIST", "8.0"),
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=libraries,
