@@ -109,7 +109,7 @@ def test_special_tokens_are_never_hidden_and_the_shares_are_those_of_bert() -> N
     eligible = np.ones_like(ids, dtype=bool)
     eligible[:, 0] = False
     inputs, labels = hidden(
-        ids, eligible=eligible, mask_token=4, vocabulary=26, random=np.random.default_rng(0)
+        ids, eligible=eligible, mask_token=4, vocabulary=26, padding=0, random=np.random.default_rng(0)
     )
     chosen = labels != IGNORED
     assert not chosen[:, 0].any()
@@ -117,6 +117,7 @@ def test_special_tokens_are_never_hidden_and_the_shares_are_those_of_bert() -> N
     assert chosen[:, 1:].mean() == pytest.approx(0.15, abs=0.01)
     assert (inputs[chosen] == 4).mean() == pytest.approx(0.8, abs=0.02)
     assert (inputs[chosen] == 7).mean() == pytest.approx(0.1, abs=0.02)
+    assert (inputs != 0).all()  # the padding's id
 
 
 def test_texts_are_put_together_and_cut_for_causal_language_modelling(tmp_path: Path) -> None:

@@ -1,33 +1,46 @@
-"""Hides tokens as BERT's pre-training does, in texts that have been chosen."""
+"""Hides tokens as BERT's pre-training does."""
 
 from typing import Any
 
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Integers
-from bench.worker.workload.tasks.masked_lm import MASKED_SHARE
+from bench.worker.workload.tasks._tokens import skip
+
+MASKED_SHARE = 0.15
+"""Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.
+
+Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1.
+"""
 
 
 def hidden(
-    ids: Integers, *, eligible: Any, mask_token: int, vocabulary: int, random: np.random.Generator
+    ids: Integers,
+    *,
+    eligible: Any,
+    mask_token: int,
+    vocabulary: int,
+    padding: int | None,
+    random: np.random.Generator,
 ) -> tuple[Integers, Integers]:
     """Inputs and labels: of the chosen 15 %, 80 % become the mask, 10 % any token, and 10 % stay.
 
     A row in which nothing was chosen gets its first eligible token: without a label its loss is undefined.
-    Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1.
 
     Args:
         ids: int64 of shape (batch, length).
         eligible: true where there is a word, of the same shape.
         mask_token: id of the mask.
         vocabulary: how many ids there are.
+        padding: the id that no token gets, since ONNX Runtime takes out padding by it; None: there is none.
         random: of this batch.
     """
     chosen = (random.random(ids.shape) < MASKED_SHARE) & eligible
     without = np.flatnonzero(~chosen.any(axis=1) & eligible.any(axis=1))
     chosen[without, eligible[without].argmax(axis=1)] = True
     fate = random.random(ids.shape)
-    others = random.integers(0, vocabulary, size=ids.shape, dtype=np.int64)
+    count = vocabulary if padding is None else vocabulary - 1
+    others = skip(padding, random.integers(0, count, size=ids.shape, dtype=np.int64))
     inputs = np.where(chosen & (fate < 0.8), mask_token, ids)
     inputs = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, inputs)
     return inputs.astype(np.int64), np.where(chosen, ids, IGNORED)

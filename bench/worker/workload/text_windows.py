@@ -60,7 +60,7 @@ def make_batch(windows: Integers, *, task: str, random: np.random.Generator) -> 
         ids = windows + FIRST_ID
         return {"input_ids": ids, "attention_mask": everywhere, "labels": ids.copy()}
     inputs, labels = hidden(
-        windows, eligible=everywhere == 1, mask_token=BYTES, vocabulary=BYTES, random=random
+        windows, eligible=everywhere == 1, mask_token=BYTES, vocabulary=BYTES, padding=None, random=random
     )
     return {
         "input_ids": inputs + FIRST_ID,

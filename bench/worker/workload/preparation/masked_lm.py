@@ -54,6 +54,7 @@ class Preparation:
             eligible=(special == 0) & (made["attention_mask"] == 1),
             mask_token=context.processor.mask_token_id,
             vocabulary=len(context.processor),
+            padding=context.processor.pad_token_id,
             random=random,
         )
         return made | {"input_ids": ids, "labels": labels}

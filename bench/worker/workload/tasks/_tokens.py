@@ -23,4 +23,9 @@ def draw(settings: Any, *, mask: Integers, random: np.random.Generator) -> Integ
     """Random ids where `mask` is 1, the padding's, and only there, where it is 0: int64, shaped as `mask`."""
     padding = padding_token(settings)
     ids = random.integers(0, settings.vocab_size - 1, size=mask.shape, dtype=np.int64)
-    return np.where(mask.astype(bool), ids + (ids >= padding), padding)
+    return np.where(mask.astype(bool), skip(padding, ids), padding)
+
+
+def skip(padding: int | None, ids: Integers) -> Integers:
+    """Ids out of one fewer, as ids of which none is the padding's."""
+    return ids if padding is None else ids + (ids >= padding)
