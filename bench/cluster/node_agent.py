@@ -193,9 +193,9 @@ def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False
     Raises:
         UserError: there is one with another secret, or nobody knew such a host, to the last.
     """
-    end = time.monotonic() + wait_s
     host, _ = host_and_port(endpoint)
     ourselves = greeting()
+    end = time.monotonic() + wait_s
     say(f"{ourselves.host}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
     unknown = ""
     while (left := end - time.monotonic()) > 0:

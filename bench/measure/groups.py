@@ -12,7 +12,7 @@ from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.cores import core_shares
 from bench.measure.launches import PARITY, Launch
-from bench.measure.plans import LaunchPlan, Output
+from bench.measure.plans import BackendPlan, LaunchPlan, Output
 from bench.results.records import Stage
 
 
@@ -58,12 +58,12 @@ class GroupStarter:
     def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
         """Start a group from its spec, its files in `folder`; raises as `start` does."""
         backend = self._plan.backends[spec.backend]
-        assignments = self._assignments(spec, backend.stack)
+        assignments = self._assignments(spec, backend)
         return self._start_group(
             spec,
             world_size=self._plan.world_size,
             folder=folder,
-            variables=backend.variables,
+            variables=backend.variables_of(spec),
             interpreter=backend.interpreter,
             timeout_s=self._plan.timeout_s,
             other_nodes=GroupNodes(assignments) if assignments else None,
@@ -87,7 +87,7 @@ class GroupStarter:
             seed=spec.seed + self._plan.seed_step * launch.number,
         )
 
-    def _assignments(self, spec: WorkerSpec, stack: str) -> list[Assignment]:
+    def _assignments(self, spec: WorkerSpec, backend: BackendPlan) -> list[Assignment]:
         """What the other nodes start for a group: the same, on their own cores and devices."""
         if self._nodes is None:
             return []
@@ -100,8 +100,8 @@ class GroupStarter:
                     cores=tuple(self._shares(node.cores, node.near_cores if spec.device_uuids else ())),
                     device_uuids=tuple(node.gpus) if spec.device_uuids else (),
                 ),
-                settings=dict(self._plan.backends[spec.backend].settings),
-                stack=stack,
+                settings=backend.settings_of(spec),
+                stack=backend.stack,
             )
             for node in self._nodes.members
         ]

@@ -1,11 +1,13 @@
 """What one comparison will do, in parts: each module of this package is handed the part that it needs."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.launch.spec import WorkerSpec
+from bench.machine.variables import worker_variables
 from bench.measure.launches import Launch
 from bench.measure.parity import Tolerances
 from bench.results.records import Record, Stage
@@ -76,15 +78,23 @@ class BackendPlan:
         spec: of a timed launch at the configured micro-batch; other launches differ in some fields.
         stack: the name of the stack that its ranks run on.
         interpreter: that stack's Python.
-        settings: from which the variables are made, also on the other nodes.
-        variables: the ranks' environment variables.
+        prefix: the folder of its environment.
+        settings: of `bench.machine.variables.worker_variables` for a timed launch.
     """
 
     spec: WorkerSpec
     stack: str
     interpreter: str
+    prefix: Path
     settings: Mapping[str, Any]
-    variables: Mapping[str, str]
+
+    def settings_of(self, spec: WorkerSpec) -> dict[str, Any]:
+        """The settings for the ranks of a launch, here and on other nodes; it may have another precision."""
+        return {**self.settings, "precision": spec.precision.name}
+
+    def variables_of(self, spec: WorkerSpec) -> dict[str, str]:
+        """The environment variables of the ranks of a launch on this machine."""
+        return worker_variables(os.environ, **self.settings_of(spec), prefix=self.prefix)
 
 
 @dataclass(frozen=True, kw_only=True)

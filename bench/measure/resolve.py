@@ -1,6 +1,5 @@
 """From the configuration to the plan of a comparison; nothing else that measures reads the configuration."""
 
-import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,7 +20,6 @@ from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
 from bench.machine.gpus import Gpu, short_name
-from bench.machine.variables import worker_variables
 from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
 from bench.measure.plans import (
     BackendPlan,
@@ -208,13 +206,12 @@ def _launching(
     for name, backend in config.backends.items():
         stack = stacks.installed(backend.stack)
         assert stack is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
-        settings = identity.backend_settings(config, name)
         backends[name] = BackendPlan(
             spec=_spec(config, name, output, gpus, cores),
             stack=backend.stack or stacks.own(),
             interpreter=stack.interpreter,
-            settings=settings,
-            variables=worker_variables(os.environ, **settings, prefix=stack.prefix),
+            prefix=stack.prefix,
+            settings=identity.backend_settings(config, name),
         )
     return LaunchPlan(
         backends=backends,

@@ -41,7 +41,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
         [backend.interpreter, "-m", COUNTER],
         input=msgspec.json.encode(spec),
         capture_output=True,
-        env=os.environ | dict(backend.variables),
+        env=os.environ | backend.variables_of(spec),
         check=False,
     )
     if counted.returncode:

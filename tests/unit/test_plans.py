@@ -3,6 +3,7 @@
 import os
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,10 @@ from bench.config.choices import LOSS_TOLERANCE
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.schema import Config
-from bench.measure.launches import PARITY, SEARCH, timed
+from bench.config.training import Precision
+from bench.launch.spec import WorkerSpec
+from bench.measure.groups import GroupStarter
+from bench.measure.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
 from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
 from bench.measure.plans import ComparisonPlan
 from bench.measure.resolve import resolve
@@ -50,6 +54,32 @@ def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -
         plan.blocks.repeats = 3  # type: ignore[misc]
 
 
+def variables_of(plan: ComparisonPlan, name: str, launch: Launch) -> dict[str, str]:
+    """The environment variables that a backend's ranks are started with."""
+    started: dict[str, Any] = {}
+
+    def start(_: WorkerSpec, **given: Any) -> Any:
+        started.update(given)
+
+    GroupStarter(plan.launching, plan.output, plan.parity.reference, start).start(name, launch)
+    variables: dict[str, str] = started["variables"]
+    return variables
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp32"])
+def test_the_step_in_fp32_gets_the_variables_of_fp32(tmp_path: Path, precision: str) -> None:
+    """With those of tf32, ONNX Runtime would round its fp32 products to TF32 and be called diverged."""
+    config = a_config(tmp_path)
+    config.precision = Precision(name=precision)
+    plan = plan_of(config)
+    for name in plan.names:
+        assert variables_of(plan, name, PARITY_IN_FP32)["NVIDIA_TF32_OVERRIDE"] == "0"
+        assert ("NVIDIA_TF32_OVERRIDE" in variables_of(plan, name, timed(1))) is (precision != "tf32")
+        backend = plan.launching.backends[name]
+        spec = GroupStarter(plan.launching, plan.output, name).spec(name, PARITY_IN_FP32)
+        assert backend.settings_of(spec)["precision"] == "fp32", "what other nodes are told"
+
+
 @pytest.mark.parametrize("blas", ["stock", "full"])
 def test_the_path_of_mkl_reaches_ranks_records_and_other_nodes(tmp_path: Path, blas: str) -> None:
     config = a_config(tmp_path)
@@ -57,7 +87,8 @@ def test_the_path_of_mkl_reaches_ranks_records_and_other_nodes(tmp_path: Path, b
     plan = plan_of(config)
     for name, backend in plan.launching.backends.items():
         assert backend.spec.blas == blas, "what each rank has to prove"
-        assert ("libmkl_full_path.so" in backend.variables.get("LD_PRELOAD", "")) is (blas == "full")
+        preloaded = variables_of(plan, name, timed(1)).get("LD_PRELOAD", "")
+        assert ("libmkl_full_path.so" in preloaded) is (blas == "full")
         assert plan.records[name].blas == blas
         assert backend.settings["blas"] == blas, "what other nodes are told"
 
@@ -96,9 +127,7 @@ def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp
         assert (workload.precision, workload.checkpointing) == (spec.precision.name, spec.checkpointing)
         assert (workload.micro_batch, workload.grad_accum) == (spec.micro_batch, spec.grad_accum)
     recomputing = {
-        name
-        for name, backend in plan.launching.backends.items()
-        if "ORTMODULE_MEMORY_OPT_LEVEL" in backend.variables
+        name for name in plan.names if "ORTMODULE_MEMORY_OPT_LEVEL" in variables_of(plan, name, timed(1))
     }
     assert recomputing == {"checkpointing"}
 

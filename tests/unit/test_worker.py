@@ -69,21 +69,29 @@ def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     rank.meter = RankMeter(GpuMeter(A))
     log, look = cast(Any, rank.training).log, rank.meter.device.sample
+    read = rank.meter.device.energy_joules
 
     def sample() -> GpuSample:
         log.append("look")
         return look()
 
+    def energy() -> float | None:
+        log.append("read energy")
+        return read()
+
     monkeypatch.setattr(rank.meter.device, "sample", sample)
+    monkeypatch.setattr(rank.meter.device, "energy_joules", energy)
     answer = rank.block(steps=1)
     assert log == [
         "make batch",
         "look",
+        "read energy",  # before the barrier: ranks queue for the driver
         "reset peaks",
         "synchronize",
         "barrier",
         "step",
         "synchronize",
+        "read energy",
         "look",
         "read losses",
     ]

@@ -34,13 +34,14 @@ class RankMeter:
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
         self._device_before = self._sample()
+        # Not when the clock starts: ranks queue for the driver, and would begin one after the other.
+        self._energy = self.device.energy_joules()
         self._throttles = throttle_count(self.cores)
         self._core_time = core_time(self.cores)
         self._own_seconds = cpu_seconds()
 
     def start(self) -> None:
         """Read the counters at the moment in which the clock starts."""
-        self._energy = self.device.energy_joules()
         self._faults = page_faults()
         self._cpu = cpu_seconds()
 

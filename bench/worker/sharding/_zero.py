@@ -158,6 +158,11 @@ class Sharding:
             raise LaunchFailed(
                 "invalid", f"DeepSpeed clips the gradient's norm to {clipping}, as nobody else does"
             )
+        if self.engine.tput_timer.config.enabled:
+            raise LaunchFailed(
+                "invalid",
+                "DeepSpeed's throughput timer waits for the device, as nobody else does",
+            )
         found: dict[str, Any] = {
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
@@ -261,4 +266,6 @@ def settings(
         "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
         "steps_per_print": 2**31,
         "wall_clock_breakdown": False,
+        # On by default, it waits for the device twice per micro-batch, for a line that is never printed.
+        "timers": {"throughput": {"enabled": False}},
     }
