@@ -54,7 +54,9 @@ setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
 # What only they use of DeepSpeed: its Adam for CPUs.
-test test-gpu matrix: override SETUP_ARGS += --cpu-adam
+ifneq ($(filter test test-gpu matrix,$(MAKECMDGOALS)),)
+override SETUP_ARGS += --cpu-adam
+endif
 
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)

@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, replace
 
 from bench.doctor.seen import MachineSeen, Refusal, StackSeen
-from bench.setup import stacks
 from bench.setup.recipes import STACKS
 from bench.setup.surroundings import find_old_driver
 
@@ -69,7 +68,9 @@ def _sentence(remedy: str) -> str:
 def _judge_machine(machine: MachineSeen) -> list[Finding]:
     few, busy = machine.cores < 2, machine.busy_cores > BUSY
     needed_gib = STACKS[machine.chosen].disk_gib["cuda" if machine.gpus else "cpu"]
-    low, full = machine.memory_free_gib < LEAST_FREE_GIB, machine.disk_free_gib < needed_gib
+    low = machine.memory_free_gib < LEAST_FREE_GIB
+    to_be_set_up = any(stack.pending for stack in machine.stacks if stack.name == machine.chosen)
+    full = to_be_set_up and machine.disk_free_gib < needed_gib
     return [
         Finding(what="CPU", state="ok", detail=machine.cpu),
         Finding(
@@ -130,10 +131,11 @@ def _judge_gpus(machine: MachineSeen) -> list[Finding]:
 
 
 def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Finding]:
-    make = "make setup" if stack.name == stacks.NAMES[0] else f"make setup STACK={stack.name}"
+    make = STACKS[stack.name].make
     what = f"stack {stack.name}"
     grave = "broken" if stack.name == machine.chosen else "poor"
-    if machine.gpus and (old := find_old_driver(STACKS[stack.name], machine.gpus[0].driver)):
+    old = find_old_driver(STACKS[stack.name], machine.gpus[0].driver) if machine.gpus else None
+    if old and stack.device != "cpu":
         return [Finding(what=what, state=grave, detail=old.reason, remedy=_sentence(old.remedy))]
     if stack.pending:
         detail, remedy = f"not set up: {', '.join(stack.pending)} to be done", f"run `{make}`"

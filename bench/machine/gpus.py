@@ -73,18 +73,6 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     return chosen
 
 
-def runs_on(capability: tuple[int, int], architectures: str) -> bool:
-    """Whether kernels that were compiled for these architectures, such as `8.0;9.0`, run on such a GPU.
-
-    Machine code runs on later minor versions of its major one, and what was kept as PTX on all later ones.
-    """
-    for major, minor, ptx in re.findall(r"(\d+)\.(\d+)(\+PTX)?", architectures):
-        compiled = (int(major), int(minor))
-        if compiled <= capability and (compiled[0] == capability[0] or ptx):
-            return True
-    return False
-
-
 def describe_first_use(gpus: Sequence[Gpu]) -> str:
     """What ONNX Runtime's first step on these GPUs needs time for; empty if nothing special.
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA_HOME, MKL_LIBRARY
 
-CUDA_CACHE = "cuda-cache"
-"""The folder below an environment for kernels that the driver has compiled."""
-
 SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""
 
@@ -91,8 +88,8 @@ def worker_variables(
     if device == "cuda":
         variables |= {
             # What a driver compiles at a kernel's first use (`describe_first_use` in bench/machine/gpus.py).
-            # The launch that checks parity does that, and all later ones find it here.
-            "CUDA_CACHE_PATH": str(prefix / CUDA_CACHE),
+            # The launch that checks parity, with dropout off, does most of that; all later ones find it here.
+            "CUDA_CACHE_PATH": str(cuda_cache(base, prefix)),
             "CUDA_CACHE_MAXSIZE": str(4 << 30),
             "CUDA_MODULE_LOADING": "LAZY",  # only the kernels that are used
         }
@@ -115,6 +112,11 @@ def worker_variables(
         preloaded = filter(None, (str(prefix / MKL_LIBRARY), base.get("LD_PRELOAD")))
         variables["LD_PRELOAD"] = ":".join(preloaded)
     return variables
+
+
+def cuda_cache(base: Mapping[str, str], prefix: Path) -> Path:
+    """Return the folder for kernels that the driver has compiled: the user's, or one of the environment's."""
+    return Path(base.get("CUDA_CACHE_PATH") or prefix / "cuda-cache")
 
 
 def removed_variables(base: Mapping[str, str]) -> list[str]:

@@ -24,7 +24,7 @@ from bench.machine.gpus import Gpu, describe_first_use, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
-from bench.machine.variables import CUDA_CACHE
+from bench.machine.variables import cuda_cache
 from bench.measure.after_checkpoint import AfterCheckpoint
 from bench.measure.after_export import AfterExport
 from bench.measure.after_training import AfterTraining, NothingAfterTraining
@@ -122,7 +122,7 @@ class Comparison:
             shared=device.share_cores,
         )
         uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
-        compiled = Path(sys.prefix, CUDA_CACHE).exists()
+        compiled = cuda_cache(os.environ, Path(sys.prefix)).exists()
         self._first_use = describe_first_use(gpus) if uses_onnxruntime and not compiled else ""
         self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
         self.output = plan.output

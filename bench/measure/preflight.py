@@ -11,13 +11,14 @@ from bench.config.choices import DEEPSPEED, ON_DEVICE
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
-from bench.machine.gpus import runs_on, short_name, visible_gpus
+from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
 from bench.measure.preflight_dataset import check_dataset
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
-from bench.setup.recipes import MKL_LIBRARY
+from bench.setup.nvidia_smi import runs_on
+from bench.setup.recipes import MKL_LIBRARY, STACKS
 
 TOKEN_BYTES = 3 * 8
 """Bytes of a token on the host: its id, its place in the mask and its label, 64 bits each."""
@@ -169,7 +170,6 @@ def check_packages(config: Config) -> None:
         for package in ("torch", "transformers"):
             if package not in here.packages:
                 raise UserError(f"{package} is not installed", remedy)
-        _check_kernels(name, config, here)
         if config.model.lora is not None and "peft" not in here.packages:
             raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
@@ -181,6 +181,7 @@ def check_packages(config: Config) -> None:
                     raise UserError(
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
+        _check_kernels(name, config, here)
 
 
 def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
@@ -197,7 +198,7 @@ def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
             f"backends.{name}.optimizer={optimizer} has not been compiled",
             f"run {make('--cpu-adam')}",
         )
-    if choice and optimizer == "ort_fused_adam" and on_cuda:
+    if choice and choice.device == "cuda" and optimizer == "ort_fused_adam" and on_cuda:
         for gpu in visible_gpus():
             if not runs_on(gpu.capability, choice.architectures):
                 raise UserError(
@@ -265,10 +266,11 @@ def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mappi
         )
     fitting = [name for name in stacks.ORT_TRAINING if config.device.type == "cpu" or "cpu" not in name]
     if packages.keys().isdisjoint(fitting):
+        on_cpu = f"run {_make(stack)}, or {_install(config, stack)}"
+        remedy = f"run {_make(stack, '--device cuda')}" if config.device.type == "cuda" else on_cpu
         raise UserError(
             f"backends.{backend} needs {' or '.join(fitting)}, which is not installed",
-            f"run {_make(stack, '--device cuda' * (config.device.type == 'cuda'))}, "
-            f"or {_install(config, stack)}, or measure without it: backend=[pytorch,pytorch_zero1]",
+            f"{remedy}, or measure without it: backend=[pytorch,pytorch_zero1]",
         )
     for plain in ("onnxruntime", "onnxruntime-gpu"):
         if plain in packages:
@@ -279,9 +281,8 @@ def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mappi
 
 
 def _make(stack: str, options: str = "") -> str:
-    words = ["make setup", f"STACK={stack}" * (stack != stacks.NAMES[0])]
-    words += [f"SETUP_ARGS='{options}'" * bool(options)]
-    return f"`{' '.join(filter(None, words))}`"
+    words = [STACKS[stack].make, *([f"SETUP_ARGS='{options}'"] if options else [])]
+    return f"`{' '.join(words)}`"
 
 
 def _install(config: Config, stack: str) -> str:

@@ -6,13 +6,14 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.setup import nvidia_smi
 from bench.setup.failure import SetupFailed
+from bench.setup.nvidia_smi import list_gpus, runs_on, version
 
 DEVICES = ("cpu", "cuda")
 
@@ -51,9 +52,6 @@ class Choice:
 DEFAULT_ARCHITECTURES = "7.5;8.0;9.0"
 """Where no GPU is seen: from Turing to Hopper. A kernel for 8.0 runs on 8.6 and 8.9, too."""
 
-OLDEST_CAPABILITY = "7.5"
-"""That CUDA 13 has a compiler for."""
-
 
 def choice_file(env: Path) -> Path:
     """Return the file that keeps an environment's choice."""
@@ -69,13 +67,19 @@ def recorded_choice(env: Path) -> Choice | None:
 
 
 def choose(
-    env: Path, pythons: tuple[str, ...], device: str | None = None, *, cpu_adam: bool = False
+    env: Path,
+    pythons: tuple[str, ...],
+    capabilities: tuple[str, str],
+    device: str | None = None,
+    *,
+    cpu_adam: bool = False,
 ) -> Choice:
     """Return what the environment is to be made of: as recorded, where nothing else is asked for.
 
     Args:
         env: the environment's folder.
         pythons: the supported versions, such as "3.11".
+        capabilities: of the GPUs that will do, the oldest and the newest; empty: there is no newest.
         device: one of `DEVICES`; "cuda" looks at GPUs again; None: as recorded, or what the machine has.
         cpu_adam: adds DeepSpeed's Adam for CPUs.
 
@@ -83,28 +87,52 @@ def choose(
         SetupFailed: no suitable Python is there, or the driver does not answer.
     """
     choice = recorded_choice(env)
-    if choice is None or not Path(choice.python).exists() or minor(choice.version) not in pythons:
-        device = device or device_here()
-        choice = Choice(*find_python(pythons), device)
-    if device:
-        found = find_architectures(device, choice.architectures)
-        choice = dataclasses.replace(choice, device=device, architectures=found)
-    return dataclasses.replace(choice, cpu_adam=cpu_adam or choice.cpu_adam)
-
-
-def find_architectures(device: str, known: str = "") -> str:
-    """Return what kernels are compiled for: what the user says, the GPUs here, what was known, or a default.
-
-    Empty for a CPU, and where every GPU is older than CUDA's compiler can compile for.
-    """
+    if choice is None:
+        choice = Choice(*find_python(pythons), device or device_here())
+    elif not Path(choice.python).exists() or minor(choice.version) not in pythons:
+        python, number = find_python(pythons)
+        choice = dataclasses.replace(choice, python=python, version=number)
+    architectures = choice.architectures
+    device_asked, device = device, device or choice.device
     if device != "cuda":
-        return ""
+        architectures = ""
+    elif device_asked or not architectures:
+        architectures = find_architectures(capabilities, architectures)
+    return dataclasses.replace(
+        choice, device=device, architectures=architectures, cpu_adam=cpu_adam or choice.cpu_adam
+    )
+
+
+def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
+    """Return what kernels are compiled for: what the user says, GPUs here and what was known, or a default.
+
+    Empty where no GPU will do.
+
+    Raises:
+        SetupFailed: the user's list is not one of compute capabilities that will do.
+    """
+    oldest, newest = map(version, capabilities)
+
+    def will_do(capability: tuple[int, ...]) -> bool:
+        return capability >= oldest and (not newest or capability[0] <= newest[0])
+
     if asked := os.environ.get("TORCH_CUDA_ARCH_LIST"):
-        return asked
-    if nvidia_smi.list_gpus():
-        oldest = nvidia_smi.version(OLDEST_CAPABILITY)
-        return ";".join(each for each in nvidia_smi.list_capabilities() if nvidia_smi.version(each) >= oldest)
-    return known or DEFAULT_ARCHITECTURES
+        wanted = [version(each.replace("+PTX", "")) for each in re.split("[; ]+", asked)]
+        if all(map(will_do, wanted)):
+            return asked
+        raise SetupFailed(
+            f"TORCH_CUDA_ARCH_LIST={asked} is no list of compute capabilities between "
+            f"{' and '.join(filter(None, capabilities))}",
+            "leave it out, or write one such as 8.0;9.0",
+        )
+    gpus = list_gpus()
+    if not gpus:
+        return known or DEFAULT_ARCHITECTURES
+    here = {gpu.capability for gpu in gpus if will_do(version(gpu.capability))}
+    if here and all(runs_on(version(each), known) for each in here):
+        return known
+    # Nodes that share an environment may have others.
+    return ";".join(sorted({*here, *filter(None, known.split(";"))} if here else (), key=version))
 
 
 def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
@@ -145,4 +173,4 @@ def device_here() -> str:
     Raises:
         SetupFailed: the driver does not answer.
     """
-    return "cuda" if nvidia_smi.list_gpus() else "cpu"
+    return "cuda" if list_gpus() else "cpu"

@@ -27,12 +27,12 @@ from bench.setup.choice import choice_file, choose, recorded_choice
 from bench.setup.failure import SetupFailed
 from bench.setup.recipes import Stack
 from bench.setup.stage import Stage, pending
-from bench.setup.surroundings import check_surroundings
+from bench.setup.surroundings import check_system, describe_gpus
 
 TAIL_LINES = 30
 """Of a failed stage's log that are shown."""
 
-CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC)
+CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
 
 POLL_SECONDS = 0.05
@@ -52,7 +52,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
         SetupFailed: if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
-    choice = choose(env, stack.pythons, device, cpu_adam=cpu_adam)
+    choice = choose(env, stack.pythons, stack.capabilities, device, cpu_adam=cpu_adam)
     if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
         if env.is_symlink():  # of another checkout, which may be measuring with it
             raise SetupFailed(
@@ -63,18 +63,20 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
             env.mkdir(parents=True, exist_ok=True)
             with locked(checkout / f"{stack.folder}.lock") as lock:
                 # Another set-up may have chosen, and finished, while this one waited.
-                choice = choose(env, stack.pythons, device, cpu_adam=cpu_adam)
+                choice = choose(env, stack.pythons, stack.capabilities, device, cpu_adam=cpu_adam)
                 stages = stack.stages(checkout, env, choice)
-                if any(stage.name == "packages" for stage in pending(stages, env)):
-                    say(check_surroundings(stack, checkout, choice), end="")
+                if recorded_choice(env) is None:  # else what is on the disk may be what it needs
+                    check_system(stack, checkout, choice.device)
+                if choice.device == "cuda":
+                    say(describe_gpus(stack, choice))
                 choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
                 complete(stages, checkout, env, lock)
         except OSError as error:
             if error.errno not in CANNOT_WRITE:
                 raise
             raise SetupFailed(
-                f"{error.filename} cannot be written to ({error.strerror})",
-                "make it writable, or call make in a checkout of your own",
+                f"{error.filename or env} cannot be written to ({error.strerror})",
+                "make room, make it writable, or call make in a checkout of your own",
             ) from None
     say(f"{stack.folder} is complete ({choice}).")
 
@@ -191,6 +193,7 @@ class RunningStage:
         ours.update({"TMPDIR": str(self._scratch), **dict(self.stage.variables)})
         ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         ours["CXX"] = str(without_debugging(ours.get("CXX", "g++"), self._scratch))
+        ours["CC"] = ours["CXX"]  # torch lets nvcc compile with it
         return ours
 
     def _failure(self, what: str) -> SetupFailed:

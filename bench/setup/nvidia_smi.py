@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 
@@ -10,18 +11,29 @@ from bench.setup.failure import SetupFailed
 SECONDS = 60
 """How long it may take; without the driver's persistence mode it wakes every GPU first."""
 
-NO_DEVICES = 6
-"""Its exit status where the driver finds no GPU."""
+FIELDS = "name,driver_version,memory.total,memory.free"
+
+NO_DEVICES, WARNED = 6, 14
+"""Its exit statuses where the driver finds no GPU, and where it warns of one that works."""
 
 
 @dataclass(frozen=True)
 class ListedGpu:
-    """One GPU: its name, its driver's version, and its memory in MiB."""
+    """One GPU.
+
+    Args:
+        name: as the driver calls it.
+        driver: the driver's version.
+        total_mib: its memory; 0 where nvidia-smi does not say.
+        free_mib: what of it is free.
+        capability: of CUDA, such as `9.0`; empty where the driver does not know, as those before 510.
+    """
 
     name: str
     driver: str
     total_mib: int
     free_mib: int
+    capability: str = ""
 
 
 def list_gpus() -> list[ListedGpu]:
@@ -30,46 +42,55 @@ def list_gpus() -> list[ListedGpu]:
     Raises:
         SetupFailed: nvidia-smi is there and fails, so that a GPU may be there, too.
     """
-    rows = _query("name,driver_version,memory.total,memory.free")
-    return [ListedGpu(name, driver, _mib(total), _mib(free)) for name, driver, total, free in rows]
-
-
-def list_capabilities() -> list[str]:
-    """Return the compute capabilities of this machine's GPUs, each once, such as `9.0`; the oldest first.
-
-    None where the driver does not know the question, as those before 510, which are too old for every stack.
-    """
     try:
-        return sorted({row[0] for row in _query("compute_cap")}, key=version)
-    except SetupFailed:
-        return []
-
-
-def version(text: str) -> tuple[int, ...]:
-    """Return (550, 54, 15) for "550.54.15"."""
-    return tuple(int(part) for part in text.split("."))
-
-
-def _query(fields: str) -> list[list[str]]:
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        answer = _ask(f"{FIELDS},compute_cap")
+        if answer.returncode not in (0, NO_DEVICES, WARNED):
+            answer = _ask(FIELDS)
     except OSError:
         return []
     except subprocess.TimeoutExpired:
         raise _failure(f"it gave no answer within {SECONDS} seconds") from None
     if answer.returncode == NO_DEVICES or answer.stdout.startswith("No devices were found"):
         return []
-    if answer.returncode:
-        said = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
+    said = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
+    rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
+    # It may print warnings among them, and [N/A] for what a GPU does not say.
+    gpus = [
+        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), *(cell for cell in row[4:5] if version(cell)))
+        for row in rows
+        if len(row) in (4, 5) and version(row[1])
+    ]
+    if answer.returncode not in (0, WARNED) or not gpus:
         raise _failure(said[0] if said else f"exit status {answer.returncode}")
-    return [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
+    return gpus
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Return (550, 54, 15) for "550.54.15"; nothing for what is no version."""
+    return tuple(int(part) for part in text.split(".")) if re.match(r"[0-9]+(\.[0-9]+)*$", text) else ()
+
+
+def runs_on(capability: tuple[int, ...], architectures: str) -> bool:
+    """Tell whether kernels that were compiled for these architectures, such as `8.0;9.0`, run on such a GPU.
+
+    Machine code runs on later minor versions of its major one, and what was kept as PTX on all later ones.
+    """
+    for number, ptx in re.findall(r"([0-9]+\.[0-9]+)(\+PTX)?", architectures):
+        compiled = version(number)
+        if compiled <= capability and (compiled[0] == capability[0] or ptx):
+            return True
+    return False
+
+
+def _ask(fields: str) -> subprocess.CompletedProcess[str]:
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def _failure(what: str) -> SetupFailed:
     return SetupFailed(
         f"nvidia-smi is there but fails ({what.rstrip('.')})",
-        "repair the NVIDIA driver, or choose the packages for a CPU: make setup SETUP_ARGS='--device cpu'",
+        "repair the NVIDIA driver, or leave the GPUs alone with SETUP_ARGS='--device cpu' after `make setup`",
     )
 
 

@@ -21,6 +21,9 @@ class Stack:
         pythons: the supported versions, the preferred one first.
         cuda: the version of CUDA that its torch is built with.
         driver: the oldest NVIDIA driver that runs that CUDA (NVIDIA's table of minor version compatibility).
+        capabilities: of GPUs: the oldest that CUDA's compiler knows, the newest that torch has kernels for;
+            empty: it has them for all.
+        machine: the only one with packages for GPUs, as `platform.machine` names it; empty: there are more.
         disk_gib: what a set-up needs, by device.
         stages: makes the stages out of the checkout, the environment and what was chosen.
     """
@@ -30,8 +33,20 @@ class Stack:
     pythons: tuple[str, ...]
     cuda: str
     driver: str
+    capabilities: tuple[str, str]
+    machine: str
     disk_gib: dict[str, int]
     stages: Callable[[Path, Path, Choice], tuple[Stage, ...]]
+
+    @property
+    def make(self) -> str:
+        """The command that makes the environment."""
+        return "make setup" if self.name == "ort" else f"make setup STACK={self.name}"
+
+    @property
+    def compiles_kernels(self) -> bool:
+        """Whether CUDA kernels are compiled for the GPUs."""
+        return self.name == "ort"
 
 
 SITE = "lib/python*/site-packages"
@@ -55,6 +70,9 @@ CUDA11 = "cuda11"
 """The folder below an environment that holds ONNX Runtime's CUDA 11.8, apart from torch's CUDA 12.4: their
 wheels have folders of the same names."""
 
+TORCHS_CUDA = "12.4"
+"""What the pinned torch is built with."""
+
 CUDA_HOME = "nvcc/nvidia/cu13"
 """The folder below an environment that holds its CUDA compiler."""
 
@@ -74,7 +92,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     )
     return (
         venv_stage(env, choice),
-        packages_stage(checkout, env, requirements, torch_first=gpu),
+        packages_stage(checkout, env, requirements, torch_first=gpu, cuda=TORCHS_CUDA * gpu),
         *((cuda11_stage(checkout, env), compiler_stage(checkout, env)) if gpu else ()),
         Stage(
             name="ortmodule",
@@ -121,11 +139,13 @@ def venv_stage(env: Path, choice: Choice) -> Stage:
     )
 
 
-def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first: bool) -> Stage:
+def packages_stage(
+    checkout: Path, env: Path, requirements: Path, *, torch_first: bool, cuda: str = ""
+) -> Stage:
     """Return the stage that installs a file of requirements.
 
     With `torch_first` the file leaves out the CUDA libraries, which each build of torch pins itself; a CPU
-    build that lies at hand (PIP_FIND_LINKS) needs none.
+    build that lies at hand (PIP_FIND_LINKS) needs none. With `cuda`, torch must be built with that version.
     """
     relative = str(requirements.relative_to(checkout))
     lines = requirements.read_text().splitlines() if torch_first else []
@@ -141,6 +161,7 @@ def packages_stage(checkout: Path, env: Path, requirements: Path, *, torch_first
             # The file holds every version, so there is nothing to resolve.
             (*install(env), "--no-deps", "-r", str(requirements)),
             (*uv(env), "check"),
+            *([prove(env, "torch", cuda)] if cuda else []),
             # Versions may be right and a library missing: soundfile's wheel for any platform has none.
             (python(env), "-c", "import datasets, soundfile"),
         ),
@@ -175,7 +196,7 @@ def cuda11_stage(checkout: Path, env: Path) -> Stage:
         proof=(f"{CUDA11}/nvidia/cudnn/lib/libcudnn.so.8",),
         inputs=(requirements, source),
         does="uv installs CUDA 11.8 for ONNX Runtime, apart from torch's CUDA 12.4, about a minute",
-        remedy=NETWORK,
+        remedy=f"{NETWORK}; LD_LIBRARY_PATH or LD_PRELOAD may have brought in another library",
     )
 
 
@@ -288,8 +309,10 @@ STACKS = {
             name="ort",
             folder=".venv",
             pythons=("3.11", "3.10"),
-            cuda="12.4",
+            cuda=TORCHS_CUDA,
             driver="525.60.13",
+            capabilities=("7.5", "9.0"),
+            machine="x86_64",
             disk_gib={"cpu": 8, "cuda": 14},
             stages=ort_stages,
         ),
@@ -299,6 +322,8 @@ STACKS = {
             pythons=("3.11", "3.12", "3.13"),
             cuda="13.0",
             driver="580.65.06",
+            capabilities=("7.5", ""),
+            machine="",
             disk_gib={"cpu": 8, "cuda": 8},
             stages=modern_stages,
         ),

@@ -3,28 +3,81 @@
 from __future__ import annotations
 
 import os
+import platform
+import shlex
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
-from bench.setup import nvidia_smi
-from bench.setup.choice import OLDEST_CAPABILITY, Choice
+from bench.setup.choice import Choice
 from bench.setup.failure import SetupFailed
+from bench.setup.nvidia_smi import ListedGpu, list_gpus, version
 from bench.setup.recipes import Stack
 
 OLDEST_GLIBC = (2, 28)
 """The newest one that a pinned wheel asks for (its tag manylinux_2_28)."""
 
+OLDEST_GCC = 9
+"""That torch's headers can be compiled with (c10/util/C++17.h)."""
 
-def check_surroundings(stack: Stack, checkout: Path, choice: Choice) -> str:
-    """Return what is worth knowing before a set-up, in lines, or refuse what cannot end well.
+
+def check_system(stack: Stack, checkout: Path, device: str) -> None:
+    """Refuse a system that cannot have this environment.
 
     Raises:
         SetupFailed: with the remedy.
     """
     _check_glibc()
-    _check_disk(stack.disk_gib[choice.device], (checkout, _packages_cache()))
-    return _check_driver(stack, choice) if choice.device == "cuda" else ""
+    _check_compiler()
+    _check_disk(stack.disk_gib[device], (checkout, _packages_cache()))
+
+
+def describe_gpus(stack: Stack, choice: Choice) -> str:
+    """Return for which GPUs kernels will be compiled.
+
+    Raises:
+        SetupFailed: the driver is too old for the stack, or the GPUs are too old or too new; with the remedy.
+    """
+    if stack.machine not in ("", platform.machine()):
+        raise SetupFailed(
+            f"The {stack.name} stack has packages for GPUs on {stack.machine} alone, and this machine is "
+            f"{platform.machine()}",
+            "take STACK=modern after `make`",
+        )
+    gpus = list_gpus()
+    kernels = f"; kernels are compiled for compute capability {choice.architectures}" * stack.compiles_kernels
+    if not gpus:
+        needed = f"Where one is, the driver must be {stack.driver} or newer."
+        return f"No NVIDIA driver shows a GPU here{kernels}. {needed}"
+    if old := find_old_driver(stack, gpus[0].driver):
+        raise old
+    if not choice.architectures:
+        raise _unsuitable(stack, gpus)
+    names = ", ".join(f"{number} × {name}" for name, number in Counter(gpu.name for gpu in gpus).items())
+    return f"{names}; driver {gpus[0].driver}{kernels}."
+
+
+def find_old_driver(stack: Stack, driver: str) -> SetupFailed | None:
+    """Return what to say of a driver that is too old for a stack's CUDA; None if it will do."""
+    if version(driver) >= version(stack.driver):
+        return None
+    return SetupFailed(
+        f"The NVIDIA driver is {driver}, and the {stack.name} stack's CUDA {stack.cuda} needs {stack.driver}",
+        f"install a newer driver, or leave the GPUs alone: {stack.make} SETUP_ARGS='--device cpu'",
+    )
+
+
+def _unsuitable(stack: Stack, gpus: list[ListedGpu]) -> SetupFailed:
+    oldest, newest = stack.capabilities
+    seen = ", ".join(sorted({f"{gpu.name}: {gpu.capability or 'unknown'}" for gpu in gpus}))
+    return SetupFailed(
+        f"The {stack.name} stack runs on GPUs of compute capability {oldest}"
+        + f" to {newest}" * bool(newest)
+        + f", and this machine has others ({seen})",
+        "take another machine, or STACK=modern after `make`, or leave the GPUs alone: "
+        f"{stack.make} SETUP_ARGS='--device cpu'",
+    )
 
 
 def _check_glibc() -> None:
@@ -32,12 +85,29 @@ def _check_glibc() -> None:
         name, _, number = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (ValueError, OSError):  # the name is glibc's own
         name = number = ""
-    if name != "glibc" or nvidia_smi.version(number) < OLDEST_GLIBC:
+    if name != "glibc" or version(number) < OLDEST_GLIBC:
         needed = ".".join(map(str, OLDEST_GLIBC))
         raise SetupFailed(
             f"This system has {f'glibc {number}' if number else 'another C library than glibc'}, "
             f"and the wheels of PyTorch and ONNX Runtime need glibc {needed}",
-            "use a newer Linux, such as Debian 10, Ubuntu 20.04 or RHEL 8, or containers/Dockerfile",
+            "use a newer Linux, such as Debian 11, Ubuntu 20.04 or RHEL 9, or containers/Dockerfile",
+        )
+
+
+def _check_compiler() -> None:
+    """A missing one is said by name before any stage runs."""
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    try:
+        answer = subprocess.run(
+            [*compiler, "-dumpversion"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    number = answer.stdout.strip()
+    if version(number) and version(number)[0] < OLDEST_GCC:
+        raise SetupFailed(
+            f"{compiler[0]} is {number}, and PyTorch's headers need g++ {OLDEST_GCC} or newer",
+            f"install one, and name it if it has another name: CXX=g++-{OLDEST_GCC} before `make`",
         )
 
 
@@ -60,33 +130,3 @@ def _packages_cache() -> Path:
 
 def _there(folder: Path) -> Path:
     return next(each for each in (folder, *folder.absolute().parents) if each.exists())
-
-
-def _check_driver(stack: Stack, choice: Choice) -> str:
-    gpus = nvidia_smi.list_gpus()
-    if not gpus:
-        return (
-            "No NVIDIA driver shows a GPU here, so kernels are compiled for compute capability "
-            f"{choice.architectures}; where they run, a driver from {stack.driver} on is needed.\n"
-        )
-    if old := find_old_driver(stack, gpus[0].driver):
-        raise old
-    if not choice.architectures:
-        raise SetupFailed(
-            f"The GPUs of this machine ({', '.join(sorted({gpu.name for gpu in gpus}))}) have a compute "
-            f"capability below {OLDEST_CAPABILITY}, for which the CUDA compiler has no code",
-            "take a machine with newer ones, or choose the packages for a CPU: make setup "
-            "SETUP_ARGS='--device cpu'",
-        )
-    names = ", ".join(f"{number} × {name}" for name, number in Counter(gpu.name for gpu in gpus).items())
-    return f"{names}; driver {gpus[0].driver}; kernels for compute capability {choice.architectures}.\n"
-
-
-def find_old_driver(stack: Stack, driver: str) -> SetupFailed | None:
-    """Return what to say of a driver that is too old for a stack's CUDA; None if it will do."""
-    if nvidia_smi.version(driver) >= nvidia_smi.version(stack.driver):
-        return None
-    return SetupFailed(
-        f"The NVIDIA driver is {driver}, and CUDA {stack.cuda} needs {stack.driver}",
-        "install a newer driver, or choose the packages for a CPU: make setup SETUP_ARGS='--device cpu'",
-    )

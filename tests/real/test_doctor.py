@@ -114,7 +114,7 @@ def test_gpus_are_seen_before_anything_is_installed(tmp_path: Path) -> None:
     """By a Python without pynvml."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     python = Path(sys.base_prefix, "bin", f"python{version}")
-    write_nvidia_smi(tmp_path, "NVIDIA H100", "NVIDIA H100", driver="535.1.1")
+    write_nvidia_smi(tmp_path, "NVIDIA H100 9.0", "NVIDIA H100 9.0", driver="535.1.1")
     done = subprocess.run(
         [python, "-S", "-m", "bench.doctor", "--stack", "ort"],
         cwd=ROOT,

@@ -6,6 +6,7 @@ import fcntl
 import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -26,6 +27,7 @@ from bench.setup.choice import Choice
 from bench.setup.failure import SetupFailed
 from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
+from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
 from bench.setup.stage import Stage
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
@@ -270,8 +272,10 @@ def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
 ) -> None:
     write_program(tmp_path, "own", 'echo "$@"')
     monkeypatch.setenv("CXX", f"{tmp_path}/own -m64")
-    set_up(stack_of(shell("built", '"$CXX" -g "a file.cpp" > told')), tmp_path, "cpu")
-    assert (tmp_path / "told").read_text() == "-m64 -g a file.cpp -g0\n"
+    monkeypatch.setenv("CC", "another")  # which torch would let nvcc compile with
+    script = '"$CXX" -g "a file.cpp" > told; "$CC" x.cu >> told'
+    set_up(stack_of(shell("built", script)), tmp_path, "cpu")
+    assert (tmp_path / "told").read_text() == "-m64 -g a file.cpp -g0\n-m64 x.cu -g0\n"
 
 
 # Two processes. The slow stage behaves like a build that was killed and left its lock: it cannot
@@ -422,7 +426,7 @@ def test_the_device_stays_what_it_was_until_another_is_asked_for(tmp_path: Path)
 
 def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
     assert choosing.device_here() == "cpu"
-    write_nvidia_smi(bin, "NVIDIA H200")
+    write_nvidia_smi(bin, "NVIDIA H200 9.0")
     assert choosing.device_here() == "cuda"
     write_program(bin, "nvidia-smi", "echo 'No devices were found'; exit 6")
     assert choosing.device_here() == "cpu"
@@ -437,7 +441,7 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
         ),
         (
             'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
-            "communicate with the NVIDIA driver): repair the NVIDIA driver, or choose",
+            "communicate with the NVIDIA driver): repair the NVIDIA driver, or leave",
         ),
         ("exit 255", "exit status 255"),
     ],
@@ -449,7 +453,7 @@ def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path, script: str, sentenc
         choosing.device_here()
     assert str(raised.value).startswith("nvidia-smi is there but fails (")
     assert sentence in str(raised.value)
-    assert str(raised.value).endswith("make setup SETUP_ARGS='--device cpu'.")
+    assert str(raised.value).endswith("SETUP_ARGS='--device cpu' after `make setup`.")
 
 
 def test_the_running_python_is_taken_if_it_is_supported() -> None:
@@ -526,20 +530,20 @@ def refusal(tmp_path: Path, device: str, **more: Any) -> str:
 def test_a_driver_too_old_for_torch_s_cuda_is_refused_with_both_versions(
     tmp_path: Path, bin: Path, driver: str
 ) -> None:
-    write_nvidia_smi(bin, "NVIDIA A100", driver=driver, capabilities=["8.0"])
+    write_nvidia_smi(bin, "NVIDIA A100 8.0", driver=driver)
     assert refusal(tmp_path, "cuda") == (
-        f"The NVIDIA driver is {driver}, and CUDA 12.4 needs 525.60.13: install a newer driver, or choose "
-        "the packages for a CPU: make setup SETUP_ARGS='--device cpu'."
+        f"The NVIDIA driver is {driver}, and the ort stack's CUDA 12.4 needs 525.60.13: install a newer "
+        "driver, or leave the GPUs alone: make setup SETUP_ARGS='--device cpu'."
     )
 
 
 def test_the_oldest_driver_that_runs_torch_s_cuda_will_do(
     tmp_path: Path, bin: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_nvidia_smi(bin, "NVIDIA A100", "NVIDIA A100", driver="525.60.13", capabilities=["8.0", "8.0"])
+    write_nvidia_smi(bin, "NVIDIA A100 8.0", "NVIDIA A100 8.0", driver="525.60.13")
     set_up(stack_of(*PACKAGES), tmp_path)
     assert capsys.readouterr().out.splitlines()[0] == (
-        "2 × NVIDIA A100; driver 525.60.13; kernels for compute capability 8.0."
+        "2 × NVIDIA A100; driver 525.60.13; kernels are compiled for compute capability 8.0."
     )
 
 
@@ -548,16 +552,57 @@ def test_without_a_driver_it_says_for_which_gpus_it_compiles(
 ) -> None:
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     assert capsys.readouterr().out.splitlines()[0] == (
-        "No NVIDIA driver shows a GPU here, so kernels are compiled for compute capability 7.5;8.0;9.0; "
-        "where they run, a driver from 525.60.13 on is needed."
+        "No NVIDIA driver shows a GPU here; kernels are compiled for compute capability 7.5;8.0;9.0. Where "
+        "one is, the driver must be 525.60.13 or newer."
     )
 
 
-def test_gpus_that_the_compiler_has_no_code_for_are_refused(tmp_path: Path, bin: Path) -> None:
-    write_nvidia_smi(bin, "Tesla V100", "Tesla P100", capabilities=["7.0", "6.0"])
-    assert refusal(tmp_path, "cuda").startswith(
-        "The GPUs of this machine (Tesla P100, Tesla V100) have a compute capability below 7.5, for which"
+@pytest.mark.parametrize("gpu", ["Tesla V100 7.0", "NVIDIA B200 10.0", "RTX PRO 6000 12.0", "odd [N/A]"])
+def test_gpus_too_old_or_too_new_for_the_stack_are_refused(tmp_path: Path, bin: Path, gpu: str) -> None:
+    write_nvidia_smi(bin, gpu)
+    sentence = refusal(tmp_path, "cuda")
+    assert sentence.startswith(
+        "The ort stack runs on GPUs of compute capability 7.5 to 9.0, and this machine has"
     )
+    assert gpu.rpartition(" ")[0] in sentence
+    assert "STACK=modern" in sentence
+
+
+def test_gpus_that_will_not_do_are_left_out_where_others_will(tmp_path: Path, bin: Path) -> None:
+    write_nvidia_smi(bin, "Quadro P600 6.1", "NVIDIA A100 8.0")
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert recorded(tmp_path).architectures == "8.0"
+
+
+@pytest.mark.parametrize(
+    "also",
+    ["echo 'WARNING: infoROM is corrupted at gpu 0000:00:1E.0'; exit 14", "echo 'odd, [N/A], 1, 2, 9.0'"],
+)
+def test_what_nvidia_smi_prints_beside_the_gpus_changes_nothing(bin: Path, also: str) -> None:
+    write_nvidia_smi(bin, "NVIDIA A100 8.0", also=also)
+    assert list_gpus() == [ListedGpu("NVIDIA A100", "550.54.15", 81559, 81079, "8.0")]
+
+
+def test_another_architecture_than_x86_64_is_refused_on_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert "on x86_64 alone, and this machine is aarch64: take STACK=modern" in refusal(tmp_path, "cuda")
+
+
+def test_a_compiler_too_old_for_torch_s_headers_is_refused(tmp_path: Path, bin: Path) -> None:
+    write_program(bin, "g++", "echo 8")
+    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer: ")
+
+
+def test_the_driver_is_looked_at_whenever_kernels_are_to_be_compiled(tmp_path: Path, bin: Path) -> None:
+    """An environment of a login node, on a node with GPUs."""
+    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    ran(tmp_path)
+    write_nvidia_smi(bin, "NVIDIA B200 10.0")
+    with pytest.raises(SetupFailed, match="The ort stack runs on GPUs"):
+        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    assert ran(tmp_path) == []
 
 
 def test_too_little_disk_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -601,7 +646,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(
     with pytest.raises(SetupFailed) as raised:
         set_up(stack_of(*PACKAGES), tmp_path, "cpu")
     assert str(raised.value) == (
-        f"{tmp_path}/.venv cannot be written to ({words}): make it writable, or call make in a "
+        f"{tmp_path}/.venv cannot be written to ({words}): make room, make it writable, or call make in a "
         "checkout of your own."
     )
 
@@ -610,7 +655,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(
 
 
 def test_kernels_are_compiled_for_the_gpus_that_are_there(tmp_path: Path, bin: Path) -> None:
-    write_nvidia_smi(bin, "a", "b", "c", "d", capabilities=["9.0", "8.0", "9.0", "6.1"])
+    write_nvidia_smi(bin, "a 9.0", "b 8.0", "c 9.0", "d 6.1")
     set_up(stack_of(*PACKAGES), tmp_path)
     assert recorded(tmp_path).architectures == "8.0;9.0"
 
@@ -618,10 +663,14 @@ def test_kernels_are_compiled_for_the_gpus_that_are_there(tmp_path: Path, bin: P
 def test_the_user_s_list_of_architectures_counts_more(
     tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_nvidia_smi(bin, "NVIDIA H100")
+    write_nvidia_smi(bin, "NVIDIA H100 9.0")
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     assert recorded(tmp_path).architectures == "8.0+PTX"
+    for wrong in ("7.0", "8.0;12.0", "Hopper"):
+        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", wrong)
+        with pytest.raises(SetupFailed, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
+            set_up(stack_of(*PACKAGES), tmp_path, "cuda")
 
 
 def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_to_look(
@@ -630,12 +679,35 @@ def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_t
     stack = stack_that_makes(lambda *choice: (shell("packages", f"true '{choice[-1].architectures}'"),))
     set_up(stack, tmp_path, "cuda")  # where no GPU is
     assert ran(tmp_path) == ["packages"]
-    write_nvidia_smi(bin, "NVIDIA L4", capabilities=["8.9"])
+    write_nvidia_smi(bin, "NVIDIA L4 8.9")
     set_up(stack, tmp_path)
+    set_up(stack, tmp_path, "cuda")  # kernels for 8.0 run on it
     assert ran(tmp_path) == []
-    set_up(stack, tmp_path, "cuda")
-    assert ran(tmp_path) == ["packages"]
-    assert recorded(tmp_path).architectures == "8.9"
+
+
+def test_nodes_that_share_an_environment_get_kernels_for_the_gpus_of_all(tmp_path: Path, bin: Path) -> None:
+    for gpu, architectures in (("A100 8.0", "8.0"), ("H100 9.0", "8.0;9.0"), ("A100 8.0", "8.0;9.0")):
+        write_nvidia_smi(bin, gpu)
+        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+        assert recorded(tmp_path).architectures == architectures
+
+
+def test_a_choice_of_an_older_checkout_is_completed(tmp_path: Path, bin: Path) -> None:
+    write_nvidia_smi(bin, "NVIDIA H100 9.0")
+    (tmp_path / ".venv").mkdir()
+    choice = {"python": os.path.realpath(sys.executable), "version": f"{VERSION}.0", "device": "cuda"}
+    choosing.choice_file(tmp_path / ".venv").write_text(json.dumps(choice))
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert recorded(tmp_path).architectures == "9.0"
+
+
+def test_what_was_chosen_outlives_its_python(tmp_path: Path) -> None:
+    set_up(stack_of(*PACKAGES), tmp_path, "cuda", cpu_adam=True)
+    kept = recorded(tmp_path)
+    gone = dataclasses.asdict(kept) | {"python": "/gone/python3.11"}
+    choosing.choice_file(tmp_path / ".venv").write_text(json.dumps(gone))
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert recorded(tmp_path) == kept
 
 
 def test_deepspeed_s_adam_for_cpus_is_compiled_once_it_was_asked_for(tmp_path: Path) -> None:

@@ -484,7 +484,7 @@ def test_only_what_the_chosen_backends_need_has_to_be_installed(
             [*BASE, "onnxruntime-training-cpu"],
             [ORT, "device=cuda"],
             "backends.ortmodule needs onnxruntime-training, which is not installed; "
-            "run `make setup SETUP_ARGS='--device cuda'`, or `pip install '.[ort-gpu]'`, "
+            "run `make setup SETUP_ARGS='--device cuda'`, "
             "or measure without it: backend=[pytorch,pytorch_zero1].",
         ),
         (

@@ -47,7 +47,6 @@ BROKEN = [
     ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
     ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
     ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.resident=one"),
-    ({"disk_free_gib": 3}, "disk", "poor", "3 GiB free", "make room"),
     ({"tools": {"g++": False}}, "g++", "broken", "not on PATH", "apt install g++"),
     (
         {
@@ -68,11 +67,21 @@ BROKEN = [
     ),
     (
         {"stacks": [WELL_STACK], "gpus": [replace(GPU, driver="470.57.02")]},
-        *("stack ort", "broken", "470.57.02, and CUDA 12.4 needs 525.60.13", "install a newer driver"),
+        *(
+            "stack ort",
+            "broken",
+            "470.57.02, and the ort stack's CUDA 12.4 needs 525.60.13",
+            "install a newer driver",
+        ),
     ),
     (
         {"stacks": [replace(WELL_STACK, name="modern")], "gpus": [replace(GPU, driver="550.54.15")]},
-        *("stack modern", "poor", "550.54.15, and CUDA 13.0 needs 580.65.06", "install a newer driver"),
+        *(
+            "stack modern",
+            "poor",
+            "550.54.15, and the modern stack's CUDA 13.0 needs 580.65.06",
+            "install a newer driver",
+        ),
     ),
     (
         {"stacks": [StackSeen(name="ort", pending=["ortmodule", "deepspeed"])]},
@@ -144,6 +153,22 @@ def test_every_problem_is_named_with_its_remedy(
     assert (one.what, one.state) == (what, state)
     assert detail in one.detail
     assert remedy in one.remedy
+
+
+def test_disk_is_needed_for_a_set_up_and_not_after_it() -> None:
+    def disk(*stacks: StackSeen) -> Finding:
+        return next(one for one in judge(replace(WELL, disk_free_gib=3, stacks=stacks)) if one.what == "disk")
+
+    assert disk(WELL_STACK).state == "ok"
+    low = disk(StackSeen(name="ort", pending=["packages"]))
+    assert (low.state, low.detail) == ("poor", "3 GiB free")
+    assert low.remedy == "make room: setting up the ort stack needs 14 GiB"
+
+
+def test_the_packages_for_a_cpu_need_no_driver() -> None:
+    gpus = [replace(GPU, driver="470.57.02")]
+    judged = judge(replace(WELL, gpus=gpus, stacks=[replace(WELL_STACK, device="cpu")]))
+    assert [one.detail for one in judged if one.state != "ok"] == ["the packages are those for a CPU"]
 
 
 def test_a_machine_without_gpus_has_one_finding_about_them() -> None:

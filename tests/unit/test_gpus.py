@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from bench.errors import UserError
-from bench.machine.gpus import Gpu, describe_first_use, runs_on, select_visible, short_name, visible_gpus
+from bench.machine.gpus import Gpu, describe_first_use, select_visible, short_name, visible_gpus
+from bench.setup.nvidia_smi import runs_on
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
 Install = Callable[..., FakeNvml]

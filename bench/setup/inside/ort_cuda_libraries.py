@@ -23,6 +23,12 @@ LIBRARIES = tuple(
         "cufft/lib/libcufft.so.10",
         "cuda_nvrtc/lib/libnvrtc.so.11.2",
         "cudnn/lib/libcudnn.so.8",
+        # It loads these by their names, and would take them from LD_LIBRARY_PATH.
+        *(
+            f"cudnn/lib/libcudnn_{part}_{use}.so.8"
+            for use in ("infer", "train")
+            for part in ("ops", "cnn", "adv")
+        ),
     )
 )
 

@@ -51,10 +51,10 @@ def main(names: list[str]) -> int:
         for setup in FOLDER.glob("*/*/setup.py")
         if setup.parent.name in names
     ]
-    failed = [process.wait() for process in processes]
+    failed = [process.wait() != 0 for process in processes]
     for library in FOLDER.glob("build/lib/*.so"):
         shutil.copy(library, FOLDER)
-    return max(failed, default=1)
+    return int(any(failed) or len(processes) != len(names))
 
 
 if __name__ == "__main__":

@@ -14,14 +14,23 @@ from pathlib import Path
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 
-CUDA = re.compile(r"/lib(cu|nv|nccl)[^/]*\.so[^/]*$")
+CUDA = re.compile(
+    r"/lib(cudart|cublas|cudnn|cufft|curand|cusparse|cusolver|cupti|nvrtc|nvJitLink|nvToolsExt|nccl)[^/]*\.so[^/]*$"
+)
 """The path of a library of CUDA."""
-
-OF_DRIVER = re.compile(r"/lib(cuda|nvidia-[^/]*|nvcuvid)\.so[^/]*$")
-"""The path of a library that the driver brings, which no environment has."""
 
 GIVEN_LATER = {"Provider_GetHost"}
 """What ONNX Runtime itself gives to its provider when it loads it."""
+
+
+def prove_torch(cuda: str) -> None:
+    """The torch that was installed is built with this version of CUDA."""
+    import torch
+
+    found = (
+        f"torch {torch.__version__} was installed, which is built with CUDA {torch.version.cuda}, not {cuda}"
+    )
+    assert torch.version.cuda == cuda, f"{found}: look at `pip config list`"
 
 
 def prove_libraries(*patterns: str) -> None:
@@ -29,7 +38,9 @@ def prove_libraries(*patterns: str) -> None:
     import torch  # noqa: F401 - its libraries first
 
     for pattern in patterns:
-        [path] = Path(sys.prefix).glob(pattern)
+        paths = list(Path(sys.prefix).glob(pattern))
+        assert len(paths) == 1, f"there is not one {pattern}: {paths}"
+        path = paths[0]
         spec = importlib.util.spec_from_file_location(path.name.partition(".")[0], path)
         assert spec is not None, path
         importlib.util.module_from_spec(spec)
@@ -41,15 +52,16 @@ def prove_cuda11() -> None:
 
     No GPU is asked for anything: without a driver that would end the process.
     """
+    # ONNX Runtime would import it, while another stage may install it.
+    sys.modules["deepspeed"] = None  # type: ignore[assignment]
     import onnxruntime
     import torch
     from onnxruntime.capi import _ld_preload
 
-    assert torch.version.cuda, f"torch {torch.__version__} is a build for CPUs: look at `pip config list`"
     mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
     for library in (_ld_preload.SHARED, *_ld_preload.LIBRARIES):
         assert str(library.resolve()) in mapped, f"{library} is not loaded"
-    strangers = [path for path in mapped if CUDA.search(path) and not _is_ours(path)]
+    strangers = [path for path in mapped if CUDA.search(path) and not path.startswith(f"{sys.prefix}/")]
     assert not strangers, f"not of the environment: {strangers}"
 
     capi = Path(onnxruntime.__file__).parent / "capi"
@@ -91,11 +103,7 @@ def find_sources(library: Path, preloaded: list[Path]) -> dict[str, set[str]]:
     return sources
 
 
-def _is_ours(path: str) -> bool:
-    return path.startswith(f"{sys.prefix}/") or OF_DRIVER.search(path) is not None
-
-
-PROOFS = {"libraries": prove_libraries, "cuda11": prove_cuda11}
+PROOFS = {"torch": prove_torch, "libraries": prove_libraries, "cuda11": prove_cuda11}
 
 if __name__ == "__main__":
-    PROOFS[sys.argv[1]](*sys.argv[2:])
+    PROOFS[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]
