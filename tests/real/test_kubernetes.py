@@ -55,7 +55,7 @@ def test_make_takes_the_stack_of_the_image_unless_another_is_typed(stack: str) -
     variables = {**os.environ, "MAKEFLAGS": flags.replace("${STACK}", stack)}
 
     def shown(*words: str) -> str:
-        command = ["make", "--dry-run", "doctor", *words]
+        command = ["make", "--dry-run", "--no-print-directory", "doctor", *words]
         return subprocess.run(
             command, cwd=ROOT, env=variables, check=True, capture_output=True, text=True
         ).stdout

@@ -250,7 +250,7 @@ def settings(
     Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
     which a limit of memory counts although most of it is never touched. Larger models have the default.
     """
-    bucket = min(BUCKET, parameters)
+    bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
     return {
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": grad_accum,
