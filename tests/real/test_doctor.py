@@ -111,14 +111,16 @@ def test_an_environment_s_own_compiler_counts_before_the_machine_s(
 
 
 def test_gpus_are_seen_before_anything_is_installed(tmp_path: Path) -> None:
-    """By a Python without pynvml."""
+    """By a Python without pynvml, in a checkout without environments."""
+    for part in ("bench", "requirements"):
+        shutil.copytree(ROOT / part, tmp_path / part)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     python = Path(sys.base_prefix, "bin", f"python{version}")
-    write_nvidia_smi(tmp_path, "NVIDIA H100 9.0", "NVIDIA H100 9.0", driver="535.1.1")
+    write_nvidia_smi(tmp_path / "bin", "NVIDIA H100 9.0", "NVIDIA H100 9.0", driver="535.1.1")
     done = subprocess.run(
         [python, "-S", "-m", "bench.doctor", "--stack", "ort"],
-        cwd=ROOT,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "COLUMNS": "1000"},
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "COLUMNS": "1000"},
         capture_output=True,
         text=True,
         check=False,
