@@ -19,7 +19,7 @@ from bench.config.choices import CONF
 from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
-from bench.machine.gpus import visible_gpus
+from bench.machine.gpus import check_undivided, visible_gpus
 from bench.machine.processor import describe_processor
 from bench.machine.processor_identity import name_processor
 from bench.measure import preflight
@@ -104,6 +104,7 @@ def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
         return _gpus_by_nvidia_smi()
     try:
         visible = visible_gpus()
+        check_undivided(visible)
     except UserError as error:
         return [], _refusal(error)
     if not visible:

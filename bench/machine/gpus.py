@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ class Gpu:
     driver: str
     capability: tuple[int, int]  # of CUDA: major and minor
     near_cores: tuple[int, ...]  # of the NUMA node that it is attached to; empty if NVML does not say
+    slices: tuple[str, ...] = ()  # into which MIG divides it, by UUID
 
 
 def visible_gpus() -> list[Gpu]:
@@ -73,6 +75,20 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     return chosen
 
 
+def check_undivided(gpus: Sequence[Gpu]) -> None:
+    """Refuse GPUs that MIG divides: CUDA shows a process one slice, and NVML reads all of them together.
+
+    Raises:
+        UserError: naming the slices to choose from.
+    """
+    for gpu in gpus:
+        if gpu.slices:
+            raise UserError(
+                f"{gpu.name} {gpu.uuid} is divided into slices (MIG), of which CUDA shows only one",
+                f"choose it: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}, or switch MIG off",
+            )
+
+
 def describe_first_use(gpus: Sequence[Gpu]) -> str:
     """What ONNX Runtime's first step on these GPUs needs time for; empty if nothing special.
 
@@ -115,7 +131,21 @@ def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
         driver=driver,
         capability=tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
         near_cores=_near_cores(nvml, handle),
+        slices=_slices(nvml, handle),
     )
+
+
+def _slices(nvml: Any, handle: Any) -> tuple[str, ...]:
+    try:
+        if not nvml.nvmlDeviceGetMigMode(handle)[0]:
+            return ()
+    except nvml.NVMLError:  # it knows no MIG, or is a slice itself
+        return ()
+    found = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        with suppress(nvml.NVMLError):  # not every place has one
+            found.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+    return tuple(found)
 
 
 def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:

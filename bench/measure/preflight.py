@@ -11,7 +11,7 @@ from bench.config.choices import DEEPSPEED, ON_DEVICE
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
-from bench.machine.gpus import short_name, visible_gpus
+from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
 from bench.measure.preflight_dataset import check_dataset
@@ -34,6 +34,7 @@ def check_and_name_device(config: Config) -> str:
         UserError: with the remedy.
     """
     gpus = visible_gpus() if config.device.type == "cuda" else []
+    check_undivided(gpus)
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)

@@ -84,6 +84,7 @@ def time_parts(
     sharding: ddp.Sharding,
     steps: Sequence[list[Batch]],
     *,
+    device: torch.device,
     synchronize: Callable[[], None],
     barrier: Callable[[], None],
 ) -> tuple[list[TimedPart], list[ReadyGradients]]:
@@ -95,6 +96,7 @@ def time_parts(
     Args:
         sharding: of `APART`.
         steps: the micro-batches of each, on the device; as many as `steps_for` says.
+        device: of this rank.
         synchronize: waits until the device has done everything.
         barrier: waits until every rank is here.
     """
@@ -113,7 +115,7 @@ def time_parts(
                 with clock.timing(WHOLE):
                     _step(sharding, micro_batches)
             else:
-                ready = _step_in_parts(sharding, micro_batches, clock)
+                ready = _step_in_parts(sharding, micro_batches, device, clock)
     return clock.parts(), ready
 
 
@@ -123,11 +125,13 @@ def _step(sharding: ddp.Sharding, micro_batches: list[Batch]) -> None:
     sharding.update()
 
 
-def _step_in_parts(sharding: ddp.Sharding, micro_batches: list[Batch], clock: _Clock) -> list[ReadyGradients]:
+def _step_in_parts(
+    sharding: ddp.Sharding, micro_batches: list[Batch], device: torch.device, clock: _Clock
+) -> list[ReadyGradients]:
     for batch in micro_batches:
         with clock.timing(FORWARD):
             loss = sharding.forward(batch)
-        with _watching(sharding) as watch, clock.timing(BACKWARD):
+        with _watching(sharding, device) as watch, clock.timing(BACKWARD):
             watch.start()
             sharding.backward(loss)
     _copy_gradients(sharding, clock)
@@ -156,8 +160,8 @@ def _copy_gradients(sharding: ddp.Sharding, clock: _Clock) -> None:
 class _Watch:
     """Notes when each gradient of a backward pass is there; on CUDA by events, which cost it nothing."""
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
-        self._on_cuda = bool(parameters) and parameters[0].is_cuda
+    def __init__(self, parameters: Sequence[torch.nn.Parameter], device: torch.device) -> None:
+        self._on_cuda = device.type == "cuda"
         self._ready: list[tuple[int, float | torch.cuda.Event]] = []
         self._handles = [one.register_post_accumulate_grad_hook(self._note) for one in parameters]
         self._start: float | torch.cuda.Event = 0.0
@@ -201,8 +205,8 @@ class _Watch:
 
 
 @contextmanager
-def _watching(sharding: ddp.Sharding) -> Iterator[_Watch]:
-    watch = _Watch(trained(sharding.model))
+def _watching(sharding: ddp.Sharding, device: torch.device) -> Iterator[_Watch]:
+    watch = _Watch(trained(sharding.model), device)
     try:
         yield watch
     finally:

@@ -195,6 +195,7 @@ class TorchRank(Rank):
         parts, ready = step_parts.time_parts(
             training.sharding,  # type: ignore[arg-type]  # `check_apart` has seen to it
             batches,
+            device=training.device,
             synchronize=training.synchronize,
             barrier=training.barrier,
         )

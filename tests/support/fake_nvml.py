@@ -1,7 +1,8 @@
 """NVML without a driver: nvidia-ml-py's functions and exceptions over a few invented GPUs."""
 
 import types
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 A, B, C = "GPU-aa11-0001", "GPU-aa22-0002", "GPU-bb33-0003"
@@ -10,10 +11,11 @@ CARDS = {A: "NVIDIA H200", B: "NVIDIA H200", C: "Tesla T4"}
 
 
 class FakeNvml(types.ModuleType):
-    """Three GPUs and a slice of the first.
+    """Some GPUs and a slice of the first.
 
     Args:
         at_init: what nvmlInit raises.
+        cards: the names of the GPUs, by UUID.
 
     Attributes:
         used: bytes in use, by UUID.
@@ -24,6 +26,7 @@ class FakeNvml(types.ModuleType):
         reserved: bytes that the driver keeps for itself; version 1 of the memory call counts them as used.
         unknown: names of functions that the driver is too old for.
         utilisation: percent.
+        divided: the GPUs in MIG mode.
         asked: every question put to a device, as (function, UUID).
     """
 
@@ -63,9 +66,12 @@ class FakeNvml(types.ModuleType):
     class NVMLError_FunctionNotFound(NVMLError):
         pass
 
-    def __init__(self, at_init: Exception | None = None) -> None:
+    def __init__(
+        self, at_init: Exception | None = None, *, cards: Mapping[str, str] = MappingProxyType(CARDS)
+    ) -> None:
         super().__init__("pynvml")
         self.at_init = at_init
+        self.cards = cards
         self.open = 0
         self.used = {A: 300 << 20, B: 5000 << 20, C: 7 << 20, SLICE: 1 << 20}
         self.processes: dict[str, list[tuple[int, int | None]]] = {}
@@ -75,6 +81,7 @@ class FakeNvml(types.ModuleType):
         self.unknown: set[str] = set()
         self.reserved = 600 << 20
         self.utilisation = 97
+        self.divided: set[str] = set()
         self.asked: list[tuple[str, str]] = []
 
     def nvmlInit(self) -> None:
@@ -89,13 +96,13 @@ class FakeNvml(types.ModuleType):
         return "550.54.15"
 
     def nvmlDeviceGetCount(self) -> int:
-        return len(CARDS)
+        return len(self.cards)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return list(CARDS)[index]
+        return list(self.cards)[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        if uuid not in (*CARDS, SLICE):
+        if uuid not in (*self.cards, SLICE):
             raise self.NVMLError_NotFound("Not Found")
         return uuid
 
@@ -103,7 +110,7 @@ class FakeNvml(types.ModuleType):
         return handle
 
     def nvmlDeviceGetName(self, handle: str) -> str:
-        return CARDS.get(handle, "NVIDIA H200 MIG 1g.18gb")
+        return self.cards.get(handle, "NVIDIA H200 MIG 1g.18gb")
 
     def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
         return (7, 5) if self.nvmlDeviceGetName(handle) == "Tesla T4" else (9, 0)
@@ -114,7 +121,7 @@ class FakeNvml(types.ModuleType):
 
     def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
         self._answers("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", handle)
-        total = 2**30 * (1 + list(CARDS).index(handle)) if handle in CARDS else 7
+        total = 2**30 * (1 + list(self.cards).index(handle)) if handle in self.cards else 7
         return SimpleNamespace(total=total, used=self.used[handle] + (0 if version else self.reserved))
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
@@ -149,6 +156,20 @@ class FakeNvml(types.ModuleType):
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
         self._answers("nvmlDeviceGetCurrentClocksThrottleReasons", handle, slices=False)
         return self.reasons
+
+    def nvmlDeviceGetMigMode(self, device: str) -> list[int]:
+        self._answers("nvmlDeviceGetMigMode", device)
+        if self.nvmlDeviceGetName(device) == "Tesla T4":  # too old for it
+            raise self.NVMLError_NotSupported("Not Supported")
+        return [int(device in self.divided)] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, device: str) -> int:
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: str, index: int) -> str:
+        if index != 1 or device not in self.divided:
+            raise self.NVMLError_NotFound("Not Found")
+        return SLICE
 
     def _answers(self, function: str, handle: str, *, slices: bool = True) -> None:
         """Note the question; raise what NVML would."""

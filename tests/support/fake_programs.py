@@ -5,7 +5,7 @@ from pathlib import Path
 
 def write_program(folder: Path, name: str, script: str) -> None:
     """Write a program that runs a script of the shell."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
 

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from bench.errors import UserError
-from bench.machine.gpus import Gpu, describe_first_use, select_visible, short_name, visible_gpus
+from bench.machine.gpus import (
+    Gpu,
+    check_undivided,
+    describe_first_use,
+    select_visible,
+    short_name,
+    visible_gpus,
+)
 from bench.setup.nvidia_smi import runs_on
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
 
@@ -104,6 +111,14 @@ def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: Install, monkeypatch: py
     assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, SLICE)]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-unknown")
     assert visible_gpus() == []
+
+
+def test_a_divided_gpu_is_refused_with_its_slices(nvml: Install) -> None:
+    module = nvml()
+    check_undivided(visible_gpus())
+    module.divided = {A}
+    with pytest.raises(UserError, match=f"choose it: CUDA_VISIBLE_DEVICES={SLICE}, or switch MIG off"):
+        check_undivided(visible_gpus())
 
 
 @pytest.mark.parametrize("missing", ["NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded"])

@@ -2,10 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bench.machine.gpus import visible_gpus
+from bench.machine.telemetry import gpu_meter
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import LARGEST_SHARE, PERIOD_SECONDS, GpuSampler
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml
@@ -42,13 +45,32 @@ def test_energy_is_the_counter_in_joules(nvml: FakeNvml) -> None:
     assert after - before == pytest.approx(1.5)
 
 
+@pytest.fixture
+def _outside_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_meter, "_has_the_driver_s_process_ids", lambda: True)
+
+
+@pytest.mark.usefixtures("_outside_of_containers")
 def test_a_process_is_told_from_the_others(nvml: FakeNvml) -> None:
     nvml.processes[A] = [(1, 100 * MIB), (os.getpid(), 40 * MIB)]
     assert GpuMeter(A).process_bytes() == 40 * MIB
 
 
+def test_a_container_s_process_is_not_taken_for_a_stranger_with_its_number(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_ino=0xEFFFFFFD))
+    nvml.processes[A] = [(os.getpid(), 100 * MIB)]
+    device = GpuMeter(A)
+    assert device.process_bytes() is None
+    assert device.absent == {
+        "device_process_bytes": "this container numbers processes otherwise than the driver"
+    }
+
+
+@pytest.mark.usefixtures("_outside_of_containers")
 def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: FakeNvml) -> None:
-    nvml.processes[A] = [(1, 100 * MIB)]  # as in a container, whose process numbers are its own
+    nvml.processes[A] = [(1, 100 * MIB)]
     device = GpuMeter(A)
     assert device.process_bytes() is None
     assert device.absent == {"device_process_bytes": "NVML does not list this process"}

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bench.machine.telemetry.gpu_sample import GpuSample
@@ -58,6 +59,11 @@ class GpuMeter:
         """Memory that the driver books on this process; None for a MIG slice, and in most containers."""
 
         def own_bytes(nvml: Any, gpu: Any) -> int | None:
+            if not _has_the_driver_s_process_ids():
+                self.absent["device_process_bytes"] = (
+                    "this container numbers processes otherwise than the driver"
+                )
+                return None
             processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
             sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
             if not sizes or sizes[0] is None:
@@ -107,6 +113,17 @@ class GpuMeter:
         except self._nvml.NVMLError as error:
             self.absent[name] = f"NVML: {error}"
             return None
+
+
+def _has_the_driver_s_process_ids() -> bool:
+    """Whether this process is in the kernel's first namespace of process ids, whose numbers NVML uses.
+
+    In another one its own number may be that of a stranger. Source: PROC_PID_INIT_INO in Linux's proc_ns.h.
+    """
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
+    except OSError:
+        return False
 
 
 def _used_bytes(nvml: Any, gpu: Any) -> int:

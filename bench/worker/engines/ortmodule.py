@@ -7,6 +7,8 @@ in the processes that measure it. Checked against onnxruntime-training 1.19.2, t
 import bisect
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -41,6 +43,11 @@ EXECUTION = "SequentialExecutor::Execute"
 HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")
 """Operators that hand over to PyTorch."""
 
+CUDA_LIBRARY = "libonnxruntime_providers_cuda.so"
+
+DEVICE_AND_ALLOCATOR = ("device_id", "gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache")
+"""Options of a session that say on which GPU it runs, and that torch's allocator gives it memory."""
+
 ELEMENT_TYPES = {
     torch.float32: onnx.TensorProto.FLOAT,
     torch.float16: onnx.TensorProto.FLOAT16,
@@ -62,6 +69,7 @@ class Engine:
         With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
         PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
         """
+        check_every_session()
         patch_missing_loss_hooks()
         keep_buffers_in_export()
         self.threads = threads
@@ -106,14 +114,11 @@ class Engine:
         graph = manager._onnx_models.optimized_model
         if manager._fallback_manager.is_pending() or graph is None or loss_function != LOSS_FUNCTION:
             raise LaunchFailed("fallback", f"PyTorch, not ONNX Runtime, computed the loss ({loss_function})")
-        providers = manager._execution_agent._inference_session.get_providers()
-        if manager._device.type == "cuda" and providers[0] != "CUDAExecutionProvider":
-            raise LaunchFailed("fallback", f"ONNX Runtime ran on {providers[0]}, not on the GPU")
         kinds = Counter(node.op_type for node in graph.graph.node)
         return {
             "loss_function": loss_function,
             "onnxruntime": onnxruntime.__version__,
-            "providers": providers,
+            "providers": manager._execution_agent._inference_session.get_providers(),
             "nodes": sum(kinds.values()),
             # These two hand a node back to PyTorch's kernels; few of them are normal (embedding, dropout).
             "aten_nodes": kinds["ATen"],
@@ -297,6 +302,53 @@ def sum_kernels_by_step(
         [EngineKernel(name=name, calls=counts[step][name], seconds=us / 1e6) for name, us in spent.items()]
         for step, spent in enumerate(microseconds)
     ]
+
+
+class CheckedSession(onnxruntime.InferenceSession):
+    """A session where it was asked to run: ONNX Runtime itself goes on with the CPU, and only logs why.
+
+    Raises:
+        LaunchFailed: status `fallback`, with the library that is missing.
+    """
+
+    def __init__(
+        self, model: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None
+    ) -> None:
+        super().__init__(model, sess_options, providers, provider_options)
+        wanted, options = providers[0], (provider_options or [{}])[0]
+        if not isinstance(wanted, str):
+            wanted, options = wanted
+        actual = self.get_providers()[0]
+        if actual != wanted:
+            raise LaunchFailed(
+                "fallback",
+                f"ONNX Runtime made a session for {actual}, not for {wanted}: {find_missing_library()}",
+            )
+        in_force = self.get_provider_options()[actual]
+        for key in [key for key in options if key in DEVICE_AND_ALLOCATOR]:
+            if in_force.get(key) != str(options[key]):
+                raise LaunchFailed(
+                    "fallback",
+                    f"ONNX Runtime's session has {key}={in_force.get(key)}, not {options[key]}",
+                )
+
+
+def check_every_session() -> None:
+    """Let every session of this process be a `CheckedSession`: ORTModule's, and those for products alone."""
+    onnxruntime.InferenceSession = CheckedSession
+
+
+def find_missing_library() -> str:
+    """Return why ONNX Runtime's library for CUDA cannot be loaded, as the dynamic loader says it."""
+    library = Path(_pybind_state.__file__).with_name(CUDA_LIBRARY)
+    if not library.exists():
+        return f"the installed package has no {library.name}; install onnxruntime-training"
+    # In a process of its own, which a library may end.
+    program = "import ctypes, sys, onnxruntime; ctypes.CDLL(sys.argv[1])"
+    command = [sys.executable, "-c", program, str(library)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ended.stderr.strip().splitlines()
+    return words[-1] if words else f"{library.name} can be loaded, but finds no GPU"
 
 
 def limit_threads_of_every_session(threads: int) -> None:

@@ -1,0 +1,55 @@
+"""Changes modules as soon as they have been imported, and imports none by itself."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+
+from tests.support.pretended_gpu.nvml import PretendedNvml
+
+PATCHES = {
+    "torch": "cuda",
+    "bench.worker.products": "cuda",
+    "onnxruntime": "ort",
+    "onnxruntime.training.ortmodule._utils": "ort",
+    "onnxruntime.training.ortmodule.torch_cpp_extensions": "ort",
+    "onnxruntime.training.ortmodule._training_manager": "ort",
+    "deepspeed.accelerator.cuda_accelerator": "deepspeed",
+}
+"""The module beside this one that changes it, by its `patches`."""
+
+
+class Hook(importlib.abc.MetaPathFinder):
+    """Finds what others find, and lets it be changed after it has run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in PATCHES:
+            return None
+        finders = [each for each in sys.meta_path if each is not self]
+        specs = (each.find_spec(name, path, target) for each in finders)
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            self._change_afterwards(name, spec.loader)
+        return spec
+
+    def _change_afterwards(self, name: str, loader: importlib.abc.Loader) -> None:
+        run: Callable[[ModuleType], None] = loader.exec_module
+
+        def run_and_change(module: ModuleType) -> None:
+            run(module)
+            changes = import_module(f"tests.support.pretended_gpu.{PATCHES[name]}")
+            changes.PATCHES[name](module)
+
+        loader.exec_module = run_and_change  # type: ignore[method-assign]
+
+
+def install() -> None:
+    """Put NVML in its place, and wait for the others to be imported."""
+    nvml = PretendedNvml()
+    nvml.__spec__ = importlib.machinery.ModuleSpec("pynvml", None)
+    sys.modules["pynvml"] = nvml
+    sys.meta_path.insert(0, Hook())

@@ -1,0 +1,62 @@
+"""NVML as every process sees it: equal GPUs, whose memory is what living processes have noted down."""
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from tests.support.fake_nvml import FakeNvml
+from tests.support.pretended_gpu import COUNT, FOLDER, MEMORY, has_fault
+
+NAME = "NVIDIA Pretended"
+MIB = 1 << 20
+CONTEXT = 300 * MIB
+"""Bytes that a process has on a GPU besides its tensors."""
+
+WATTS = 200
+
+
+def uuid(index: int) -> str:
+    """NVML's name of a GPU."""
+    return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+
+def total_bytes() -> int:
+    """Memory of each GPU."""
+    return int(os.environ[MEMORY]) * MIB
+
+
+def notes_of(gpu: str) -> Path:
+    """The folder in which processes note how many bytes they have there, each in a file of its own."""
+    return Path(os.environ[FOLDER]) / gpu
+
+
+class PretendedNvml(FakeNvml):
+    """So many GPUs as the environment says; a joule is a joule of the machine's clock."""
+
+    def __init__(self) -> None:
+        super().__init__(cards={uuid(index): NAME for index in range(int(os.environ[COUNT]))})
+        self.utilisation = 0  # nobody else is at work there
+        if has_fault("throttled"):
+            self.reasons = self.nvmlClocksEventReasonSwPowerCap
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
+        used = sum(size for _, size in _processes(handle))
+        return SimpleNamespace(total=total_bytes(), used=used, free=total_bytes() - used)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
+        # A container shows the driver's numbers of processes, which are not those inside.
+        shift = 100_000 if has_fault("hidden-processes") else 0
+        return [SimpleNamespace(pid=pid + shift, usedGpuMemory=size) for pid, size in _processes(handle)]
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        return int(time.monotonic() * WATTS * 1000)
+
+
+def _processes(gpu: str) -> list[tuple[int, int]]:
+    """The living processes on a GPU, and the bytes that each has."""
+    found = []
+    for note in notes_of(gpu).glob("[0-9]*"):
+        if Path("/proc", note.name).exists():
+            found.append((int(note.name), CONTEXT + int(note.read_text() or 0)))
+    return found
