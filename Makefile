@@ -125,7 +125,7 @@ test-unit: setup ## run the tests that start no process and import no framework,
 	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)
 
 test-gpu: setup ## run the tests that need a GPU, or two
-	$(VENV)/bin/python -m pytest -m gpu $(ARGS)
+	$(VENV)/bin/python -m pytest tests/real/test_gpu.py --real-gpu -m '' $(ARGS)
 
 gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
 ## call it until it ends with 0; make turns every other exit status into 2

@@ -1,4 +1,4 @@
-"""What needs an NVIDIA GPU: `make test-gpu`. What needs two of them is skipped on one.
+"""What happens on GPUs: on pretended ones, or with `make test-gpu` on those of this machine.
 
 Functions whose name begins with an underscore run in a process of their own, so that what one leaves on the
 GPU is not seen by the next.
@@ -7,10 +7,11 @@ GPU is not seen by the next.
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,19 +23,35 @@ import pandas as pd
 import pytest
 
 from bench.machine.gpus import visible_gpus
+from bench.results.operator_kinds import HOST
 from bench.setup import stacks
+from tests.support import pretended_gpu
+from tests.support.pretended_gpu.nvml import PretendedNvml
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 2**30
 MIB = 2**20
 T = TypeVar("T")
 
-COMMAND_LINE = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("hydra", "omegaconf")), reason="hydra-core is not installed"
-)
 DEEPSPEED = find_spec("deepspeed") is not None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def is_pretended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[bool]:
+    """Whether this module's processes see two pretended GPUs, and not this machine's."""
+    if request.config.getoption("--real-gpu"):
+        yield False
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in pretended_gpu.variables(
+            tmp_path_factory.mktemp("gpus"), 2, memory_mib=2048
+        ).items():
+            patched.setenv(name, value)
+        patched.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        patched.setitem(sys.modules, "pynvml", PretendedNvml())
+        yield True
 
 
 def apart(function: Callable[..., T], *arguments: Any) -> T:
@@ -131,6 +148,7 @@ def _energy(uuid: str) -> tuple[float | None, float, float]:
     return joules, time.perf_counter() - start, watts or 0.0
 
 
+@pytest.mark.gpu
 def test_the_energy_counter_grows_by_about_power_times_time() -> None:
     joules, seconds, watts = apart(_energy, visible_gpus()[0].uuid)
     if joules is None:
@@ -192,7 +210,10 @@ def test_a_phase_s_peaks_are_its_own() -> None:
 
 
 def _sleeping_block() -> dict[str, float]:
-    """Seconds of a block of kernels that do nothing, of the kernels alone, and of launching them alone."""
+    """Seconds of a block of kernels that do nothing, of the kernels alone, and of launching them alone.
+
+    And of a block at whose end nobody waits for the GPU.
+    """
     import torch
 
     from bench.worker.torch_rank import TorchRank
@@ -219,11 +240,13 @@ def _sleeping_block() -> dict[str, float]:
     launched = time.perf_counter() - start
     end.record()
     end.synchronize()
-    return {
+    found = {
         "block": rank.block(steps=steps).seconds,
         "kernels": begin.elapsed_time(end) / 1000,
         "launched": launched,
     }
+    training.synchronize = lambda: None
+    return found | {"not waited for": rank.block(steps=steps).seconds}
 
 
 def test_a_block_lasts_until_its_last_kernel_has_ended() -> None:
@@ -231,6 +254,7 @@ def test_a_block_lasts_until_its_last_kernel_has_ended() -> None:
     assert found["launched"] < 0.2 * found["kernels"], "without waiting it would seem to be over by then"
     # The clock frequency, in which a kernel sleeps, may change a little between the two.
     assert found["block"] == pytest.approx(found["kernels"], rel=0.15)
+    assert found["not waited for"] < 0.2 * found["kernels"]
 
 
 def _rates() -> dict[str, float]:
@@ -261,6 +285,7 @@ def _rates() -> dict[str, float]:
     return found
 
 
+@pytest.mark.gpu
 def test_fp32_is_not_tf32_in_secret() -> None:
     rates = apart(_rates)
     if not rates:
@@ -289,30 +314,37 @@ def test_cuda_s_want_of_memory_is_an_oom() -> None:
 # --- the command itself ---------------------------------------------------------------------------------
 
 
-def bench(folder: Path, *overrides: str) -> tuple[subprocess.CompletedProcess[str], pd.DataFrame]:
-    """Run `python -m bench` on one GPU and a tiny model; what it printed, and its rows."""
-    done = subprocess.run(
+def bench(folder: Path, *overrides: str) -> tuple[str, pd.DataFrame]:
+    """Run `python -m bench` on one GPU and a tiny model, which must succeed; its words and its rows."""
+    done = start(folder, *overrides)
+    printed, _ = done.communicate()
+    assert done.returncode == 0, printed
+    return printed, rows_in(folder)
+
+
+def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
+    """Start it; blocks count however busy other processes keep the cores."""
+    short = ("launches=1", "rounds=2", "block_seconds=0.2", "warmup_steps=2", "preheat_s=0.5", "wait_s=0")
+    return subprocess.Popen(
         [
-            *(sys.executable, "-m", "bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]"),
-            *("device=cuda", "device.world_size=1", "model=bert-for-tests", "measure=quick"),
-            *(
-                "measure.launches=1",
-                "measure.rounds=2",
-                "measure.block_seconds=0.5",
-                "measure.warmup_steps=2",
-                "measure.preheat_s=1",
-            ),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
+            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
+            *("device=cuda", "device.world_size=1", "device.threads=1"),
+            *(f"measure.{each}" for each in short),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,
         ],
         cwd=ROOT,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
-    written = [*(folder / "results").glob("*.csv")]
-    assert len(written) == 1, done.stdout + done.stderr
-    return done, pd.read_csv(written[0])
+
+
+def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
+    """The rows of the only results file, or of the one beside it of this kind."""
+    (written,) = (folder / "results" / kind).glob("*.csv")
+    return pd.read_csv(written)
 
 
 def records(folder: Path, backend: str) -> list[dict[str, Any]]:
@@ -321,96 +353,234 @@ def records(folder: Path, backend: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in found]
 
 
-def backends() -> list[str]:
-    """What this stack can run on one GPU, the reference first."""
-    found = ["pytorch", "compile"]
-    found += ["pytorch_zero1"] if DEEPSPEED else []
-    return found + (["ortmodule", "ortmodule_zero1"] if stacks.own() == "ort" else [])
+def listed(*names: str) -> str:
+    """Those of these backends that this stack can run, as an override."""
+    known = {"ort": stacks.own() == "ort", "zero": DEEPSPEED}
+    fitting = [name for name in names if all(there or word not in name for word, there in known.items())]
+    return f"backend=[{','.join(fitting)}]"
 
 
-@COMMAND_LINE
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_every_backend_trains_alike_in_16_bits_and_fills_its_row(precision: str, tmp_path: Path) -> None:
-    done, rows = bench(
-        tmp_path,
-        f"precision={precision}",
-        f"backend=[{','.join(backends())}]",
-        "seq_len=64",
-        "micro_batch=32",
-    )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    ok = rows[rows["status"] == "ok"]
-    assert set(ok["backend"]) == set(backends()), told
-    assert set(ok["precision"]) == {precision}
-    for column in (
-        *("device_peak_mib", "torch_peak_allocated_mib", "torch_peak_reserved_mib", "energy_j"),
-        *("device_baseline_mib", "optimizer_state_bytes", "loss_difference", "roofline_share"),
-        *("torch_matmul_flops_per_s", "layers_flops_share"),
-    ):
-        assert ok[column].notna().all(), column
-    assert ok["ort_matmul_flops_per_s"].notna().all() == (stacks.own() == "ort")
-    assert (ok["torch_peak_allocated_mib"] <= ok["torch_peak_reserved_mib"]).all()
-    assert (ok["torch_peak_reserved_mib"] < ok["device_peak_mib"]).all(), "which holds the context, too"
-    assert (ok["device_peak_mib"] < ok["torch_peak_reserved_mib"] + 4096).all()
-    assert (ok["device_baseline_mib"] < 1024).all(), "one backend's ranks at a time"
-    assert ok["roofline_share"].between(0, 1).all()
+MISSION = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+FIGURES = (
+    *("device_peak_mib", "torch_peak_allocated_mib", "torch_peak_reserved_mib", "energy_j"),
+    *("device_baseline_mib", "optimizer_state_bytes", "loss_difference", "roofline_share"),
+    *("torch_matmul_flops_per_s", "layers_flops_share", "gpu_power_w", "gpu_temperature_c"),
+)
+
+
+def check_rows(rows: pd.DataFrame) -> None:
+    """Every backend has its figures, and they fit to each other."""
+    assert (rows["status"] == "ok").all(), rows[["backend", "status", "message"]]
+    for column in FIGURES:
+        assert rows[column].notna().all(), column
+    assert (rows["torch_peak_allocated_mib"] <= rows["torch_peak_reserved_mib"]).all()
+    assert (rows["torch_peak_reserved_mib"] < rows["device_peak_mib"]).all(), "which holds the context, too"
+    assert (rows["device_peak_mib"] < rows["torch_peak_reserved_mib"] + 4096).all()
+    assert (rows["device_baseline_mib"] < 1024).all(), "one backend's ranks at a time"
+    assert rows["roofline_share"].between(0, 1).all()
+
+
+def check_breakdown(folder: Path, rows: pd.DataFrame) -> None:
+    """Of every backend each moment of a step has one kind, and the GPU has worked on all that a step has."""
+    parts = rows_in(folder, "breakdown")
+    assert set(parts["backend"]) == set(rows["backend"])
+    assert (parts["seconds_per_step"] >= 0).all()
+    for (backend, _), of_round in parts.groupby(["backend", "round"]):
+        seconds = of_round["seconds_per_step"].sum()
+        assert seconds == pytest.approx(of_round["profiled_step_s"].iloc[0], rel=1e-4), backend
+        by_kind = of_round.groupby("kind")["seconds_per_step"].sum()
+        for kind in ("matrix products", "normalisation", "embedding", "optimizer", "elementwise"):
+            assert by_kind.get(kind, 0) > 0, (backend, kind)
+        assert by_kind.get("other", 0) < 0.1 * seconds, (backend, by_kind)
+        if rows["world_size"].iloc[0] > 1:
+            assert by_kind["communication"] > 0, backend
+        of_the_host = of_round[of_round["operator"] == HOST]["seconds_per_step"].sum()
+        assert of_the_host < seconds, "the GPU does something"
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(8, marks=pytest.mark.long)])
+def test_the_default_comparison_fills_every_row_and_explains_itself(
+    ranks: int, tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_pretended:
+        monkeypatch.setenv(pretended_gpu.COUNT, str(ranks))
+        monkeypatch.setenv(pretended_gpu.FAULTS, "deferred")
+    elif len(visible_gpus()) < ranks:
+        pytest.skip(f"fewer than {ranks} GPUs")
+    printed, rows = bench(tmp_path, f"device.world_size={ranks}", listed(*MISSION), "precision=fp32")
+    check_rows(rows)
+    assert listed(*rows["backend"].unique()) == listed(*MISSION)
+    assert (rows["world_size"] == ranks).all()
     assert {one["config"]["measure"]["resident"] for one in records(tmp_path, "pytorch")} == {"one"}
-    (compiled,) = (one for one in records(tmp_path, "compile") if one["proof"])
-    assert not compiled["proof"]["engine"]["cuda_graphs"]
-    chosen = {
-        one["proof"]["optimizer"]["implementation"] for one in records(tmp_path, "pytorch") if one["proof"]
-    }
-    assert chosen == {"foreach"}, "torch's own choice on a GPU"
+    assert rows["ort_matmul_flops_per_s"].notna().all() == (stacks.own() == "ort")
+    check_breakdown(tmp_path, rows)
+    for record in records(tmp_path, "ortmodule_zero1"):
+        if proof := record["proof"]:
+            assert proof["sharding"]["overlap_comm"]
+            assert proof["engine"]["providers"][0] == "CUDAExecutionProvider"
+            assert proof["optimizer"]["class"].startswith("onnxruntime.training.optim")
+    if is_pretended:
+        assert (rows["seconds"] / rows["steps"] > pretended_gpu.DEFERRED_SECONDS).all(), (
+            "blocks wait for the GPU"
+        )
+    page = next((tmp_path / "reports").glob("bert-for-tests*.md")).read_text(encoding="utf-8")
+    assert "pretended" in page if is_pretended else visible_gpus()[0].name in page
+    assert "exposed" in printed or "host" in printed
+
+
+IN_16_BITS = ("pytorch", "compile", "pytorch_zero1", "ortmodule", "ortmodule_zero1")
+
+
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
+def test_backends_train_alike_in_16_bits_in_parts_and_from_a_checkpoint(
+    precision: str, tmp_path: Path, is_pretended: bool
+) -> None:
+    names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS  # a CPU's arithmetic knows no more
+    _, rows = bench(
+        tmp_path,
+        *(f"precision={precision}", listed(*names), "measure=quick", "measure.parts=step"),
+        *("after=checkpoint", "seq_len=64", "micro_batch=32"),
+    )
+    check_rows(rows)
+    assert set(rows["precision"]) == {precision}
     if precision == "fp16":
-        assert (ok["skipped_steps"] == 0).all()
+        assert (rows["skipped_steps"] == 0).all()
+    parts = rows_in(tmp_path, "parts").set_index("part")
+    assert {"forward", "backward", "update"} <= set(parts.index)
+    checkpoints = rows_in(tmp_path, "checkpoint")
+    assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
+    if not is_pretended:
+        chosen = {
+            one["proof"]["optimizer"]["implementation"]
+            for one in records(tmp_path, "pytorch")
+            if one["proof"]
+        }
+        assert chosen == {"foreach"}, "torch's own choice on a GPU"
+        (compiled,) = (one for one in records(tmp_path, "compile") if one["proof"])
+        assert not compiled["proof"]["engine"]["cuda_graphs"]
 
 
-@COMMAND_LINE
+@pytest.mark.long
+def test_under_tf32_gradients_are_judged_in_fp32_and_models_exported(tmp_path: Path) -> None:
+    _, rows = bench(
+        tmp_path, "precision=tf32", listed("pytorch", "ortmodule"), "measure=parity", "after=export"
+    )
+    assert set(rows["status"]) == {"untimed"}, rows[["backend", "message"]]
+    exported = rows_in(tmp_path, "export")
+    assert set(exported["status"]) == {"ok"}, exported.T
+
+
+@pytest.mark.long
+def test_backends_converge_together(tmp_path: Path) -> None:
+    _, rows = bench(
+        tmp_path,
+        *("measure=converge", "data=python_docs", listed("pytorch", "ortmodule"), "precision=fp32"),
+        *("measure.launches=1", "measure.rounds=2", "measure.evaluate_every=2", "seq_len=64"),
+    )
+    assert set(rows["status"]) == {"ok"}, rows[["backend", "message"]]
+
+
+@pytest.mark.long
+def test_who_is_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    overrides = ("measure=quick", "measure.rounds=6", listed("pytorch", "pytorch_zero1"), "precision=fp32")
+    first = start(tmp_path, *overrides)
+    deadline = time.monotonic() + 300
+    while not [*(tmp_path / "results").glob("*.csv")] and time.monotonic() < deadline:
+        time.sleep(0.5)
+    first.send_signal(signal.SIGINT)
+    printed, _ = first.communicate()
+    assert first.returncode != 0, printed
+    _, rows = bench(tmp_path, *overrides, "resume=true")
+    check_rows(rows)
+    assert rows.groupby("backend")["round"].nunique().eq(6).all()
+
+
+@pytest.mark.gpu
 def test_who_runs_out_of_memory_gets_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     """Eager attention holds 16 x 2 x 32768² scores a layer, 137 GB in the softmax's fp32; sdpa none."""
-    done, rows = bench(
+    done = start(
         tmp_path,
         *("backend=[pytorch,pytorch_sdpa]", "reference=pytorch_sdpa", "data.lengths=full", "precision=bf16"),
-        *("seq_len=32768", "++model.config.max_position_embeddings=32768", "micro_batch=16"),
+        *("seq_len=32768", "++model.config.max_position_embeddings=32768", "micro_batch=16", "measure=quick"),
     )
-    told = done.stdout + done.stderr
-    assert done.returncode == 1, told
+    printed, _ = done.communicate()
+    assert done.returncode == 1, printed
+    rows = rows_in(tmp_path)
     (failed,) = rows[rows["backend"] == "pytorch"].to_dict("records")
-    assert failed["status"] == "oom", told
-    assert (rows[rows["backend"] == "pytorch_sdpa"]["status"] == "ok").all(), told
+    assert failed["status"] == "oom", printed
+    assert (rows[rows["backend"] == "pytorch_sdpa"]["status"] == "ok").all(), printed
 
 
-@COMMAND_LINE
-def test_the_largest_batch_is_found_where_the_memory_ends(tmp_path: Path) -> None:
-    done, rows = bench(
+@pytest.mark.long
+def test_the_largest_batch_is_found_where_the_memory_ends(tmp_path: Path, is_pretended: bool) -> None:
+    length, first = (64, 16) if is_pretended else (4096, 64)
+    printed, rows = bench(
         tmp_path,
         *("backend=[pytorch]", "measure.batch=max", "measure.most_trials=5", "data.lengths=full"),
-        *("seq_len=4096", "++model.config.max_position_embeddings=4096", "micro_batch=64"),
+        *(f"seq_len={length}", f"++model.config.max_position_embeddings={length}", f"micro_batch={first}"),
+        "measure=quick",
     )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
     (size,) = set(rows["micro_batch"])
     trials = records(tmp_path, "pytorch")[-1]["trials"]
-    assert size in {one["micro_batch"] for one in trials if one["fits"]}, told
+    assert size in {one["micro_batch"] for one in trials if one["fits"]}, printed
     too_large = [one for one in trials if not one["fits"]]
-    assert too_large, told
+    assert too_large, printed
     assert all("out of memory" in one["message"] for one in too_large)
     # Half of the memory at least is used, or the search has ended too early.
     assert rows["torch_peak_reserved_mib"].max() > 0.5 * visible_gpus()[0].memory_total_bytes / MIB
 
 
-@COMMAND_LINE
-def test_two_gpus_train_as_one_group_over_nccl(tmp_path: Path) -> None:
-    if len(visible_gpus()) < 2:
-        pytest.skip("one GPU: NCCL between two was not tried")
-    names = [name for name in backends() if name != "compile"]
-    done, rows = bench(tmp_path, "device.world_size=2", f"backend=[{','.join(names)}]", "precision=bf16")
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    ok = rows[rows["status"] == "ok"]
-    assert set(ok["backend"]) == set(names), told
-    assert (ok["world_size"] == 2).all()
-    states = ok.groupby("backend")["optimizer_state_bytes"].max()
-    if DEEPSPEED:
-        assert states["pytorch_zero1"] < 0.6 * states["pytorch"]
+# --- what only a pretended GPU can be asked to do -------------------------------------------------------
+
+
+@pytest.fixture
+def with_fault(is_pretended: bool, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    if not is_pretended:
+        pytest.skip("this machine's GPUs do not fail on demand")
+    return lambda name: monkeypatch.setenv(pretended_gpu.FAULTS, name)
+
+
+@pytest.mark.ort
+def test_a_cuda_provider_that_does_not_load_is_a_fallback_with_the_reason(
+    with_fault: Callable[[str], None], tmp_path: Path
+) -> None:
+    with_fault("no-provider")
+    done = start(tmp_path, "measure=parity", "precision=fp32", "backend=[pytorch,ortmodule]")
+    printed, _ = done.communicate()
+    assert done.returncode == 1, printed
+    (failed,) = rows_in(tmp_path).query("backend == 'ortmodule'").to_dict("records")
+    assert failed["status"] == "fallback"
+    assert failed["message"].startswith(
+        "ONNX Runtime made a session for CPUExecutionProvider, not for CUDAExecutionProvider: "
+        "the installed package has no libonnxruntime_providers_cuda.so"
+    )
+
+
+def _device_of_the_first_rank() -> str:
+    from bench.errors import LaunchFailed
+    from bench.worker.training import device_of
+    from tests.support.configs import a_spec
+
+    spec = replace(a_spec(), device="cuda", device_uuids=(visible_gpus()[0].uuid,))
+    try:
+        return str(device_of(spec, 0))
+    except LaunchFailed as failure:
+        return failure.message
+
+
+def test_a_rank_refuses_a_gpu_that_is_not_the_one_whose_energy_is_read(
+    with_fault: Callable[[str], None],
+) -> None:
+    assert apart(_device_of_the_first_rank) == "cuda:0"
+    with_fault("wrong-uuid")
+    assert "memory and energy are read of GPU-" in apart(_device_of_the_first_rank)
+
+
+@pytest.mark.long
+def test_throttling_is_in_the_row_and_a_silent_profiler_is_a_gap_with_the_reason(
+    with_fault: Callable[[str], None], tmp_path: Path
+) -> None:
+    with_fault("throttled,no-events")
+    printed, rows = bench(tmp_path, "backend=[pytorch]", "precision=fp32")
+    assert set(rows["gpu_throttled_by"]) == {"power cap"}
+    assert "no breakdown of pytorch: " in printed

@@ -18,6 +18,9 @@ COUNT, FOLDER, MEMORY, FAULTS = (
     f"PRETENDED_GPU_{name}" for name in ("COUNT", "FOLDER", "MEMORY_MIB", "FAULTS")
 )
 
+DEFERRED_SECONDS = 0.1
+"""Of a backward pass, under the fault `deferred`: the host goes on, and the GPU is at work so much longer."""
+
 
 def variables(folder: Path, count: int, *, memory_mib: int = 8192, faults: str = "") -> dict[str, str]:
     """The environment of a process on a machine with pretended GPUs.

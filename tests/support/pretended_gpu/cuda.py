@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,18 +18,27 @@ import torch
 import torch.distributed
 from torch.overrides import TorchFunctionMode
 
-from tests.support.pretended_gpu import COUNT, has_fault
-from tests.support.pretended_gpu.nvml import CONTEXT, NAME, notes_of, total_bytes, uuid
+from tests.support.pretended_gpu import DEFERRED_SECONDS, has_fault
+from tests.support.pretended_gpu.nvml import CONTEXT, NAME, notes_of, total_bytes, visible
 
 CAPABILITY = (9, 0)
 
 ACTIVATION_BYTES = 64 << 10
 """What a token costs in activations: a batch that is copied to a GPU takes so much beside its own bytes."""
 
-DEFERRED_SECONDS = 0.2
-"""Of a backward pass, under the fault `deferred`: the host goes on, and the GPU is at work so much longer."""
+SMALL_BYTES = 1 << 20
+SEGMENT_BYTES = 2 << 20
+"""What torch's allocator asks the driver for at least."""
 
 CYCLES_PER_SECOND = 1e9
+
+
+@dataclass
+class Pool:
+    """Memory for small tensors, or for large ones."""
+
+    allocated: int = 0
+    reserved: int = 0
 
 
 class Gpu:
@@ -37,10 +47,15 @@ class Gpu:
     def __init__(self) -> None:
         self.index = 0
         self.busy_until = 0.0  # by time.perf_counter
-        self.allocated = self.reserved = 0
+        self._pools = Pool(), Pool()
         self.peak_allocated = self.peak_reserved = 0
         self.retries = 0
         self._booked: set[int] = set()
+
+    @property
+    def uuid(self) -> str:
+        """As NVML calls it."""
+        return visible()[self.index]
 
     def work(self, seconds: float) -> None:
         """Be at work so much longer than with what was asked before."""
@@ -63,36 +78,55 @@ class Gpu:
         if self.holds(tensor):
             return
         storage = tensor.untyped_storage()
-        if self.allocated + size > self.reserved:
-            self._reserve(self.allocated + size)
-        self.allocated += size
+        pool = self._pools[size < SMALL_BYTES]
+        if pool.allocated + size > pool.reserved:
+            self._reserve(pool, pool.allocated + size)
+        pool.allocated += size
         self.peak_allocated = max(self.peak_allocated, self.allocated)
         self._booked.add(storage._cdata)
-        weakref.finalize(storage, self._release, storage._cdata, size)
+        weakref.finalize(storage, self._release, pool, storage._cdata, size)
 
-    def _release(self, key: int, size: int) -> None:
+    def _release(self, pool: "Pool", key: int, size: int) -> None:
         self._booked.discard(key)
-        self.allocated -= size
+        pool.allocated -= size
 
-    def _reserve(self, wanted: int) -> None:
+    def _reserve(self, pool: "Pool", wanted: int) -> None:
+        wanted = -(-wanted // SEGMENT_BYTES) * SEGMENT_BYTES
+        total = self.reserved - pool.reserved + wanted
         others = sum(
             CONTEXT + int(note.read_text() or 0)
-            for note in notes_of(uuid(self.index)).glob("[0-9]*")
+            for note in notes_of(self.uuid).glob("[0-9]*")
             if note.name != str(os.getpid()) and os.path.exists(f"/proc/{note.name}")  # noqa: PTH110
         )
-        if wanted + CONTEXT + others > total_bytes():
+        if total + CONTEXT + others > total_bytes():
             self.retries += 1
             raise torch.OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {wanted - self.allocated} bytes. GPU {self.index} "
+                f"CUDA out of memory. Tried to allocate {wanted - pool.allocated} bytes. GPU {self.index} "
                 f"has a total capacity of {total_bytes()} bytes of which {total_bytes() - others} are free."
             )
-        self.reserved = wanted
-        self.peak_reserved = max(self.peak_reserved, wanted)
+        pool.reserved = wanted
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
         self.note()
+
+    def empty_cache(self) -> None:
+        """Give back what no tensor has."""
+        for pool in self._pools:
+            pool.reserved = pool.allocated
+        self.note()
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that tensors have."""
+        return sum(pool.allocated for pool in self._pools)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that the allocator has."""
+        return sum(pool.reserved for pool in self._pools)
 
     def note(self) -> None:
         """Let NVML know what this process has."""
-        folder = notes_of(uuid(self.index))
+        folder = notes_of(self.uuid)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / str(os.getpid())).write_text(str(self.reserved))
 
@@ -119,7 +153,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    return int(os.environ[COUNT])
+    return len(visible())
 
 
 def init() -> None:
@@ -149,14 +183,14 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def get_device_properties(device: Any = None) -> Any:
-    index = place(device) + (1 if has_fault("wrong-uuid") else 0)
+    shift = 1 if has_fault("wrong-uuid") else 0
     return SimpleNamespace(
         name=NAME,
         major=CAPABILITY[0],
         minor=CAPABILITY[1],
         total_memory=total_bytes(),
         multi_processor_count=100,
-        uuid=uuid(index).removeprefix("GPU-"),
+        uuid=visible()[place(device) - shift].removeprefix("GPU-"),
     )
 
 
@@ -202,8 +236,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    GPU.reserved = GPU.allocated
-    GPU.note()
+    GPU.empty_cache()
 
 
 def get_rng_state(device: Any = "cuda") -> torch.Tensor:

@@ -2,11 +2,13 @@
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 
+from tests.support.pretended_gpu import COUNT
 from tests.support.pretended_gpu.nvml import PretendedNvml
 
 PATCHES = {
@@ -47,8 +49,16 @@ class Hook(importlib.abc.MetaPathFinder):
         loader.exec_module = run_and_change  # type: ignore[method-assign]
 
 
+def pretend_cores(count: int) -> None:
+    """A machine with so many GPUs has a core for each of them at least."""
+    if len(os.sched_getaffinity(0)) < count:
+        os.sched_getaffinity = lambda _: set(range(count))
+        os.sched_setaffinity = lambda _, cores: None
+
+
 def install() -> None:
     """Put NVML in its place, and wait for the others to be imported."""
+    pretend_cores(int(os.environ[COUNT]))
     nvml = PretendedNvml()
     nvml.__spec__ = importlib.machinery.ModuleSpec("pynvml", None)
     sys.modules["pynvml"] = nvml

@@ -21,6 +21,15 @@ def uuid(index: int) -> str:
     return f"GPU-00000000-0000-0000-0000-{index:012d}"
 
 
+def visible() -> list[str]:
+    """The GPUs that CUDA shows to this process, in its order."""
+    every = [uuid(index) for index in range(int(os.environ[COUNT]))]
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if setting is None:
+        return every
+    return [each if each in every else every[int(each)] for each in setting.split(",") if each]
+
+
 def total_bytes() -> int:
     """Memory of each GPU."""
     return int(os.environ[MEMORY]) * MIB
