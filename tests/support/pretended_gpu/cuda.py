@@ -18,7 +18,7 @@ import torch
 import torch.distributed
 from torch.overrides import TorchFunctionMode
 
-from tests.support.pretended_gpu import DEFERRED_SECONDS, has_fault
+from tests.support.pretended_gpu import DEFERRED_SECONDS, has_fault, profiler
 from tests.support.pretended_gpu.nvml import CONTEXT, NAME, notes_of, total_bytes, visible
 
 CAPABILITY = (9, 0)
@@ -495,6 +495,7 @@ def change(module: ModuleType) -> None:
         setattr(module.cuda, f"{name}Tensor", getattr(module, f"{name}Tensor"))
     _change_tensors(module)
     _change_distributed(module)
+    profiler.change(module)
     OnGpu().__enter__()
 
 

@@ -1,0 +1,122 @@
+"""torch's profiler beside GPUs: for what the CPU has computed it says that a GPU has, a little later."""
+
+import bisect
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tests.support.pretended_gpu import has_fault
+
+ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
+FUSED = "Optimizer.step#FusedAdam.step"
+SPACING_NS = 20_000
+"""Between two launches of ONNX Runtime."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a profiler's own event answers."""
+
+    _name: str
+    _is_on_device: bool
+    _start: int
+    _end: int
+    _id: int
+    _linked: int
+
+    def name(self) -> str:
+        return self._name
+
+    def device_type(self) -> Any:
+        kinds = torch.autograd.DeviceType
+        return kinds.CUDA if self._is_on_device else kinds.CPU
+
+    def start_ns(self) -> int:
+        return self._start
+
+    def end_ns(self) -> int:
+        return self._end
+
+    def correlation_id(self) -> int:
+        return self._id
+
+    def linked_correlation_id(self) -> int:
+        return self._linked
+
+
+class Results:
+    """A profile with the GPU's events; its numbers begin anew, as CUDA's do."""
+
+    def __init__(self, results: Any) -> None:
+        self._results = results
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._results, name)
+
+    def events(self) -> list[Any]:
+        recorded = list(self._results.events())
+        if has_fault("no-events"):
+            return recorded
+        return [*recorded, *_device_events(recorded)]
+
+
+def _device_events(recorded: list[Any]) -> Iterator[Event]:
+    """Launches and kernels: of operators without others in them, of an engine's calls, and of communication."""
+    fused = [(each.start_ns(), each.end_ns()) for each in recorded if each.name() == FUSED]
+    numbers, idle_from = itertools.count(1), 0
+    for event, name, start, end in sorted(_launched(recorded), key=lambda launched: launched[2]):
+        number = next(numbers)
+        communicates = name.startswith("nccl")
+        # Torch knows of no operator of its own that has started an extension's kernel.
+        is_fused = any(begin <= start <= last for begin, last in fused)
+        linked = 0 if is_fused else event.correlation_id()
+        yield Event("cudaLaunchKernel", False, start, start + 1000, number, linked)
+        begun = start if communicates else max(end, idle_from)
+        ended = end if communicates else begun + (end - start) // 2
+        if not communicates:
+            idle_from = ended
+        yield Event(name, True, begun, ended, number, linked)
+
+
+def _launched(recorded: list[Any]) -> Iterator[tuple[Any, str, int, int]]:
+    """Who starts a kernel, the kernel's name, and when the CPU was at work on it."""
+    operators = [each for each in recorded if each.name().startswith("aten::")]
+    starts: dict[int, list[int]] = {}
+    for each in sorted(operators, key=lambda operator: operator.start_ns()):
+        starts.setdefault(each.start_thread_id(), []).append(each.start_ns())
+    for each in operators:
+        later = starts[each.start_thread_id()]
+        place = bisect.bisect_right(later, each.start_ns())
+        if place == len(later) or later[place] >= each.end_ns():
+            name = f"void at::native::{each.name().removeprefix('aten::')}_kernel<4, float>(int, float*)"
+            yield each, name, each.start_ns(), each.end_ns()
+    for each in recorded:
+        if each.name() in ENGINE_CALLS:
+            for start in range(each.start_ns(), each.end_ns() - SPACING_NS, SPACING_NS):
+                yield each, "void onnxruntime::cuda::kernel<float>(float*)", start, start + SPACING_NS
+        if each.name().startswith("gloo:"):
+            yield each, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", each.start_ns(), each.end_ns()
+
+
+def change(module: Any) -> None:
+    """Make torch's profiler see a GPU."""
+    profile, recorder = module.profiler.profile, module.autograd.profiler.profile
+    begin, leave = profile.__init__, recorder.__exit__
+
+    @functools.wraps(begin)
+    def initialise(self: Any, *, activities: Any = None, **kwargs: Any) -> None:
+        kinds = module.profiler.ProfilerActivity
+        assert kinds.CUDA in activities, "a profile beside GPUs that does not look at them"
+        begin(self, activities=[kinds.CPU], **kwargs)
+
+    @functools.wraps(leave)
+    def add_events(self: Any, *args: Any) -> Any:
+        answer = leave(self, *args)
+        self.kineto_results = Results(self.kineto_results)
+        return answer
+
+    profile.__init__, recorder.__exit__ = initialise, add_events
