@@ -65,7 +65,7 @@ class Results:
 
 
 def _device_events(recorded: list[Any]) -> Iterator[Event]:
-    """Launches and kernels: of operators without others in them, of an engine's calls, and of communication."""
+    """Launches and kernels: of operators without others in them, an engine's calls, and communication."""
     fused = [(each.start_ns(), each.end_ns()) for each in recorded if each.name() == FUSED]
     numbers, idle_from = itertools.count(1), 0
     for event, name, start, end in sorted(_launched(recorded), key=lambda launched: launched[2]):
