@@ -1,12 +1,69 @@
-"""What an engine's own profile says of a kernel."""
+"""An engine's own profile, by the machine's clock, as torch's is, which sees but the calls of the engine."""
 
+import bisect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from bench.errors import LaunchFailed
+from bench.worker.intervals import Interval
+
+TOLERANCE_NS = 10_000
+"""By which the clocks of two profiles may differ: about as long as a launch on a device takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineKernel:
-    """One kernel, all calls together."""
+    """One run of a kernel, or on a device its launch, which a kernel may outlast.
+
+    Attributes:
+        name: of the engine's operator.
+        start: in nanoseconds of the machine's clock, as `end`.
+    """
 
     name: str
-    calls: int
-    seconds: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineProfile:
+    """What an engine wrote down, in order; empty if torch's profile has its kernels.
+
+    Attributes:
+        executions: one for each call of the engine.
+        kernels: of all executions; those that PyTorch ran for the engine are left out.
+    """
+
+    executions: Sequence[Interval] = ()
+    kernels: Sequence[EngineKernel] = ()
+
+    def kernels_within(self, calls: Iterable[Interval]) -> list[EngineKernel]:
+        """The kernels of these calls, which torch's profiler timed.
+
+        Raises:
+            LaunchFailed: status `unsupported`, if a call does not hold exactly one execution.
+        """
+        found: list[EngineKernel] = []
+        for start, end in calls:
+            low, high = (bisect.bisect_left(self.executions, (at,)) for at in (start - TOLERANCE_NS, end))
+            held = self.executions[low:high]
+            if len(held) != 1 or held[0][1] > end + TOLERANCE_NS:
+                raise LaunchFailed(
+                    "unsupported",
+                    "the engine's own profile does not show one execution within each call that torch's "
+                    "profiler saw: their clocks differ, or it is cut off; run again, or set "
+                    "measure.explain=false",
+                )
+            low, high = (bisect.bisect_left(self.kernels, at, key=_start) for at in held[0])
+            found += self.kernels[low:high]
+        return found
+
+
+def kernel_at(kernels: Sequence[EngineKernel], at: int) -> EngineKernel | None:
+    """That of these kernels, in order, during which something happened; None if it was between them."""
+    place = bisect.bisect_right(kernels, at, key=_start) - 1
+    return kernels[place] if place >= 0 and at <= kernels[place].end else None
+
+
+def _start(kernel: EngineKernel) -> int:
+    return kernel.start

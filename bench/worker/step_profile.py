@@ -1,15 +1,13 @@
-"""Takes a few untimed steps under torch's profiler: which operator had the rank's main thread, and how long.
+"""Takes a few untimed steps under torch's profiler: where did their time go?
 
-Every moment of a step is counted once. An operator has the time in which it ran itself, without what it
-called. Where ONNX Runtime ran, its own profile says which of its kernels did. Where the main thread ran no
-operator at all, it either waited for other ranks, which the threads of the communication library show, or
-was in Python and the framework.
+Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
+it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
+other ranks, which the threads of the communication library show, or was in Python and the framework. What
+counts on a device stands in `bench.worker.device_profile`. Where ONNX Runtime ran, its own profile says which
+of its kernels did.
 """
 
-import bisect
-import itertools
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,30 +15,26 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.results.operator_kinds import HOST, WAITING, Operator, ProfiledRound
-from bench.worker.engine_kernel import EngineKernel
+from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
+from bench.worker.device_profile import (
+    ENGINE_CALLS,
+    OPTIMIZER,
+    STEP,
+    Event,
+    Work,
+    divide_step,
+    interval_of_step,
+)
+from bench.worker.engine_profile import EngineProfile
 from bench.worker.heap_room import HeapRoom
+from bench.worker.intervals import Interval, merged, overlap
+from bench.worker.spent import Spent
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
 
-STEP = "bench.step"
-"""What the profile calls a step of ours."""
-
-OPTIMIZER = "Optimizer.step#"
-"""The beginning of the name that torch gives to an optimizer's whole step."""
-
 COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
-
-ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
-"""Calls into an engine with a profile of its own: the forward and the backward pass."""
-
-Interval = tuple[float, float]
-
-
-KernelsOfSteps = Callable[[int, int], Sequence[Sequence[EngineKernel]]]
-"""The kernels of each of so many steps, of so many calls of the engine: of its last steps every second."""
 
 
 class StepProfiler:
@@ -49,10 +43,10 @@ class StepProfiler:
     Args:
         step: takes one optimizer step.
         processes: that are profiled side by side on this machine, this one included.
-        device: of the rank; on CUDA an operator has the time of the kernels that it started.
+        device: of the rank; on CUDA the seconds are the device's.
         synchronize: waits for the device.
         barrier: waits for the other ranks.
-        kernels_of_steps: of an engine with a profile of its own.
+        own_profile: ends the engine's own profile.
     """
 
     def __init__(
@@ -63,13 +57,13 @@ class StepProfiler:
         device: torch.device,
         synchronize: Callable[[], None],
         barrier: Callable[[], None],
-        kernels_of_steps: KernelsOfSteps | None = None,
+        own_profile: Callable[[], EngineProfile],
     ) -> None:
         self._step = step
-        self._device = device
+        self._on_cuda = device.type == "cuda"
         self._synchronize = synchronize
         self._barrier = barrier
-        self._kernels_of_steps = kernels_of_steps
+        self._own_profile = own_profile
         self._rounds: list[_Round] = []
         self._heap = HeapRoom(processes)
 
@@ -81,49 +75,61 @@ class StepProfiler:
         Args:
             batches: of `batches_needed`.
             counted: if not, these profiled steps are for warming up and are in no figure.
+
+        Raises:
+            LaunchFailed: status `unsupported`, if the profiler does not see what the device does.
         """
-        on_cuda = self._device.type == "cuda"
         this_round, settled = _Round(), True
         for number, batch in enumerate(batches):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
-                if not on_cuda:
+                if not self._on_cuda:
                     self._heap.make_room()
                 self._step(batch)
                 self._synchronize()
                 self._barrier()
                 continue
-            events = self._profile_step(batch)
-            settled = settled and (on_cuda or self._heap.sufficed)
-            (whole,) = (event for event in events if event.name == STEP and not _is_on_gpu(event))
-            (_add_device_seconds if on_cuda else _add_thread_seconds)(this_round.spent, events, whole)
-            this_round.seconds += _seconds(whole.time_range.elapsed_us())
-            this_round.steps += 1
+            recorded = self._profile_step(batch)
+            settled = settled and (self._on_cuda or self._heap.sufficed)
+            events = read_events(recorded)
+            if self._on_cuda:
+                this_round.add_work(divide_step(events))
+            else:
+                _add_thread_time(this_round.spent, recorded.events())
+            this_round.add_step(events)
         if counted:  # else they have but made the heap what it will be
             self._rounds.append(this_round)
         return settled
 
     def finish(self) -> list[ProfiledRound]:
-        """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
-        steps = sum(each.steps for each in self._rounds)
-        calls = sum(each.spent.engine_calls() for each in self._rounds)
-        if self._kernels_of_steps is not None and calls:
-            kernels = iter(self._kernels_of_steps(steps, calls // steps))
+        """What the counted steps of each round were spent on; ends the profile of the engine's own, too.
+
+        Raises:
+            LaunchFailed: status `unsupported`, if the engine's profile does not fit torch's.
+        """
+        if any(each.engine_calls for each in self._rounds):
+            own = self._own_profile()
             for each in self._rounds:
-                each.spent.divide_engine_calls([*itertools.chain(*itertools.islice(kernels, each.steps))])
+                kernels = own.kernels_within(each.engine_calls)
+                if self._on_cuda:
+                    each.spent.add_work(each.engine_work, kernels)
+                else:
+                    each.spent.divide_engine_calls(kernels)
         return [
             ProfiledRound(
-                steps=each.steps, seconds=each.seconds, operators=each.spent.operators(each.seconds)
+                steps=each.steps,
+                seconds=each.nanoseconds / 1e9,
+                operators=each.spent.operators(each.nanoseconds),
             )
             for each in self._rounds
         ]
 
-    def _profile_step(self, batch: Any) -> Sequence[Any]:
-        """The events of one step.
+    def _profile_step(self, batch: Any) -> Any:
+        """The profile of one step.
 
         A profile of its own for each step: events of many would lie between the step's large tensors, which
         then no longer fit where they were and take new memory from the system, at several times the cost.
         """
-        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (self._device.type == "cuda")
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self._on_cuda
         with profile(activities=activities) as recorded:
             with self._heap.growing_if_needed(), record_function(STEP):
                 self._step(batch)
@@ -131,8 +137,7 @@ class StepProfiler:
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
-        events: Sequence[Any] = recorded.events()
-        return events
+        return recorded
 
 
 def batches_needed(steps: int) -> int:
@@ -140,59 +145,51 @@ def batches_needed(steps: int) -> int:
     return 2 * steps
 
 
-Key = tuple[str, str, str]
-"""Library, part of the step, operator."""
-
-
-class _Spent:
-    """Seconds and calls by library, part of the step and operator."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[Key, float] = defaultdict(float)
-        self.calls: dict[Key, int] = defaultdict(int)
-
-    def add(
-        self, name: str, seconds: float, *, library: str = "torch", part: str = "", calls: int = 1
-    ) -> None:
-        self.seconds[library, part, name] += seconds
-        self.calls[library, part, name] += calls
-
-    def engine_calls(self) -> int:
-        """How often an engine with a profile of its own was called."""
-        return sum(self.calls["torch", "", name] for name in ENGINE_CALLS)
-
-    def divide_engine_calls(self, kernels: Sequence[EngineKernel]) -> None:
-        """Replace the time of the calls into the engine by that of its kernels; the rest is its host's."""
-        within = sum(self.seconds.pop(("torch", "", name), 0.0) for name in ENGINE_CALLS)
-        for kernel in kernels:
-            self.add(kernel.name, kernel.seconds, library="onnxruntime", calls=kernel.calls)
-        self.add(HOST, within - sum(kernel.seconds for kernel in kernels), library="onnxruntime", calls=0)
-
-    def operators(self, seconds: float) -> tuple[Operator, ...]:
-        """All of them; what is missing up to `seconds` is the host's."""
-        self.add(HOST, seconds - sum(self.seconds.values()), calls=0)
-        return tuple(
-            Operator(
-                library=library, part=part, name=name, calls=self.calls[library, part, name], seconds=spent
-            )
-            for (library, part, name), spent in sorted(self.seconds.items(), key=lambda item: -item[1])
-            if spent
+def read_events(recorded: profile) -> list[Event]:
+    """Everything that torch's profiler saw."""
+    return [
+        Event(
+            name=event.name(),
+            on_device=event.device_type() != torch.autograd.DeviceType.CPU,
+            start=event.start_ns(),
+            end=event.end_ns(),
+            id=event.correlation_id(),
+            operator=event.linked_correlation_id(),
         )
+        for event in recorded.profiler.kineto_results.events()
+    ]
 
 
 @dataclass
 class _Round:
-    """The counted steps of a round: how many, their seconds, and what they were spent on."""
+    """The counted steps of a round: how many, their time, and what it was spent on."""
 
     steps: int = 0
-    seconds: float = 0.0
-    spent: _Spent = field(default_factory=_Spent)
+    nanoseconds: int = 0
+    spent: Spent = field(default_factory=Spent)
+    engine_calls: list[Interval] = field(default_factory=list)
+    engine_work: list[Work] = field(default_factory=list)  # until the engine's profile says whose it is
+
+    def add_work(self, works: Sequence[Work]) -> None:
+        """Add what the device did in one step."""
+        self.spent.add_work(work for work in works if work.engine_launch is None)
+        self.engine_work += (work for work in works if work.engine_launch is not None)
+
+    def add_step(self, events: Sequence[Event]) -> None:
+        """Add one step's time and its calls of an engine with a profile of its own."""
+        start, end = interval_of_step(events)
+        self.steps += 1
+        self.nanoseconds += end - start
+        self.engine_calls += (
+            (event.start, event.end) for event in events if event.name in ENGINE_CALLS and not event.on_device
+        )
 
 
-def _add_thread_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None:
+def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
     """Add what the thread that took the step spent on each operator, without what that called."""
-    waits = _merged(
-        (event.time_range.start, event.time_range.end)
+    (step,) = (event for event in events if event.name == STEP)
+    waits = merged(
+        _interval(event)
         for event in events
         if event.name.startswith(COMMUNICATION) and event.thread != step.thread
     )
@@ -200,23 +197,16 @@ def _add_thread_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None
         if event.thread != step.thread or event.is_async or not _is_within_a_step(event):
             continue
         alone = _without_children(event)
-        seconds = _seconds(sum(end - start for start, end in alone))
+        nanoseconds = sum(end - start for start, end in alone)
         if part := _part(event):
-            spent.add(event.name, seconds, part=part)
+            spent.add(event.name, nanoseconds, part=part)
             continue
         if _computes(event.name):
-            spent.add(event.name, seconds)
+            spent.add(event.name, nanoseconds)
             continue
-        waiting = _seconds(sum(_overlap(interval, waits) for interval in alone))
+        waiting = sum(overlap(interval, waits) for interval in alone)
         spent.add(WAITING, waiting, calls=0)
-        spent.add(HOST, seconds - waiting, calls=0)
-
-
-def _add_device_seconds(spent: _Spent, events: Sequence[Any], step: Any) -> None:  # noqa: ARG001
-    """Add what the GPU spent on the kernels that each operator started."""
-    for event in events:
-        if not _is_on_gpu(event) and event.self_device_time_total:
-            spent.add(event.name, _seconds(event.self_device_time_total), part=_part(event))
+        spent.add(HOST, nanoseconds - waiting, calls=0)
 
 
 def _computes(name: str) -> bool:
@@ -224,10 +214,6 @@ def _computes(name: str) -> bool:
     return not name.startswith(
         (STEP, "autograd::engine", "torch::autograd", "DistributedDataParallel", "c10d::")
     )
-
-
-def _is_on_gpu(event: Any) -> bool:
-    return bool(event.device_type != torch.autograd.DeviceType.CPU)
 
 
 def _is_within_a_step(event: Any) -> bool:
@@ -249,37 +235,17 @@ def _part(event: Any) -> str:
 
 def _without_children(event: Any) -> list[Interval]:
     """The parts of an event's time in which none of the events within it ran."""
-    intervals, position = [], event.time_range.start
-    for child in sorted(event.cpu_children, key=lambda child: child.time_range.start):
-        if child.time_range.start > position:
-            intervals.append((position, child.time_range.start))
-        position = max(position, child.time_range.end)
-    if event.time_range.end > position:
-        intervals.append((position, event.time_range.end))
+    intervals: list[Interval] = []
+    position, end_of_event = _interval(event)
+    for start, end in sorted(map(_interval, event.cpu_children)):
+        if start > position:
+            intervals.append((position, start))
+        position = max(position, end)
+    if end_of_event > position:
+        intervals.append((position, end_of_event))
     return intervals
 
 
-def _merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time as intervals that do not overlap, in order."""
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _overlap(interval: Interval, others: Sequence[Interval]) -> float:
-    """How much of an interval the others cover; they are in order and do not overlap."""
-    start, end = interval
-    covered = 0.0
-    for place in range(max(0, bisect.bisect_left(others, (start,)) - 1), len(others)):
-        if others[place][0] >= end:
-            break
-        covered += max(0.0, min(end, others[place][1]) - max(start, others[place][0]))
-    return covered
-
-
-def _seconds(microseconds: float) -> float:
-    return microseconds / 1e6
+def _interval(event: Any) -> Interval:
+    """In nanoseconds since the profile began; torch has made microseconds of them."""
+    return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)

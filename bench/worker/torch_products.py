@@ -1,4 +1,4 @@
-"""Matrix products by PyTorch's own library: a part of every engine whose products are PyTorch's."""
+"""Kernels of PyTorch's own: a part of every engine that runs on them."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from bench.worker.engine_profile import EngineProfile
 from bench.worker.products import Multiply
 
 _TELLING = re.compile(r"Math Kernel|MKL-DNN|oneDNN|OpenMP|BLAS|LAPACK")
@@ -15,10 +16,17 @@ _SETTINGS = re.compile(r"\b((?:BLAS|LAPACK)_INFO=\w+|USE_(?:MKL|MKLDNN|OPENMP|CU
 
 
 class TorchProducts:
-    """What an engine that leaves matrix products to PyTorch says about them."""
+    """What an engine that leaves kernels to PyTorch says about them."""
 
     library = "torch"
     options: Mapping[str, Any]
+
+    def enable_own_profile(self) -> None:
+        """Every operator is in torch's profile."""
+
+    def own_profile(self) -> EngineProfile:
+        """An empty one."""
+        return EngineProfile()
 
     def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
         """Multiplies both into a result that is there, so that nothing is allocated.

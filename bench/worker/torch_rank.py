@@ -213,7 +213,7 @@ class TorchRank(Rank):
                 device=training.device,
                 synchronize=training.synchronize,
                 barrier=training.barrier,
-                kernels_of_steps=training.engine.kernels_of_steps,
+                own_profile=training.engine.own_profile,
             )
         training.barrier()
         settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)

@@ -6,7 +6,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import torch
 
+from bench.errors import LaunchFailed
 from bench.launch.messages import (
     Build,
     FinishProfile,
@@ -18,6 +20,8 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.results.operator_kinds import kind_of
+from bench.worker.engine_profile import EngineProfile
+from bench.worker.step_profile import StepProfiler
 from tests.support.configs import a_config
 
 STEPS, ROUNDS = 4, 2
@@ -94,3 +98,17 @@ def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: li
     # forward; two micro-batches a step. The attention's own products are batched: two in each layer.
     assert calls["aten::addmm"] == (2 * 6 + 2) * 2 * STEPS // ROUNDS
     assert calls["aten::bmm"] == 3 * 2 * 2 * 2 * STEPS // ROUNDS
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
+    profiler = StepProfiler(
+        lambda batch: batch @ batch,  # on the CPU: as if the GPU's events were kept from the profiler
+        processes=1,
+        device=torch.device("cuda"),
+        synchronize=lambda: None,
+        barrier=lambda: None,
+        own_profile=EngineProfile,
+    )
+    with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
+        profiler.profile([torch.ones(4, 4)] * 2, counted=True)

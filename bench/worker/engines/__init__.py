@@ -1,22 +1,22 @@
 """What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
 import torch
 
 from bench.config.engine_options import engine_variables
-from bench.worker.engine_kernel import EngineKernel
+from bench.worker.engine_profile import EngineProfile
 from bench.worker.products import Multiply
 
 
 class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did.
 
-    Engines whose matrix products are PyTorch's own derive from `bench.worker.torch_products.TorchProducts`,
-    which has all that is asked about products.
+    Engines whose kernels are PyTorch's own derive from `bench.worker.torch_products.TorchProducts`, which has
+    all that is asked about products and profiles.
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.
@@ -36,15 +36,8 @@ class Engine(Protocol):
     def enable_own_profile(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:
-        """Of this engine's own profile, the kernels of each of so many steps: of the last ones every second.
-
-        Ends the profile. Empty for an engine whose kernels are torch's, in whose profile they stand.
-
-        Args:
-            steps: that torch's profiler saw, too.
-            calls: of the engine in each of them, forward or backward.
-        """
+    def own_profile(self) -> EngineProfile:
+        """Ends the engine's own profile; empty for an engine whose kernels are in torch's."""
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """What ran, after the first step.

@@ -1,6 +1,5 @@
 """torch.compile: the module's Python is traced into graphs, which Inductor turns into kernels."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,7 +7,6 @@ import torch._dynamo.utils
 import torch._inductor.config
 
 from bench.errors import LaunchFailed
-from bench.worker.engine_kernel import EngineKernel
 from bench.worker.torch_products import TorchProducts
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
@@ -33,10 +31,6 @@ class Engine(TorchProducts):
     def enable_own_profile(self) -> None:
         """Inductor's kernels for CPUs stand in torch's profile only if they are compiled with a name."""
         torch._inductor.config.cpp.enable_kernel_profile = True
-
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:  # noqa: ARG002
-        """None of its own."""
-        return ()
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Graphs, what broke them apart, and how long the compiler took.

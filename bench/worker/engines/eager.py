@@ -1,12 +1,10 @@
 """PyTorch as it is: each operator runs as soon as it is called."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from bench.errors import LaunchFailed
-from bench.worker.engine_kernel import EngineKernel
 from bench.worker.torch_products import TorchProducts
 
 
@@ -23,13 +21,6 @@ class Engine(TorchProducts):
         """Nothing to wrap."""
         self.model, self.checkpointing = model, checkpointing
         return model
-
-    def enable_own_profile(self) -> None:
-        """Every operator is in torch's profile."""
-
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:  # noqa: ARG002
-        """None of its own."""
-        return ()
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """The loss must come out of torch's own autograd, and layers be checkpointed just if they should."""

@@ -4,7 +4,6 @@ Importing onnxruntime.training patches torch.manual_seed and checkpointing, so t
 in the processes that measure it. Checked against onnxruntime-training 1.19.2, the last release.
 """
 
-import bisect
 import json
 import os
 import subprocess
@@ -26,7 +25,7 @@ from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransi
 
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
-from bench.worker.engine_kernel import EngineKernel
+from bench.worker.engine_profile import EngineKernel, EngineProfile
 from bench.worker.products import Multiply
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
@@ -97,16 +96,17 @@ class Engine:
         """Let ONNX Runtime write down every kernel of its training session; called before `wrap`."""
         self.profiled = True
 
-    def kernels_of_steps(self, steps: int, calls: int) -> Sequence[Sequence[EngineKernel]]:
-        """The kernels of the session's executions in each of these steps, by operator.
+    def own_profile(self) -> EngineProfile:
+        """The session's executions and kernels; ends its profile.
 
         Operators that hand over to PyTorch are left out: PyTorch's profile has them.
         """
         manager = self.module._torch_module._execution_manager(True)
-        written = manager._execution_agent._inference_session.end_profiling()
-        events = json.loads(Path(written).read_text(encoding="utf-8"))
+        session = manager._execution_agent._inference_session
+        beginning = session.get_profiling_start_time_ns()
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         self.profiles.cleanup()
-        return sum_kernels_by_step(events, steps=steps, calls=calls)
+        return read_profile(events, beginning=beginning)
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -265,43 +265,24 @@ def set_session_options(module: ORTModule, **wanted: Any) -> None:
     manager._get_session_config = changed
 
 
-def sum_kernels_by_step(
-    events: Sequence[dict[str, Any]], *, steps: int, calls: int
-) -> list[list[EngineKernel]]:
-    """What each operator's kernels took in each profiled step, from the events of a session's profile.
-
-    Of the last 2 × `steps` steps every second one is profiled by PyTorch, the last one included; only these
-    count. A list for each of them, in their order.
+def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:
+    """What the events of a session's profile say, by the machine's clock.
 
     Args:
-        events: of the whole profile.
-        steps: how many count.
-        calls: executions in a step: two for each micro-batch, one forward and one backward.
-
-    Raises:
-        ValueError: the profile holds fewer executions.
+        events: of the whole profile; their times are microseconds since its beginning.
+        beginning: in nanoseconds of the machine's clock.
     """
-    starts = sorted(event["ts"] for event in events if event["name"] == EXECUTION)
-    if len(starts) < 2 * steps * calls:
-        raise ValueError(f"ONNX Runtime's profile holds {len(starts)} executions, not {2 * steps * calls}")
-    starts = starts[-2 * steps * calls :]
-    counts: list[Counter[str]] = [Counter() for _ in range(steps)]
-    microseconds: list[Counter[str]] = [Counter() for _ in range(steps)]
+    executions, kernels = [], []
     for event in events:
-        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
-            continue
-        execution = bisect.bisect_right(starts, event["ts"]) - 1
-        pair, is_counted = divmod(execution // calls, 2)
-        if execution < 0 or not is_counted:
-            continue
-        step, name = pair, event["args"]["op_name"]
-        if name not in HANDED_OVER:
-            counts[step][name] += 1
-            microseconds[step][name] += event["dur"]
-    return [
-        [EngineKernel(name=name, calls=counts[step][name], seconds=us / 1e6) for name, us in spent.items()]
-        for step, spent in enumerate(microseconds)
-    ]
+        start = beginning + 1000 * event["ts"]
+        end = start + 1000 * event["dur"]
+        if event["name"] == EXECUTION:
+            executions.append((start, end))
+        elif event["name"].endswith("_kernel_time") and event["args"]["op_name"] not in HANDED_OVER:
+            kernels.append(EngineKernel(name=event["args"]["op_name"], start=start, end=end))
+    return EngineProfile(
+        executions=sorted(executions), kernels=sorted(kernels, key=lambda kernel: kernel.start)
+    )
 
 
 class CheckedSession(onnxruntime.InferenceSession):
