@@ -18,7 +18,7 @@ COUNT, FOLDER, MEMORY, FAULTS = (
     f"PRETENDED_GPU_{name}" for name in ("COUNT", "FOLDER", "MEMORY_MIB", "FAULTS")
 )
 
-DEFERRED_SECONDS = 0.1
+DEFERRED_SECONDS = 0.05
 """Of a backward pass, under the fault `deferred`: the host goes on, and the GPU is at work so much longer."""
 
 

@@ -1,6 +1,5 @@
 """torch's profiler beside GPUs: for what the CPU has computed it says that a GPU has, a little later."""
 
-import bisect
 import functools
 import itertools
 from collections.abc import Iterator
@@ -13,6 +12,18 @@ from tests.support.pretended_gpu import has_fault
 
 ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
 FUSED = "Optimizer.step#FusedAdam.step"
+WITHOUT_KERNEL = (
+    "view",
+    "t",
+    "as_strided",
+    "expand",
+    "reshape",
+    "detach",
+    "resolve",
+    "empty",
+    "slice",
+    "select",
+)
 SPACING_NS = 20_000
 """Between two launches of ONNX Runtime."""
 
@@ -65,7 +76,7 @@ class Results:
 
 
 def _device_events(recorded: list[Any]) -> Iterator[Event]:
-    """Launches and kernels: of operators without others in them, an engine's calls, and communication."""
+    """Launches and kernels: of operators, an engine's calls, and communication."""
     fused = [(each.start_ns(), each.end_ns()) for each in recorded if each.name() == FUSED]
     numbers, idle_from = itertools.count(1), 0
     for event, name, start, end in sorted(_launched(recorded), key=lambda launched: launched[2]):
@@ -82,18 +93,31 @@ def _device_events(recorded: list[Any]) -> Iterator[Event]:
         yield Event(name, True, begun, ended, number, linked)
 
 
+def _own_times(recorded: list[Any]) -> list[tuple[Any, int]]:
+    """Torch's operators, and how long each was at work itself."""
+    times: list[tuple[Any, int]] = []
+    open_by_thread: dict[int, list[int]] = {}
+    for each in sorted(recorded, key=lambda event: (event.start_ns(), -event.end_ns())):
+        if not each.name().startswith("aten::"):
+            continue
+        callers = open_by_thread.setdefault(each.start_thread_id(), [])
+        while callers and times[callers[-1]][0].end_ns() <= each.start_ns():
+            callers.pop()
+        duration = each.end_ns() - each.start_ns()
+        if callers:
+            caller, own = times[callers[-1]]
+            times[callers[-1]] = caller, own - duration
+        callers.append(len(times))
+        times.append((each, duration))
+    return times
+
+
 def _launched(recorded: list[Any]) -> Iterator[tuple[Any, str, int, int]]:
     """Who starts a kernel, the kernel's name, and when the CPU was at work on it."""
-    operators = [each for each in recorded if each.name().startswith("aten::")]
-    starts: dict[int, list[int]] = {}
-    for each in sorted(operators, key=lambda operator: operator.start_ns()):
-        starts.setdefault(each.start_thread_id(), []).append(each.start_ns())
-    for each in operators:
-        later = starts[each.start_thread_id()]
-        place = bisect.bisect_right(later, each.start_ns())
-        if place == len(later) or later[place] >= each.end_ns():
-            name = f"void at::native::{each.name().removeprefix('aten::')}_kernel<4, float>(int, float*)"
-            yield each, name, each.start_ns(), each.end_ns()
+    for each, seconds in _own_times(recorded):
+        name = each.name().removeprefix("aten::")
+        if seconds > (each.end_ns() - each.start_ns()) / 2 and not name.startswith(WITHOUT_KERNEL):
+            yield each, f"void at::native::{name}_kernel<4, float>(int)", each.start_ns(), each.end_ns()
     for each in recorded:
         if each.name() in ENGINE_CALLS:
             for start in range(each.start_ns(), each.end_ns() - SPACING_NS, SPACING_NS):
