@@ -1,7 +1,9 @@
 """Engines, optimizers, shardings and stacks beside those of the three backends: each trains like PyTorch."""
 
+import multiprocessing
 import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -200,3 +202,31 @@ def test_fsdp2_shards_the_members_of_the_outermost_lists_alone() -> None:
     model.encoder = torch.nn.Module()
     model.encoder.layers = torch.nn.ModuleList([layer, torch.nn.Linear(1, 1)])
     assert list(fsdp2._layers(model)) == list(model.encoder.layers)
+
+
+def test_zero3_goes_on_when_all_weights_are_gathered_not_when_the_last_one_is(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        ranks = [pool.submit(gathered, rank, tmp_path / "store") for rank in range(2)]
+        assert [rank.result() for rank in ranks] == [[1.0, 1.0]] * 2
+
+
+def gathered(rank: int, store: Path) -> list[float]:
+    """What a rank finds at the end of each rank's part of a large weight, gathered before a small one."""
+    os.environ.update(DS_ACCELERATOR="cpu", LOCAL_RANK=str(rank))
+    import deepspeed
+    import torch
+    import torch.distributed
+
+    from bench.worker import sharding
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    sharding.load("zero3")
+    weights = [torch.nn.Parameter(torch.ones(size)) for size in (1 << 23, 2)]
+    deepspeed.zero.Init(
+        module=torch.nn.ParameterList(weights),
+        config_dict_or_path={"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}},
+    )
+    weights[0].all_gather(weights)
+    found = [weights[0].data[end].item() for end in ((1 << 22) - 1, -1)]
+    torch.distributed.barrier()
+    return found

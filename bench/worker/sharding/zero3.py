@@ -1,8 +1,10 @@
 """DeepSpeed ZeRO stage 3: each rank also keeps only its part of the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import deepspeed
 import torch
+import torch.distributed
 
 from bench.worker.sharding import _zero
 
@@ -16,3 +18,27 @@ class Sharding(_zero.Sharding):
         """Flat parts, which the optimizer has only while it steps."""
         parts: list[torch.Tensor] = self.zero.fp32_partitioned_groups_flat
         return parts
+
+
+def gather_all(
+    init: deepspeed.zero.Init,
+    parameters: Sequence[torch.nn.Parameter],
+    hierarchy: int = 0,
+    quantize: bool = False,
+) -> None:
+    """DeepSpeed's gather of several weights, as after each update, and a wait until all of them are there.
+
+    DeepSpeed 0.16.9 starts an all-gather for each weight and waits for the last one. NCCL does them in order;
+    gloo has two threads, so that another may still be under way, and the next forward pass would compute with
+    whatever the memory held before. 0.19.8 waits for each.
+    """
+    _gather(init, parameters, hierarchy, quantize)
+    if parameters:
+        group = init.get_partition_dp_group(parameters[0])
+        if torch.distributed.get_backend(group) == "gloo":
+            torch.distributed.barrier(group)  # gloo's begins when all that this rank has started is done
+
+
+if deepspeed.__version__.startswith("0.16."):
+    _gather = deepspeed.zero.Init._allgather_params_coalesced
+    deepspeed.zero.Init._allgather_params_coalesced = gather_all
