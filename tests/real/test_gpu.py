@@ -24,6 +24,7 @@ import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.results.operator_kinds import HOST
+from bench.results.step_parts import BACKWARD, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.setup import stacks
 from tests.support import pretended_gpu
 from tests.support.pretended_gpu.nvml import PretendedNvml
@@ -443,8 +444,7 @@ def test_backends_train_alike_in_16_bits_in_parts_and_from_a_checkpoint(
     assert set(rows["precision"]) == {precision}
     if precision == "fp16":
         assert (rows["skipped_steps"] == 0).all()
-    parts = rows_in(tmp_path, "parts").set_index("part")
-    assert {"forward", "backward", "update"} <= set(parts.index)
+    assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
     checkpoints = rows_in(tmp_path, "checkpoint")
     assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
     if not is_pretended:
