@@ -24,7 +24,7 @@ from tests.support.pretended_gpu.nvml import CONTEXT, NAME, notes_of, total_byte
 CAPABILITY = (9, 0)
 
 ACTIVATION_BYTES = 64 << 10
-"""What a token costs in activations: a batch that is copied to a GPU takes so much beside its own bytes."""
+"""What an embedding's token costs in activations, from the forward pass to the end of the backward pass."""
 
 SMALL_BYTES = 1 << 20
 SEGMENT_BYTES = 2 << 20
@@ -51,6 +51,7 @@ class Gpu:
         self.peak_allocated = self.peak_reserved = 0
         self.retries = 0
         self._booked: set[int] = set()
+        self._held = 0
 
     @property
     def uuid(self) -> str:
@@ -79,16 +80,29 @@ class Gpu:
             return
         storage = tensor.untyped_storage()
         pool = self._pools[size < SMALL_BYTES]
-        if pool.allocated + size > pool.reserved:
-            self._reserve(pool, pool.allocated + size)
-        pool.allocated += size
-        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        self._allocate(pool, size)
         self._booked.add(storage._cdata)
         weakref.finalize(storage, self._release, pool, storage._cdata, size)
 
     def _release(self, pool: "Pool", key: int, size: int) -> None:
         self._booked.discard(key)
         pool.allocated -= size
+
+    def hold(self, size: int) -> None:
+        """Count activations until `let_go`; as `book`, if they do not fit."""
+        self._allocate(self._pools[False], size)
+        self._held += size
+
+    def let_go(self) -> None:
+        """The backward pass has used all activations."""
+        self._pools[False].allocated -= self._held
+        self._held = 0
+
+    def _allocate(self, pool: "Pool", size: int) -> None:
+        if pool.allocated + size > pool.reserved:
+            self._reserve(pool, pool.allocated + size)
+        pool.allocated += size
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
 
     def _reserve(self, pool: "Pool", wanted: int) -> None:
         wanted = -(-wanted // SEGMENT_BYTES) * SEGMENT_BYTES
@@ -377,9 +391,12 @@ class OnGpu(TorchFunctionMode):
             args = (args[0].float(), *args[1:])
         there = func is not torch.device and any(map(_is_gpu, (*args, *kwargs.values())))
         if not there:
+            if func is torch.nn.functional.embedding and torch.is_grad_enabled():
+                GPU.hold(args[0].numel() * ACTIVATION_BYTES)
             result = func(*args, **kwargs)
-            if func is torch.Tensor.backward and has_fault("deferred"):
-                GPU.work(DEFERRED_SECONDS)
+            if func is torch.Tensor.backward:
+                GPU.let_go()
+                GPU.work(DEFERRED_SECONDS if has_fault("deferred") else 0.0)
             return result
         try:
             result = func(*map(_as_cpu, args), **{name: _as_cpu(value) for name, value in kwargs.items()})
@@ -411,8 +428,6 @@ def _place_on_gpu(result: torch.Tensor, source: Any) -> torch.Tensor:
         if GPU.holds(result):
             return result
         result = result.detach().clone().requires_grad_(result.requires_grad)
-        if not result.is_floating_point():
-            size += result.numel() * ACTIVATION_BYTES
     GPU.book(result, size=size)
     return result
 
