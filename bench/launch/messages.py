@@ -123,33 +123,35 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True, tag="first_step_take
 
 
 GRADIENT, BUFFER = "gradient", "buffer"
-"""What a tensor is, before its name in the model."""
+LAST_GRADIENT, MOVEMENT = "last gradient", "movement"
+"""What a tensor is, before its name in the model: of the first step, or of the last one.
+
+A weight's movement is its way from before the first step to after the last one.
+"""
 
 
-class TensorDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backend is from plain PyTorch in fp32; all are L2 norms over one tensor.
+class ExpectedTensor(msgspec.Struct, frozen=True, kw_only=True):
+    """What plain PyTorch computes in fp32; both are L2 norms over one tensor.
 
     Attributes:
-        name: `gradient` or `buffer`, and the tensor's name in the model.
-        error: of the difference.
         norm: of what is expected.
         noise: of what rounding alone changes.
     """
 
-    name: str
-    error: float
     norm: float
     noise: float
 
 
-class ExpectedGradientsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="expected_gradients_written"):
-    """What the first step's gradients should be is in the file that the spec names.
+class ExpectedTensorsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="expected_tensors_written"):
+    """What the tensors should be is in the folder that the spec names.
 
     Attributes:
-        absent: why it is not.
+        expected: by kind and name; rank 0's only.
+        absent: why there is none.
     """
 
-    absent: str
+    expected: dict[str, ExpectedTensor]
+    absent: str = ""
 
 
 class ParityTrained(msgspec.Struct, frozen=True, kw_only=True, tag="parity_trained"):
@@ -158,13 +160,14 @@ class ParityTrained(msgspec.Struct, frozen=True, kw_only=True, tag="parity_train
     Attributes:
         losses: of every step.
         gradient_norms: of every step, before the optimizer's update.
-        differences: of the first step's gradients and buffers; rank 0's only, and none if none is expected.
+        differences: how far tensors are from the expected ones, by kind and name, as L2 norms. Rank 0's
+            only, and none if none is expected.
         proof: as in `FirstStepTaken`.
     """
 
     losses: list[float]
     gradient_norms: list[float]
-    differences: list[TensorDifference]
+    differences: dict[str, float]
     proof: dict[str, Any]
 
 
@@ -303,7 +306,7 @@ Answer = (
     | Built
     | BlockTimed
     | FirstStepTaken
-    | ExpectedGradientsWritten
+    | ExpectedTensorsWritten
     | ParityTrained
     | FlopsCounted
     | ProductsTimed
@@ -353,15 +356,17 @@ class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):
     count: int
 
 
-class WriteExpectedGradients(Request[ExpectedGradientsWritten], frozen=True, tag="write_expected_gradients"):
-    """Compute what the gradients of the first step should be; of the reference, before it trains."""
+class WriteExpectedTensors(Request[ExpectedTensorsWritten], frozen=True, tag="write_expected_tensors"):
+    """Compute what the tensors of so many steps should be; of the reference, before it trains."""
+
+    steps: int
 
 
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
-    """Take so many steps, untimed, and compare the first one's gradients if what they should be is there."""
+    """Take so many steps, untimed, and compare tensors if what they should be after as many is there."""
 
     steps: int
-    compares_gradients: bool = False
+    compares_tensors: bool = False
 
 
 class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
@@ -449,7 +454,7 @@ AnyRequest = (
     | TakeFirstStep
     | TimeBlock
     | UseFirstBatches
-    | WriteExpectedGradients
+    | WriteExpectedTensors
     | TrainForParity
     | CountFlops
     | TimeProducts

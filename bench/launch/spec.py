@@ -43,7 +43,7 @@ class WorkerSpec:
     memory_limit_bytes: int | None  # of each rank's private memory on the host
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
-    expected_gradients: str  # safetensors file of the first step's, for rank 0 of a parity launch
+    expected_tensors: str  # folder of what plain PyTorch computes, for rank 0 of a parity launch
     profiled_groups: int = 0  # that live side by side, this one included; of them nothing is timed
     nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
 

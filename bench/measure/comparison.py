@@ -200,13 +200,13 @@ class Comparison:
                 self.bar.print_line("nothing is missing")
                 self.ledger.write()
                 return
-        large = (self.output.initial_state, self.output.expected_gradients)
+        state, large = self.output.initial_state, (self.output.expected_tensors, self.output.checkpoints)
         runs = self.output.folder.parent  # what is large there was left by one that was killed
+        for left in runs.glob(f"*/{state.name}"):
+            left.unlink(missing_ok=True)
         for path in large:
             for left in runs.glob(f"*/{path.name}"):
-                left.unlink(missing_ok=True)
-        for left in runs.glob(f"*/{self.output.checkpoints.name}"):
-            shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(left, ignore_errors=True)
         try:
             passed = self.parity.run(self.names)
             if self.plan.parity.parity_only:
@@ -221,9 +221,9 @@ class Comparison:
                 self.explanation.run(self._timed_names())
                 self.step_parts.run(self._timed_names())
         finally:
+            state.unlink(missing_ok=True)  # as large as the model, and easily made again
             for path in large:
-                path.unlink(missing_ok=True)  # as large as the model, and easily made again
-            shutil.rmtree(self.output.checkpoints, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)
 
     def _run_launches(self, names: Sequence[str]) -> None:
         """The launches that are missing, and with `measure.until` more until that is reached."""

@@ -1,6 +1,6 @@
 """The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,13 +9,13 @@ from bench.launch.messages import (
     A,
     Build,
     Built,
-    ExpectedGradientsWritten,
+    ExpectedTensor,
+    ExpectedTensorsWritten,
     ParityTrained,
     Request,
-    TensorDifference,
     TrainForParity,
     UseFirstBatches,
-    WriteExpectedGradients,
+    WriteExpectedTensors,
 )
 from bench.measure.after_training import AfterTraining
 from bench.measure.answers import mean_over_ranks, model_figures
@@ -39,7 +39,7 @@ class ParityLaunch:
     Attributes:
         trajectories: losses and gradient norms of each backend that came to its end.
         loss_differences: of each backend that passed, the largest relative one from the reference's losses.
-        tensor_verdicts: by backend and precision, on the first step's gradients and buffers, worst first.
+        tensor_verdicts: by backend and precision, on gradients, buffers and movements, worst first.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class ParityLaunch:
         self._roofline = RooflineFinder(plan.reference, plan.stacks)
         self._models: dict[str, dict[str, Any]] = {}  # of each backend, what is known of its built model
         self._proofs: dict[str, dict[str, Any]] = {}  # and that its engine really ran
-        self._compares_gradients = False
-        self._differences: dict[str, dict[str, Sequence[TensorDifference]]] = {}  # by precision and backend
+        self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
+        self._differences: dict[str, dict[str, Mapping[str, float]]] = {}  # by precision and backend
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
         self.tensor_verdicts: dict[str, dict[str, list[TensorVerdict]]] = {}
@@ -119,9 +119,9 @@ class ParityLaunch:
             self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
     def _judge_tensors(self, name: str) -> None:
-        """Compare the first step's gradients, in every precision in which that can be judged.
+        """Compare gradients, buffers and movements, in every precision in which that can be judged.
 
-        How far a gradient in 16 bits may be off is told by the reference in the same 16 bits. Where the
+        How far a tensor in 16 bits may be off is told by the reference in the same 16 bits. Where the
         reference has another precision, it is judged in fp32 alone, and beside that by its norm.
 
         Raises:
@@ -129,7 +129,12 @@ class ParityLaunch:
         """
         judged = {FP32, self._plan.precisions[self._plan.reference]}
         verdicts = {
-            precision: judge_tensors(of[name], () if precision == FP32 else of.get(self._plan.reference, ()))
+            precision: judge_tensors(
+                of[name],
+                self._expected,
+                None if precision == FP32 else of.get(self._plan.reference, {}),
+                same_update=not self._plan.updates[name],
+            )
             for precision, of in self._differences.items()
             if of.get(name) and precision in judged
         }
@@ -145,26 +150,26 @@ class ParityLaunch:
         first_batches = UseFirstBatches(count=self._plan.batches)
         with RunningGroups(PARITY, self._starter, self._failures) as groups:
             groups.start(names)
-            if reference in groups:  # it saves what the others load, and what their gradients should be
+            if reference in groups:  # it saves what the others load, and what they should compute
                 self._ask(groups, [reference], Build(), self._keep_model)
                 self._ask(groups, [reference], first_batches)
-                self._ask(groups, [reference], WriteExpectedGradients(), self._keep_whether_expected)
+                write = WriteExpectedTensors(steps=self._plan.steps)
+                self._ask(groups, [reference], write, self._keep_expected)
             self._ask(groups, [name for name in groups if name != reference], Build(), self._keep_model)
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
-            training = TrainForParity(steps=self._plan.steps, compares_gradients=self._compares_gradients)
-            self._ask(groups, list(groups), training, self._keep_training)
+            self._ask(groups, list(groups), self._training(), self._keep_training)
             if not self._plan.parity_only:
                 self._roofline.find(groups)
             self._after.use(groups)
             groups.end()
 
     def _train_in_fp32(self, names: Sequence[str]) -> None:
-        """Take the first step once more in fp32, where a wrong gradient is not hidden by rounding.
+        """Take the same steps once more in fp32, where no wrong tensor is hidden by rounding.
 
         A backend that cannot (a model may have room in 16 bits alone) is judged without it. One that is known
         to train in 16 bits alone is left out.
         """
-        if not self._compares_gradients:
+        if not self._expected:
             return
         for name in [name for name in names if name in self._plan.without_fp32]:
             self._bar.print_line(
@@ -176,13 +181,11 @@ class ParityLaunch:
             groups.start(names)
             self._ask(groups, list(groups), Build())
             self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
-            self._ask(
-                groups,
-                list(groups),
-                TrainForParity(steps=1, compares_gradients=True),
-                partial(self._keep_differences, FP32),
-            )
+            self._ask(groups, list(groups), self._training(), partial(self._keep_differences, FP32))
             groups.end()
+
+    def _training(self) -> TrainForParity:
+        return TrainForParity(steps=self._plan.steps, compares_tensors=bool(self._expected))
 
     def _go_on(self, name: str, _: Launch, failure: LaunchFailed) -> bool:
         self._bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
@@ -215,9 +218,9 @@ class ParityLaunch:
         self._models[name] = model_figures(answers)
         self._roofline.note_library(name, answers[0].library)
 
-    def _keep_whether_expected(self, _: str, answers: Sequence[ExpectedGradientsWritten]) -> None:
+    def _keep_expected(self, _: str, answers: Sequence[ExpectedTensorsWritten]) -> None:
         reason = next((answer.absent for answer in answers if answer.absent), "")
-        self._compares_gradients = not reason
+        self._expected = {} if reason else answers[0].expected
         if reason:
             self._bar.print_line(f"gradients are compared by their norm alone: {reason}")
 

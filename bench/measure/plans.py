@@ -33,9 +33,9 @@ class Output:
         return self.folder / "initial.safetensors"
 
     @property
-    def expected_gradients(self) -> Path:
-        """What the first step's gradients should be; the reference computes them in the parity launch."""
-        return self.folder / "gradients.safetensors"
+    def expected_tensors(self) -> Path:
+        """What gradients and weights should be; the reference computes them in the parity launch."""
+        return self.folder / "expected"
 
     @property
     def nothing_written_marker(self) -> Path:

@@ -258,7 +258,7 @@ def _spec(
         memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
         initial_state=str(output.initial_state),
         saves_initial_state=False,
-        expected_gradients=str(output.expected_gradients),
+        expected_tensors=str(output.expected_tensors),
         nnodes=device.nnodes,
     )
 

@@ -218,10 +218,10 @@ class Roofline:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorVerdict:
-    """How far a tensor of the first step is from plain PyTorch's in fp32; all are L2 norms over it.
+    """How far a tensor is from plain PyTorch's in fp32; all are L2 norms over it.
 
     Attributes:
-        tensor: `gradient` or `buffer`, and its name in the model.
+        tensor: `gradient`, `buffer`, `last gradient` or `movement`, and its name in the model.
         error: of the difference.
         norm: of what is expected.
         noise: of what rounding alone changes.
@@ -292,7 +292,7 @@ class Record:
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
     loss_difference: float | None = None  # the largest relative one of these from the reference's
-    worst_tensors: dict[str, TensorVerdict] = field(default_factory=dict)  # of the first step, by precision
+    worst_tensors: dict[str, TensorVerdict] = field(default_factory=dict)  # by precision
     proof: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name
     device_before: tuple[GpuSample, ...] = ()  # per device, just before the group started

@@ -1,117 +1,237 @@
-"""Compares the gradient of the first step, parameter by parameter, with what plain PyTorch computes in fp32.
+"""Compares gradients and weights, parameter by parameter, with what plain PyTorch computes in fp32.
 
 Losses of random weights hardly move in a few steps, and a norm over all parameters hides a small one, so
-that a backend may lose a part of its gradient and still follow the reference's losses.
+that a backend may lose a part of its gradient, or of its update, and still follow the reference's losses.
 
-How far a right gradient may be off depends on the parameter: that of the bias of an attention's keys, for
-one, is rounding and nothing else. So the same gradient is computed a second time with the samples in reverse
-order and every weight off by as much as fp32 rounds it: the difference of the two is the parameter's noise.
+How far a right tensor may be off depends on the parameter: the gradient of the bias of an attention's keys,
+for one, is rounding and nothing else, and so is how far AdamW moves it. So the same steps are taken a second
+time with the samples in reverse order and every weight off by as much as fp32 rounds it: the difference of
+the two is the tensor's noise.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed
 from safetensors.torch import save_file
 
-from bench.launch.messages import BUFFER, GRADIENT, TensorDifference
+from bench.launch.messages import (
+    BUFFER,
+    GRADIENT,
+    LAST_GRADIENT,
+    MOVEMENT,
+    ExpectedTensor,
+    ExpectedTensorsWritten,
+)
 from bench.launch.spec import WorkerSpec
-from bench.worker import initial_state
-from bench.worker.sharding import trained_by_name
-from bench.worker.tensor_differences import Array, compare, distance
+from bench.worker import initial_state, optimizers
+from bench.worker.sharding import trained, trained_by_name
+from bench.worker.tensor_differences import Array, compare, file_of, norm
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 
 ROUNDING = torch.finfo(torch.float32).eps
-"""The relative distance of neighbouring fp32 numbers, by which the weights of the second pass are off."""
+"""The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
 
 
-@dataclass(frozen=True)
-class Pass:
-    """What one forward and backward pass over a step's micro-batches leaves.
+class NotComputed(Exception):
+    """Why some rank could not compute what is expected."""
+
+
+class TensorReader:
+    """Compares tensors with the expected ones as they are handed over; only rank 0 keeps what it finds.
+
+    Args:
+        folder: in which `write_expected` has written.
+        rank: of this process.
 
     Attributes:
-        gradients: by parameter, fp32, on the device.
-        buffers: by name, on this rank.
+        differences: L2 norms, by kind and name.
     """
 
-    gradients: dict[str, torch.Tensor]
-    buffers: dict[str, torch.Tensor]
+    def __init__(self, folder: str, *, rank: int) -> None:
+        self._folder = folder
+        self._rank = rank
+        self.differences: dict[str, float] = {}
+
+    def read(self, kind: str, named: NamedTensors) -> None:
+        """Compare tensors of a kind: gradients averaged over the ranks, or weights for their movement.
+
+        All ranks go through all of them, since each may have to be gathered.
+        """
+        named = ((name, tensor) for name, tensor in named if not name.endswith(UNUSED))
+        if self._rank == 0:
+            self._take(kind, named)
+        else:
+            for _ in named:
+                pass
+
+    def read_weights(self, named: NamedTensors) -> None:
+        """Compare weights after the last step; those of the rank that is farthest from rank 0 count, too."""
+        spread = {}
+
+        def with_spread() -> Iterator[tuple[str, torch.Tensor]]:
+            for name, tensor in named:
+                spread[f"{MOVEMENT} {name}"] = spread_over_ranks(tensor)
+                yield name, tensor
+
+        self.read(MOVEMENT, with_spread())
+        for name in spread.keys() & self.differences.keys():
+            self.differences[name] += spread[name]
+
+    def _take(self, kind: str, named: NamedTensors) -> None:
+        self.differences |= compare(self._folder, kind, ((name, _array(tensor)) for name, tensor in named))
+
+
+class TensorWriter(TensorReader):
+    """Writes tensors as the expected ones; `differences` are from nothing: their norms."""
+
+    def _take(self, kind: str, named: NamedTensors) -> None:
+        Path(self._folder).mkdir(exist_ok=True)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in named}
+        save_file(tensors, file_of(self._folder, kind))
+        self.differences |= {f"{kind} {name}": norm(_array(tensor)) for name, tensor in tensors.items()}
 
 
 def write_expected(
-    spec: WorkerSpec, micro_batches: Sequence[Batch], *, rank: int, device: torch.device
-) -> str:
-    """Compute what the first step's gradient should be, and how much of it is rounding; rank 0 writes both.
+    spec: WorkerSpec, steps: Sequence[Sequence[Batch]], *, rank: int, device: torch.device
+) -> ExpectedTensorsWritten:
+    """Compute what some steps should leave, and how much of it is rounding; rank 0 writes it.
 
     The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
     ranks take part, each with its own micro-batches.
 
-    Returns:
-        Why it could not be computed on some rank, or nothing.
+    Args:
+        spec: of the reference.
+        steps: the micro-batches of each step.
+        rank: of this process.
+        device: of this rank.
     """
+    writer, moved, disturbed = (
+        make(spec.expected_tensors, rank=rank) for make in (TensorWriter, TensorReader, TensorReader)
+    )
     model = models.build(spec.model, attention="eager", dropout=False)
-    initial_state.load(model, spec, rank, device)
-    failure = ""
-    passes: tuple[Pass, Pass] | None = None
     try:
         with fp32_products():
-            passes = run_passes(model.to(device), micro_batches, seed=spec.seed, device=device)
-    # Such as too little memory; whatever is wrong with the model itself, its backends meet, too.
-    except Exception as error:
-        failure = f"{type(error).__name__}: {error}".splitlines()[0]
-    del model
-    failed = torch.tensor(float(bool(failure)), device=device)
-    torch.distributed.all_reduce(failed)
-    if passes is None or failed.item():
-        return failure or "another rank could not compute it"
-    for one in passes:
-        average(one.gradients.values())
-    if rank == 0:
-        _write(spec.expected_gradients, *passes)
-    return ""
+            _begin(model, spec, rank, device)
+            train(model, steps, spec, device, writer)
+            _begin(model, spec, rank, device)
+            moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
+            disturb(model.parameters(), seed=spec.seed)
+            train(model, [[reverse(batch) for batch in step] for step in steps], spec, device, disturbed)
+    except NotComputed as reason:
+        return ExpectedTensorsWritten(expected={}, absent=str(reason))
+    # Every step rounds a weight, by a quarter of that distance on average: AdamWs differ in how.
+    rounded = len(steps) * ROUNDING / 4
+    norms = writer.differences | moved.differences
+    return ExpectedTensorsWritten(
+        expected={
+            name: ExpectedTensor(
+                norm=norms[name],
+                noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
+            )
+            for name, noise in disturbed.differences.items()
+        }
+    )
 
 
-def run_passes(
-    model: torch.nn.Module, micro_batches: Sequence[Batch], *, seed: int, device: torch.device
-) -> tuple[Pass, Pass]:
-    """One pass as it is, and one in which everything is rounded otherwise."""
-    buffers = {name: value.detach().clone() for name, value in model.named_buffers()}
-    exact = run_pass(model, micro_batches, device)
-    with torch.no_grad():
-        for name, value in model.named_buffers():
-            value.copy_(buffers[name])
-        disturb(model.parameters(), seed=seed)
-    return exact, run_pass(model, [reverse(batch) for batch in micro_batches], device)
+def _begin(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
+    initial_state.load(model.cpu(), spec, rank, device)
+    _together(lambda: model.to(device), device)
 
 
-def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> Pass:
-    """The mean gradient over micro-batches, and the buffers afterwards; the model keeps no gradient."""
+def train(
+    model: torch.nn.Module,
+    steps: Sequence[Sequence[Batch]],
+    spec: WorkerSpec,
+    device: torch.device,
+    reader: TensorReader,
+) -> None:
+    """Take steps of plain AdamW, and hand tensors over; the model keeps no gradient.
+
+    Weights that some step has no gradient for are not handed over: AdamW leaves them as they are, or lets
+    them decay where something makes the gradient zero.
+
+    Raises:
+        NotComputed: on all ranks, if one could not.
+    """
+    optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)
+    without: set[str] = set()
+    for number, micro_batches in enumerate(steps, start=1):
+        _together(partial(run_pass, model, micro_batches, device), device)
+        without |= average(model, device)
+        if number == 1:
+            reader.read(GRADIENT, gradients_of(model))
+            reader.read(BUFFER, ((name, one.clone()) for name, one in model.named_buffers()))
+        if number == len(steps):
+            reader.read(LAST_GRADIENT, gradients_of(model))
+        _together(optimizer.step, device)
+        optimizer.zero_grad()
+    reader.read(MOVEMENT, (one for one in trained_by_name(model) if one[0] not in without))
+
+
+def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> None:
+    """Leave the mean gradient over micro-batches in the model."""
     for batch in micro_batches:
         loss = model(**{name: value.to(device) for name, value in batch.items()}).loss
         (loss / len(micro_batches)).backward()
-    gradients = {}
-    for name, parameter in trained_by_name(model):
-        gradients[name] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        parameter.grad = None
-    buffers = {name: value.detach().clone() for name, value in model.named_buffers()}
-    return Pass(gradients=gradients, buffers=buffers)
 
 
-def average(gradients: Iterable[torch.Tensor]) -> None:
-    """Over the ranks, in place."""
-    for gradient in gradients:
-        torch.distributed.all_reduce(gradient)
-        gradient /= torch.distributed.get_world_size()
+def average(model: torch.nn.Module, device: torch.device) -> set[str]:
+    """Average gradients over the ranks, in place; the names of the parameters for which no rank has one."""
+    named = list(trained_by_name(model))
+    having = torch.tensor([float(one.grad is not None) for _, one in named], device=device)
+    torch.distributed.all_reduce(having)
+    without = set()
+    for (name, one), ranks in zip(named, having.tolist(), strict=True):
+        if not ranks:
+            without.add(name)
+            continue
+        one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+        torch.distributed.all_reduce(one.grad)
+        one.grad /= torch.distributed.get_world_size()
+    return without
+
+
+def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Of the trained parameters by name; zero where there is none."""
+    for name, one in trained_by_name(model):
+        yield name, torch.zeros_like(one) if one.grad is None else one.grad
+
+
+def spread_over_ranks(tensor: torch.Tensor) -> float:
+    """How far the rank that is farthest from rank 0 has this tensor from rank 0's, as an L2 norm."""
+    first = tensor.detach().clone(memory_format=torch.contiguous_format)
+    torch.distributed.broadcast(first, src=0)
+    farthest = torch.linalg.vector_norm((tensor.detach() - first).double())
+    torch.distributed.all_reduce(farthest, op=torch.distributed.ReduceOp.MAX)
+    return farthest.item()
+
+
+def _together(compute: Callable[[], object], device: torch.device) -> None:
+    """Compute, and wait for the other ranks to have done so.
+
+    Raises:
+        NotComputed: on all ranks, if one could not.
+    """
+    failure = ""
+    try:
+        compute()
+    # Such as too little memory; whatever is wrong with the model itself, its backends meet, too.
+    except Exception as error:
+        failure = f"{type(error).__name__}: {error}".splitlines()[0]
+    failed = torch.tensor(float(bool(failure)), device=device)
+    torch.distributed.all_reduce(failed)
+    if failed.item():
+        raise NotComputed(failure or "another rank could not compute it")
 
 
 @contextmanager
@@ -128,70 +248,18 @@ def fp32_products() -> Iterator[None]:
             switch.allow_tf32 = value
 
 
-def _write(path: str, exact: Pass, disturbed: Pass) -> None:
-    tensors, noise = {}, {}
-    for kind, ours, others in (
-        (GRADIENT, exact.gradients, disturbed.gradients),
-        (BUFFER, exact.buffers, disturbed.buffers),
-    ):
-        for name, tensor in ours.items():
-            if name.endswith(UNUSED):
-                continue
-            tensors[f"{kind} {name}"] = tensor.contiguous().cpu()
-            noise[f"{kind} {name}"] = distance(_array(others[name]), _array(tensor))
-    save_file(tensors, path, metadata={"noise": json.dumps(noise)})
-
-
-def disturb(parameters: Iterable[torch.Tensor], *, seed: int) -> None:
+def disturb(parameters: Iterable[torch.nn.Parameter], *, seed: int) -> None:
     """Move every weight by up to the distance of neighbouring fp32 numbers, on all ranks alike."""
     random = torch.Generator().manual_seed(seed)
-    for parameter in parameters:
-        signs = torch.rand(parameter.shape, generator=random) * 2 - 1
-        parameter.mul_((1 + ROUNDING * signs).to(parameter))
+    with torch.no_grad():
+        for parameter in parameters:
+            signs = torch.rand(parameter.shape, generator=random) * 2 - 1
+            parameter.mul_((1 + ROUNDING * signs).to(parameter))
 
 
 def reverse(batch: Batch) -> Batch:
     """The same samples in the opposite order, so that sums over them round differently."""
     return {name: value.flip(0) for name, value in batch.items()}
-
-
-class GradientReader:
-    """Compares gradients as a step hands them over; only rank 0 keeps what it finds.
-
-    Args:
-        expected: the file that `write_expected` wrote.
-        buffers: of the model, as they are.
-        rank: of this process.
-
-    Attributes:
-        differences: of the last step that was read.
-    """
-
-    def __init__(self, expected: str, buffers: Callable[[], NamedTensors], *, rank: int) -> None:
-        self._path = Path(expected)
-        self._buffers = buffers
-        self._rank = rank
-        self.differences: list[TensorDifference] = []
-
-    def read(self, gradients: NamedTensors) -> None:
-        """Compare a step's gradients, averaged over the ranks, and the buffers that its forward pass left.
-
-        All ranks go through `gradients`, since each of them may have to be gathered.
-        """
-        named = _labelled(gradients, self._buffers())
-        if self._rank != 0:
-            for _ in named:
-                pass
-            return
-        self.differences = list(compare(self._path, ((name, _array(tensor)) for name, tensor in named)))
-
-
-def _labelled(gradients: NamedTensors, buffers: NamedTensors) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, gradient in gradients:
-        yield f"{GRADIENT} {name}", gradient
-    for name, buffer in buffers:
-        if not name.endswith(UNUSED):
-            yield f"{BUFFER} {name}", buffer
 
 
 def _array(tensor: torch.Tensor) -> Array:

@@ -30,7 +30,7 @@ from bench.launch.messages import (
     End,
     Evaluate,
     Evaluated,
-    ExpectedGradientsWritten,
+    ExpectedTensorsWritten,
     ExportModel,
     Failed,
     FinishProfile,
@@ -52,7 +52,7 @@ from bench.launch.messages import (
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
-    WriteExpectedGradients,
+    WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
@@ -184,10 +184,10 @@ class Rank(ABC):
                 return self.block(steps)
             case UseFirstBatches(count=count):
                 return self.use_first_batches(count)
-            case WriteExpectedGradients():
-                return self.write_expected_gradients()
-            case TrainForParity(steps=steps, compares_gradients=compares_gradients):
-                return self.train_for_parity(steps, compares_gradients=compares_gradients)
+            case WriteExpectedTensors(steps=steps):
+                return self.write_expected_tensors(steps)
+            case TrainForParity(steps=steps, compares_tensors=compares_tensors):
+                return self.train_for_parity(steps, compares_tensors=compares_tensors)
             case CountFlops():
                 return self.count_flops()
             case TimeProducts(shapes=shapes):
@@ -300,14 +300,14 @@ class Rank(ABC):
         }
 
     @abstractmethod
-    def write_expected_gradients(self) -> ExpectedGradientsWritten:
-        """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
+    def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:
+        """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
 
     @abstractmethod
-    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
+    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
-        The first step's gradients are compared with the expected ones, if those could be computed.
+        What the first step and the last one leave is compared with what is expected, if that is there.
         """
 
     @abstractmethod

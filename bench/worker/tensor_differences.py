@@ -3,7 +3,6 @@
 Without torch, which a process that trains as on a device does not have.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,37 +11,39 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
-from bench.launch.messages import BUFFER, TensorDifference
+from bench.launch.messages import BUFFER, MOVEMENT
 
 Array = npt.NDArray[np.float64]
 
+NOT_ALWAYS_THERE = (BUFFER, MOVEMENT)
+"""Tensors that one side alone may have: constants, such as a mask that only one version of a model keeps, and
+weights without a gradient, which some optimizers let decay."""
 
-def compare(expected: Path, named: Iterable[tuple[str, Array]]) -> Iterator[TensorDifference]:
-    """Compare tensors with those of a file, all by what they are and their names.
 
-    A buffer that one side alone has is a constant, such as a mask that only one version of a model keeps.
+def file_of(folder: str, kind: str) -> Path:
+    """Where `bench.worker.gradients.write_expected` writes the tensors of a kind."""
+    return Path(folder) / f"{kind}.safetensors"
+
+
+def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, float]]:
+    """How far tensors are from the expected ones of the same names, by their kind and name.
 
     Args:
-        expected: the file that `bench.worker.gradients.write_expected` wrote.
+        folder: in which `bench.worker.gradients.write_expected` has written.
+        kind: of the tensors.
         named: of the backend.
     """
-    with safe_open(expected, framework="numpy") as file:
-        noise = json.loads(file.metadata()["noise"])
+    with safe_open(file_of(folder, kind), framework="numpy") as file:
         missing = dict.fromkeys(file.keys())
         for name, tensor in named:
-            if name not in missing:
-                if not name.startswith(BUFFER):
-                    yield TensorDifference(name=name, error=norm(tensor), norm=0.0, noise=0.0)
-                continue
-            del missing[name]
-            wanted = file.get_tensor(name).astype(np.float64)
-            yield TensorDifference(
-                name=name, error=distance(tensor, wanted), norm=norm(wanted), noise=noise[name]
-            )
+            if name in missing:
+                del missing[name]
+                yield f"{kind} {name}", distance(tensor, file.get_tensor(name).astype(np.float64))
+            elif kind not in NOT_ALWAYS_THERE:
+                yield f"{kind} {name}", norm(tensor)
         for name in missing:
-            if not name.startswith(BUFFER):
-                wanted = norm(file.get_tensor(name))
-                yield TensorDifference(name=name, error=wanted, norm=wanted, noise=noise[name])
+            if kind != BUFFER:
+                yield f"{kind} {name}", norm(file.get_tensor(name))
 
 
 def distance(one: Array, other: Array) -> float:

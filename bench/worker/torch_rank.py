@@ -2,6 +2,7 @@
 
 import gc
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,14 @@ from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
+    BUFFER,
+    GRADIENT,
+    LAST_GRADIENT,
     Built,
     CollectivesCounted,
     CollectivesTimed,
     Evaluated,
-    ExpectedGradientsWritten,
+    ExpectedTensorsWritten,
     FlopsCounted,
     ModelExported,
     ParityTrained,
@@ -65,36 +69,41 @@ class TorchRank(Rank):
     def close(self) -> None:
         """Nothing: the coordinator removes what it has written."""
 
-    def write_expected_gradients(self) -> ExpectedGradientsWritten:
-        """Compute the first step's, by plain PyTorch in fp32; afterwards the batches begin anew."""
+    def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:
+        """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
         from bench.worker.gradients import write_expected
 
         training = self.training
-        (first,) = training.steps(1)
-        absent = write_expected(self.spec, first, rank=self.rank, device=training.device)
+        taken = list(training.steps(steps))
+        written = write_expected(self.spec, taken, rank=self.rank, device=training.device)
         gc.collect()
         training.free_cached()
-        return ExpectedGradientsWritten(absent=absent)
+        return written
 
-    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
+    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
-        The first step's gradients are compared with the expected ones, if those could be computed.
+        What the first step and the last one leave is compared with what is expected, if that is there.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
         """
-        from bench.worker.gradients import GradientReader
+        from bench.worker.gradients import TensorReader
 
         sharding = self.training.sharding
         sharding.watches_gradient = True
-        reader = GradientReader(self.spec.expected_gradients, self.training.named_buffers, rank=self.rank)
-        sharding.gradient_reader = reader.read if compares_gradients else None
+        reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
+        kinds = {1: GRADIENT, steps: LAST_GRADIENT} if compares_tensors else {}
         losses, norms = [], []
-        for batch in self.training.steps(steps):
+        for number, batch in enumerate(self.training.steps(steps), start=1):
+            sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
             losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)
-            sharding.gradient_reader = None
+            if number == 1 and compares_tensors:
+                reader.read(BUFFER, self.training.named_buffers())
+        sharding.gradient_reader = None
+        if compares_tensors:
+            reader.read_weights(sharding.weights())
         return ParityTrained(
             losses=losses,
             gradient_norms=norms,

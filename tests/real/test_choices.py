@@ -15,11 +15,12 @@ from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.launch.messages import (
     Build,
+    ExpectedTensor,
+    ExpectedTensorsWritten,
     TakeFirstStep,
-    TensorDifference,
     TrainForParity,
     UseFirstBatches,
-    WriteExpectedGradients,
+    WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
@@ -79,7 +80,8 @@ class Trained:
     state_bytes: int
     losses: list[float]
     norms: list[float]
-    differences: list[TensorDifference]
+    differences: dict[str, float]
+    expected: dict[str, ExpectedTensor]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,7 @@ def comparison(config: Config) -> Iterator[Comparison]:
     made = Comparison(config, "m-cpux2")
     yield made
     made.output.initial_state.unlink(missing_ok=True)
-    made.output.expected_gradients.unlink(missing_ok=True)
+    made.output.expected_tensors.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +115,16 @@ def reference(comparison: Comparison) -> Trained:
 def trained(comparison: Comparison, name: str) -> Trained:
     """`STEPS` steps, each of two micro-batches, dropout off, and one more."""
     first_batches = UseFirstBatches(count=2 * STEPS)
+    written = [ExpectedTensorsWritten(expected={})]
     with comparison.starter.start(name, PARITY) as group:
         group.connect()
         group.request(Build())
         if name == "pytorch":
             group.request(first_batches)
-            assert {answer.absent for answer in group.request(WriteExpectedGradients())} == {""}
+            written = group.request(WriteExpectedTensors(steps=STEPS))
+            assert {answer.absent for answer in written} == {""}
         group.request(first_batches)
-        answers = group.request(TrainForParity(steps=STEPS, compares_gradients=True))
+        answers = group.request(TrainForParity(steps=STEPS, compares_tensors=True))
         first = group.request(TakeFirstStep())
         group.end()
     return Trained(
@@ -129,6 +133,7 @@ def trained(comparison: Comparison, name: str) -> Trained:
         losses=[sum(losses) / len(losses) for losses in zip(*(one.losses for one in answers), strict=True)],
         norms=answers[0].gradient_norms,
         differences=answers[0].differences,
+        expected=written[0].expected,
     )
 
 
@@ -165,7 +170,8 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
     largest = max(abs(a / b - 1) for a, b in zip(found.losses, reference.losses, strict=True))
     print(f"{name}: losses within {largest:.1e}; {found.proof}")
     assert found.losses == pytest.approx(reference.losses, rel=1e-4)
-    worst = judge_tensors(found.differences)[0]
+    worst = judge_tensors(found.differences, reference.expected)[0]
+    assert found.differences.keys() == reference.differences.keys()
     print(f"    worst tensor: {worst}")
     assert worst.share() < 0.2, "a multiple of rounding that leaves room"
     assert found.norms == pytest.approx(reference.norms, rel=1e-3)

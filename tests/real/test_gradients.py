@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.errors import LaunchFailed
+from bench.launch.messages import BUFFER, GRADIENT, ExpectedTensor
 from bench.measure.parity import check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
 
@@ -32,12 +33,13 @@ class Setting:
             dropout=False,
             initial_state=str(folder / "state"),
             saves_initial_state=True,
-            expected_gradients=str(folder / "expected"),
+            expected_tensors=str(folder / "expected"),
         )
         torch.manual_seed(0)
         self.model = models.build(self.spec.model, attention="eager", dropout=False)
         initial_state.save(self.model, self.spec, rank=0)
         random = torch.Generator().manual_seed(1)
+        self.expected: dict[str, ExpectedTensor] = {}
         self.batches = []
         for _ in range(2):
             words = torch.randint(5, 100, (4, 16), generator=random)
@@ -46,23 +48,28 @@ class Setting:
     def write_expected(self) -> str:
         from bench.worker.gradients import write_expected
 
-        return write_expected(self.spec, self.batches, rank=0, device=torch.device("cpu"))
+        written = write_expected(self.spec, [self.batches], rank=0, device=torch.device("cpu"))
+        self.expected = written.expected
+        return written.absent
 
     def gradients(self, dtype: Any = torch.float32) -> Tensors:
         """The model's own, computed anew."""
-        from bench.worker.gradients import run_pass
+        from bench.worker.gradients import gradients_of, run_pass
 
-        found = run_pass(self.model.to(dtype), self.batches, torch.device("cpu")).gradients
+        run_pass(self.model.to(dtype), self.batches, torch.device("cpu"))
+        found = dict(gradients_of(self.model))
+        self.model.zero_grad()
         self.model.float()
-        return dict(found)
+        return found
 
     def judge(self, gradients: Tensors, buffers: Tensors) -> None:
         """Raises if they are not the expected ones."""
-        from bench.worker.gradients import GradientReader
+        from bench.worker.gradients import TensorReader
 
-        reader = GradientReader(self.spec.expected_gradients, lambda: buffers.items(), rank=0)
-        reader.read(gradients.items())
-        check_tensors(judge_tensors(reader.differences), "fp32")
+        reader = TensorReader(self.spec.expected_tensors, rank=0)
+        reader.read(GRADIENT, gradients.items())
+        reader.read(BUFFER, buffers.items())
+        check_tensors(judge_tensors(reader.differences, self.expected), "fp32")
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +164,6 @@ def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
     ]  # without labels there is no loss
     from bench.worker.gradients import write_expected
 
-    spec = replace(setting.spec, expected_gradients=setting.spec.expected_gradients + "-none")
-    assert write_expected(spec, wrong, rank=0, device=torch.device("cpu"))
-    assert not Path(spec.expected_gradients).exists()
+    spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-none")
+    assert "NoneType" in write_expected(spec, [wrong], rank=0, device=torch.device("cpu")).absent
+    assert not Path(spec.expected_tensors).exists()

@@ -44,7 +44,7 @@ class Simulated:
         clock: Callable[[], float] = lambda: 0.0,
         look: Look = nobody_looks,
         precision: str = "fp32",
-        shardings: dict[str, str] | None = None,
+        backends: dict[str, dict[str, Any]] | None = None,
         **measure: Any,
     ) -> None:
         scripts: dict[str, Script] = {
@@ -57,8 +57,8 @@ class Simulated:
         self.groups: list[FakeGroup] = []
         config = a_config(folder, **measure)
         config.precision = Precision(name=precision)
-        for name, sharding in (shardings or {}).items():
-            config.backends[name] = dataclasses.replace(config.backends[name], sharding=sharding)
+        for name, choices in (backends or {}).items():
+            config.backends[name] = dataclasses.replace(config.backends[name], **choices)
         comparison = Comparison(
             config,
             "m-cpux2",

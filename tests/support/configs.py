@@ -125,5 +125,5 @@ def a_spec() -> WorkerSpec:
         memory_limit_bytes=None,
         initial_state="state",
         saves_initial_state=False,
-        expected_gradients="gradients",
+        expected_tensors="expected",
     )

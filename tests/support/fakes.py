@@ -19,7 +19,8 @@ from bench.launch.messages import (
     Done,
     Evaluate,
     Evaluated,
-    ExpectedGradientsWritten,
+    ExpectedTensor,
+    ExpectedTensorsWritten,
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
@@ -39,7 +40,7 @@ from bench.launch.messages import (
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
-    WriteExpectedGradients,
+    WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
@@ -163,9 +164,16 @@ slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: 
 {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
 not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of torch's allocator;
 `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `products`: FLOP/s of a rank in a square and
-in each shape of the workload. `differences`: {precision: of the first step's gradients};
-`no_expected_gradients`: why they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a
+in each shape of the workload. `differences`: {precision: by tensor, how far it is from `EXPECTED`};
+`no_expected_tensors`: why they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a
 function from steps to the loss; `extra_steps`: that it says it has taken beside those it was asked for."""
+
+
+EXPECTED = {
+    name: ExpectedTensor(norm=1.0, noise=1e-7)
+    for name in ("gradient words", "last gradient words", "movement words")
+}
+"""What every fake reference expects."""
 
 
 class FakeGroup:
@@ -286,13 +294,14 @@ class FakeGroup:
                 return BlockTimed(**self._block(steps, rank))
             case UseFirstBatches():
                 return Done()
-            case WriteExpectedGradients():
-                return ExpectedGradientsWritten(absent=self.script.get("no_expected_gradients", ""))
+            case WriteExpectedTensors():
+                absent = self.script.get("no_expected_tensors", "")
+                return ExpectedTensorsWritten(expected={} if absent else EXPECTED, absent=absent)
             case TrainForParity(steps=steps):
                 return ParityTrained(
                     losses=[self.script.get("loss", 2.0)] * steps,
                     gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
-                    differences=self.script.get("differences", {}).get(self.spec.precision.name, []),
+                    differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof={"ran": True},
                 )
             case SaveCheckpoint():

@@ -10,7 +10,6 @@ import pytest
 
 from bench.__main__ import measure_and_report
 from bench.analysis.summary import widest_half_width
-from bench.launch.messages import TensorDifference
 from bench.measure import comparison as coordinator
 from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
@@ -147,29 +146,43 @@ def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path,
     assert "gradient" in row["message"]
 
 
-def wrong_gradient(error: float) -> TensorDifference:
-    return TensorDifference(name="gradient words", error=error, norm=1.0, noise=1e-7)
+WRONG = {"gradient words": 0.01}
+LOST = {"movement words": 1.0}
 
 
 def test_a_backend_that_loses_a_gradient_is_not_timed(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"differences": {"fp32": [wrong_gradient(0.01)]}}})
+    run = Simulated(tmp_path, {"ortmodule": {"differences": {"fp32": WRONG}}})
     (row,) = run.of("ortmodule")
     assert (row["launch"], row["status"]) == ("0", "diverged")
     assert "the gradient words of the first step in fp32 differs" in row["message"]
     record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
     assert record["worst_tensors"]["fp32"]["error"] == 0.01
     assert len(run.of("ortmodule_zero1")) == 6
-    assert not run.comparison.output.expected_gradients.exists()
+    assert not run.comparison.output.expected_tensors.exists()
+
+
+def test_a_backend_that_loses_an_update_is_not_timed_unless_its_optimizer_makes_another(
+    tmp_path: Path,
+) -> None:
+    script = {"differences": {"fp32": {"gradient words": 0.0} | LOST}}
+    run = Simulated(
+        tmp_path,
+        {"ortmodule": script, "ortmodule_zero1": script},
+        launches=0,
+        backends={"ortmodule_zero1": {"sharding": "ddp", "optimizer": "adafactor"}},
+    )
+    assert [row["status"] for row in run.rows] == ["untimed", "diverged", "untimed"]
+    assert "the movement words in fp32 differs" in run.of("ortmodule")[0]["message"]
 
 
 def test_in_16_bits_gradients_are_compared_in_fp32_too(tmp_path: Path) -> None:
-    differences = {"bf16": [wrong_gradient(0.01)]}
+    differences = {"bf16": WRONG}
     run = Simulated(
         tmp_path,
         {
             "pytorch": {"differences": differences},
             "ortmodule": {"differences": differences},
-            "ortmodule_zero1": {"differences": differences | {"fp32": [wrong_gradient(0.01)]}},
+            "ortmodule_zero1": {"differences": differences | {"fp32": WRONG}},
         },
         launches=0,
         precision="bf16",
@@ -183,7 +196,7 @@ def test_in_16_bits_gradients_are_compared_in_fp32_too(tmp_path: Path) -> None:
 def test_a_backend_that_cannot_train_in_fp32_is_judged_without_it(tmp_path: Path) -> None:
     run = Simulated(
         tmp_path,
-        {"ortmodule": {"differences": {"bf16": []}, "cannot": {"fp32": ("oom", "there is no room")}}},
+        {"ortmodule": {"differences": {"bf16": {}}, "cannot": {"fp32": ("oom", "there is no room")}}},
         launches=0,
         precision="bf16",
     )
@@ -192,7 +205,8 @@ def test_a_backend_that_cannot_train_in_fp32_is_judged_without_it(tmp_path: Path
 
 
 def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, shardings={"ortmodule_zero1": "zero1_native"}, launches=0, precision="bf16")
+    native = {"ortmodule_zero1": {"sharding": "zero1_native"}}
+    run = Simulated(tmp_path, backends=native, launches=0, precision="bf16")
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
     in_fp32 = [group.spec.backend for group in run.groups if group.spec.precision.name == "fp32"]
     assert in_fp32 == ["pytorch", "ortmodule"]
@@ -201,7 +215,7 @@ def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path
 
 
 def test_gradients_that_cannot_be_computed_leave_the_losses_to_judge_by(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"pytorch": {"no_expected_gradients": "there is no room"}}, launches=0)
+    run = Simulated(tmp_path, {"pytorch": {"no_expected_tensors": "there is no room"}}, launches=0)
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
     assert "gradients are compared by their norm alone: there is no room" in run.printed
 

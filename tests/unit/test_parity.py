@@ -6,9 +6,12 @@ import pytest
 
 from bench.config.choices import LOSS_TOLERANCE, PRECISIONS
 from bench.errors import LaunchFailed
-from bench.launch.messages import TensorDifference
+from bench.launch.messages import ExpectedTensor
 from bench.measure.parity import (
+    COARSE_FLOOR,
     GRADIENT_TOLERANCE,
+    LATER_FLOORS,
+    LATER_MULTIPLE,
     NOISE_MULTIPLE,
     OWN_MULTIPLE,
     Tolerances,
@@ -111,52 +114,80 @@ def test_a_loss_that_holds_is_fine() -> None:
     assert check_losses([2.0, 3.0, 2.0, 3.0], [2.0, 3.0, 2.0, 3.0], 1e-4) == 0
 
 
-def off_by(error: float, noise: float = 1e-6, name: str = "gradient a") -> TensorDifference:
-    return TensorDifference(name=name, error=error, norm=1.0, noise=noise)
+NAMES = ("gradient a", "gradient b", "gradient c", "buffer running_var", "last gradient a", "movement a")
+EXPECTED = dict.fromkeys(NAMES, ExpectedTensor(norm=1.0, noise=1e-6)) | {
+    "gradient key.bias": ExpectedTensor(norm=1e-9, noise=1e-9),
+    "movement noisy": ExpectedTensor(norm=1.0, noise=0.01),
+    "gradient unused": ExpectedTensor(norm=0.0, noise=0.0),
+}
 
 
-def check(ours: list[TensorDifference], reference: list[TensorDifference] | None = None) -> None:
-    check_tensors(judge_tensors(ours, reference or []), "fp32")
+def check(ours: dict[str, float], reference: dict[str, float] | None = None) -> None:
+    check_tensors(judge_tensors(ours, EXPECTED, reference), "fp32")
 
 
 def test_a_tensor_may_be_off_by_a_multiple_of_its_noise() -> None:
-    check([off_by(0.99e-6 * NOISE_MULTIPLE)])
+    check({"gradient a": 0.99e-6 * NOISE_MULTIPLE})
     with pytest.raises(LaunchFailed, match=r"the gradient a of the first step in fp32 differs") as caught:
-        check([off_by(1.1e-6 * NOISE_MULTIPLE)])
+        check({"gradient a": 1.1e-6 * NOISE_MULTIPLE})
     assert caught.value.status == "diverged"
 
 
+@pytest.mark.parametrize(("kind", "floor"), LATER_FLOORS.items())
+def test_one_of_the_last_step_may_be_off_by_what_a_single_relu_changes(kind: str, floor: float) -> None:
+    check({f"{kind} a": 0.99 * floor})
+    with pytest.raises(LaunchFailed, match=f"the {kind} a in fp32 differs .* and {floor} is allowed"):
+        check({f"{kind} a": 1.01 * floor})
+
+
+def test_or_by_a_smaller_multiple_of_its_noise() -> None:
+    check({"movement noisy": 0.0099 * LATER_MULTIPLE})
+    with pytest.raises(LaunchFailed, match="the movement noisy in fp32"):
+        check({"movement noisy": 0.0101 * LATER_MULTIPLE})
+
+
+def test_in_16_bits_a_lost_update_is_seen_and_a_rounded_one_is_not() -> None:
+    check({"movement a": 0.9 * COARSE_FLOOR}, {"movement a": 0.01})
+    with pytest.raises(LaunchFailed, match="movement a"):
+        check({"movement a": 1.0}, {"movement a": 0.01})
+
+
+def test_another_update_than_adamw_s_is_judged_by_the_first_step_alone() -> None:
+    ours = {"gradient a": 1e-6, "last gradient a": 0.1, "movement a": 1.0}
+    (found,) = judge_tensors(ours, EXPECTED, same_update=False)
+    assert found.tensor == "gradient a"
+
+
 def test_a_buffer_may_follow_another_convention_but_must_be_updated() -> None:
-    check([off_by(0.005, name="buffer running_var")])
+    check({"buffer running_var": 0.005})
     with pytest.raises(LaunchFailed, match=r"buffer running_var of the first step in fp32 .* by 0.1 of it"):
-        check([off_by(0.1, name="buffer running_var")])
+        check({"buffer running_var": 0.1})
 
 
 def test_a_tensor_of_nothing_but_noise_may_be_all_off() -> None:
-    check([TensorDifference(name="gradient key.bias", error=2e-9, norm=1e-9, noise=1e-9)])
+    check({"gradient key.bias": 2e-9})
 
 
 def test_in_16_bits_a_tensor_may_be_off_by_a_multiple_of_the_reference_s_own_error() -> None:
-    check([off_by(0.99e-2 * OWN_MULTIPLE)], [off_by(0.01)])
+    check({"gradient a": 0.99e-2 * OWN_MULTIPLE}, {"gradient a": 0.01})
     with pytest.raises(LaunchFailed, match=f"and {0.01 * OWN_MULTIPLE:.2g} is allowed"):
-        check([off_by(1.1e-2 * OWN_MULTIPLE)], [off_by(0.01)])
+        check({"gradient a": 1.1e-2 * OWN_MULTIPLE}, {"gradient a": 0.01})
 
 
 def test_the_worst_tensor_is_named_and_the_others_are_counted() -> None:
-    ours = [off_by(0.1), off_by(0.3, name="gradient b"), off_by(0.0, name="gradient c")]
+    ours = {"gradient a": 0.1, "gradient b": 0.3, "gradient c": 0.0}
     with pytest.raises(LaunchFailed, match=r"the gradient b of .*1 more of 3 tensors are off"):
         check(ours)
-    assert [one.tensor for one in judge_tensors(ours)] == ["gradient b", "gradient a", "gradient c"]
+    assert [one.tensor for one in judge_tensors(ours, EXPECTED)] == ["gradient b", "gradient a", "gradient c"]
 
 
 def test_a_tensor_that_nobody_expects_or_that_is_not_finite_is_wrong() -> None:
-    extra = TensorDifference(name="gradient head", error=0.5, norm=0.0, noise=0.0)
     with pytest.raises(LaunchFailed, match=r"0\.5 where nothing is expected"):
-        check([extra])
+        check({"gradient head": 0.5})
     for error in (math.nan, math.inf):
         with pytest.raises(LaunchFailed, match=f"by {error}"):
-            check([off_by(error)])
+            check({"gradient a": error})
 
 
 def test_zero_where_zero_is_expected_is_right() -> None:
-    check([TensorDifference(name="gradient unused", error=0.0, norm=0.0, noise=0.0)])
+    check({"gradient unused": 0.0})

@@ -55,6 +55,10 @@ class WatchedLoop:
         for name, parameter in trained_by_name(self.model):
             yield name, torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The model's own."""
+        return ((name, one.detach()) for name, one in trained_by_name(self.model))
+
     def loss_scale(self) -> float | None:
         """None: nothing is scaled."""
         return None

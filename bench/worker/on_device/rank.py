@@ -12,11 +12,14 @@ import msgspec
 from bench.errors import LaunchFailed
 from bench.launch.importing import garbage_collector_off
 from bench.launch.messages import (
+    GRADIENT,
+    LAST_GRADIENT,
+    MOVEMENT,
     Built,
     CollectivesCounted,
     CollectivesTimed,
     Evaluated,
-    ExpectedGradientsWritten,
+    ExpectedTensorsWritten,
     FlopsCounted,
     ModelExported,
     ParityTrained,
@@ -103,20 +106,23 @@ class DeviceRank(Rank):
                 f"engine=on_device trains synthetic batches in fp32 on one CPU rank, not with {refused}",
             )
 
-    def write_expected_gradients(self) -> ExpectedGradientsWritten:
+    def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:  # noqa: ARG002 - it takes none
         """Only a backend that has PyTorch can be the reference."""
         raise LaunchFailed("unsupported", "engine=on_device cannot compute what gradients should be")
 
-    def train_for_parity(self, steps: int, *, compares_gradients: bool = False) -> ParityTrained:
-        """Take `steps` steps, untimed, and compare the first one's gradients with the expected ones."""
+    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
+        """Take `steps` steps, untimed; what the first and the last one leave is compared."""
         training = self.training
         training.watches_gradient = True
-        training.compares_gradient = compares_gradients
+        kinds = {1: GRADIENT, steps: LAST_GRADIENT} if compares_tensors else {}
         losses, norms = [], []
-        for batch in training.steps(steps):
+        for number, batch in enumerate(training.steps(steps), start=1):
+            training.compared = kinds.get(number)
             losses.append(training.step(batch))
             norms.append(training.gradient_norm)
-            training.compares_gradient = False
+        training.compared = None
+        if compares_tensors:
+            training.compare(MOVEMENT, training.trained_weights())
         return ParityTrained(
             losses=losses, gradient_norms=norms, differences=training.differences, proof=training.proof()
         )

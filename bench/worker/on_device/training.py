@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
@@ -21,7 +21,6 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import GRADIENT, TensorDifference
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker.on_device.files import (
@@ -80,9 +79,9 @@ class DeviceTraining:
         self._batches = self._read_batches()
         self._next: Iterator[Inputs] = cycle(self._batches)
         self.watches_gradient = False
-        self.compares_gradient = False
+        self.compared: str | None = None  # what the next step's gradients are, if they are compared
         self.gradient_norm = 0.0
-        self.differences: list[TensorDifference] = []
+        self.differences: dict[str, float] = {}
 
     def _open(self, checkpoint: Path) -> None:
         """Load the graphs, with the state of a checkpoint."""
@@ -139,9 +138,13 @@ class DeviceTraining:
     def _look_at_gradient(self) -> None:
         gradients = dict(self._gradients())
         self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
-        if self.compares_gradient:
-            named = ((f"{GRADIENT} {name}", one.astype(np.float64)) for name, one in gradients.items())
-            self.differences = list(compare(Path(self.spec.expected_gradients), named))
+        if self.compared is not None:
+            self.compare(self.compared, gradients)
+
+    def compare(self, kind: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Add to `differences` how far tensors of a kind are from the expected ones."""
+        named = ((name, one.astype(np.float64)) for name, one in arrays.items())
+        self.differences |= compare(self.spec.expected_tensors, kind, named)
 
     def _gradients(self) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
         """Of the trained parameters, by their names in the model."""

@@ -63,6 +63,12 @@ class Sharding(Protocol):
     def load_state(self, folder: Path) -> None:
         """Take them from there."""
 
+    def weights(self) -> Iterable[tuple[str, torch.Tensor]]:
+        """The trained ones by name as the next step computes with them, whole, however they are sharded.
+
+        All ranks have to go through all of them.
+        """
+
     def proof(self) -> dict[str, Any]:
         """The classes that did the sharding, and the loss scaling's settings as they are in force."""
 

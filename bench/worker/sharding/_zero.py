@@ -130,6 +130,10 @@ class Sharding:
             gradient = safe_get_full_grad(parameter)
             yield name, (torch.zeros_like(parameter) if gradient is None else gradient) / scale
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The model's own."""
+        return ((name, one.detach()) for name, one in trained_by_name(self.model))
+
     def loss_scale(self) -> float | None:
         """As the ZeRO optimizer has it."""
         return float(self.zero.loss_scale) if self.scaled else None

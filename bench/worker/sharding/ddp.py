@@ -106,9 +106,13 @@ class Sharding:
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
         return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
 
-    def whole(self, gradient: torch.Tensor) -> torch.Tensor:
-        """A parameter's gradient with the parts that other ranks hold."""
-        return gradient
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A weight or its gradient with the parts that other ranks hold."""
+        return tensor
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The model's own; FSDP2's are gathered one by one."""
+        return ((name, self.whole(one.detach())) for name, one in trained_by_name(self.model))
 
     def loss_scale(self) -> float | None:
         """As GradScaler has it."""

@@ -44,9 +44,9 @@ class Sharding(ddp.Sharding):
         """The gradient's, over all ranks."""
         return self.whole(super().norm())
 
-    def whole(self, gradient: torch.Tensor) -> torch.Tensor:
+    def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """Gathered from all ranks."""
-        return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
+        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     def without_sync(self) -> AbstractContextManager[None]:
         """Within it every rank keeps whole gradients of its own."""

@@ -8,15 +8,17 @@ later than it is told to, and none goes below 1.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import deepspeed
 import torch
 from deepspeed.accelerator import get_accelerator
+from deepspeed.utils import safe_get_full_fp32_param
 
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
-from bench.worker.sharding import Batch, _zero, trained
+from bench.worker.sharding import Batch, _zero, trained, trained_by_name
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 AT_MINIMUM = "loss scale already at minimum"
@@ -54,6 +56,11 @@ class Sharding(_zero.Sharding):
         return {
             name: value.to(dtype) if value.is_floating_point() else value for name, value in batch.items()
         }
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The fp32 copies: a weight of 16 bits may be too coarse to move in a few steps."""
+        for name, one in trained_by_name(self.model):
+            yield name, safe_get_full_fp32_param(one)
 
     def take_step(self) -> None:
         """DeepSpeed's step.

@@ -1,12 +1,12 @@
 """DeepSpeed ZeRO stage 3: each rank also keeps only its part of the weights."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import deepspeed
 import torch
 import torch.distributed
 
-from bench.worker.sharding import _zero
+from bench.worker.sharding import _zero, trained_by_name
 
 
 class Sharding(_zero.Sharding):
@@ -19,6 +19,11 @@ class Sharding(_zero.Sharding):
         parts: list[torch.Tensor] = self.zero.fp32_partitioned_groups_flat
         return parts
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """DeepSpeed gathers each from the ranks that hold its parts."""
+        for name, one in trained_by_name(self.model):
+            with deepspeed.zero.GatheredParameters(one):
+                yield name, one.detach()
 
 def gather_all(
     init: deepspeed.zero.Init,
