@@ -222,7 +222,9 @@ class ParityLaunch:
         reason = next((answer.absent for answer in answers if answer.absent), "")
         self._expected = {} if reason else answers[0].expected
         if reason:
-            self._bar.print_line(f"gradients are compared by their norm alone: {reason}")
+            self._bar.print_line(
+                f"gradients are compared by their norm alone and weights not at all: {reason}"
+            )
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         self._keep_differences(self._plan.precisions[name], name, answers)

@@ -132,9 +132,9 @@ class ParityPlan:
         tolerances: by backend.
         updates: by backend, the optimizer whose update it makes if that is not AdamW's; else nothing.
             Backends with different ones are compared in the first step alone.
-        precisions: by backend; where it is not fp32, gradients are compared in fp32, too.
-        without_fp32: the backends that cannot train in fp32, so that their gradients are compared in
-            their own precision alone.
+        precisions: by backend; where it is not fp32, tensors are compared in fp32, too.
+        without_fp32: the backends that cannot train in fp32, so that their tensors are compared in their own
+            precision alone.
         parity_only: nothing is timed afterwards.
         stacks: by backend, the name of the stack that its ranks run on.
     """
