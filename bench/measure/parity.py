@@ -27,7 +27,7 @@ FLOOR = 1e-4
 LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
 """The same of the last step: several times what a single ReLU changes that rounding switches on or off."""
 
-COARSE_FLOOR = 0.5
+COARSE_FLOOR = 0.7
 """The same of the last step in precisions that round more than fp32: all that is seen is a lost update."""
 
 NOTHING = ExpectedTensor(norm=0.0, noise=0.0)
