@@ -25,6 +25,7 @@ class Sharding(_zero.Sharding):
             with deepspeed.zero.GatheredParameters(one):
                 yield name, one.detach()
 
+
 def gather_all(
     init: deepspeed.zero.Init,
     parameters: Sequence[torch.nn.Parameter],
