@@ -500,7 +500,7 @@ def _change_distributed(module: ModuleType) -> None:
     parallel.__init__ = initialise
 
 
-def change(module: ModuleType) -> None:
+def change(module: Any) -> None:
     """Make torch find GPUs."""
     for name, each in IN_TORCH_CUDA.items():
         for place_of_it in (module.cuda, module.cuda.memory, module.cuda.random, module.cuda.streams):
@@ -508,6 +508,7 @@ def change(module: ModuleType) -> None:
                 setattr(place_of_it, name, each)
     for name in ("Int", "Long", "Half", "BFloat16", "Float", "Double", "Byte"):
         setattr(module.cuda, f"{name}Tensor", getattr(module, f"{name}Tensor"))
+    module.cuda.nvtx.range_push = module.cuda.nvtx.range_pop = lambda *_: 0
     _change_tensors(module)
     _change_distributed(module)
     profiler.change(module)
