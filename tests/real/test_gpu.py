@@ -344,8 +344,9 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
 
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     """The rows of the only results file, or of the one beside it of this kind."""
-    (written,) = (folder / "results" / kind).glob("*.csv")
-    return pd.read_csv(written)
+    written = [*(folder / "results" / kind).glob("*.csv")]
+    assert len(written) == 1, f"results/{kind} has {len(written)} files"
+    return pd.read_csv(written[0])
 
 
 def records(folder: Path, backend: str) -> list[dict[str, Any]]:

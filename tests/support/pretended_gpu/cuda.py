@@ -383,8 +383,6 @@ class OnGpu(TorchFunctionMode):
             GPU.wait()
         if func is torch.Tensor.type and len(args) == 1 and not kwargs:
             return func(*args).replace("torch.", "torch.cuda.")
-        if func is torch.Tensor.record_stream:
-            return None
         if func is torch.Tensor.cuda:
             func, args, kwargs = torch.Tensor.to, (args[0], "cuda"), {}
         if func in IN_FP32 and OnGpu.autocasts:
@@ -393,11 +391,7 @@ class OnGpu(TorchFunctionMode):
         if not there:
             if func is torch.nn.functional.embedding and torch.is_grad_enabled():
                 GPU.hold(args[0].numel() * ACTIVATION_BYTES)
-            result = func(*args, **kwargs)
-            if func is torch.Tensor.backward:
-                GPU.let_go()
-                GPU.work(DEFERRED_SECONDS if has_fault("deferred") else 0.0)
-            return result
+            return func(*args, **kwargs)
         try:
             result = func(*map(_as_cpu, args), **{name: _as_cpu(value) for name, value in kwargs.items()})
         except RuntimeError as error:
@@ -432,7 +426,7 @@ def _place_on_gpu(result: torch.Tensor, source: Any) -> torch.Tensor:
     return result
 
 
-def _change_tensors(module: ModuleType) -> None:
+def _change_tensors(module: Any) -> None:
     """What threads without the mode call, such as the one that pins a loader's batches."""
     pinned: Any = weakref.WeakSet()
 
@@ -445,6 +439,7 @@ def _change_tensors(module: ModuleType) -> None:
         return self.untyped_storage() in pinned
 
     module.Tensor.pin_memory, module.Tensor.is_pinned = pin_memory, is_pinned
+    module.Tensor.record_stream = lambda *_: None
     enter, leave = module.autocast.__enter__, module.autocast.__exit__
     begin = module.autocast.__init__
 
@@ -463,6 +458,20 @@ def _change_tensors(module: ModuleType) -> None:
 
     module.autocast.__init__ = initialise
     module.autocast.__enter__, module.autocast.__exit__ = enter_counted, leave_counted
+
+
+def _change_backward(module: Any) -> None:
+    run = module.autograd._engine_run_backward
+
+    @functools.wraps(run)
+    def run_on_gpu(*args: Any, **kwargs: Any) -> Any:
+        with OnGpu():  # hooks make tensors, too
+            gradients = run(*args, **kwargs)
+        GPU.let_go()
+        GPU.work(DEFERRED_SECONDS if has_fault("deferred") else 0.0)
+        return gradients
+
+    module.autograd._engine_run_backward = run_on_gpu
 
 
 # --- torch.distributed ---------------------------------------------------------------------------------
@@ -510,6 +519,7 @@ def change(module: Any) -> None:
         setattr(module.cuda, f"{name}Tensor", getattr(module, f"{name}Tensor"))
     module.cuda.nvtx.range_push = module.cuda.nvtx.range_pop = lambda *_: 0
     _change_tensors(module)
+    _change_backward(module)
     _change_distributed(module)
     profiler.change(module)
     OnGpu().__enter__()

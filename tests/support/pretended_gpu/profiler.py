@@ -144,3 +144,4 @@ def change(module: Any) -> None:
         return answer
 
     profile.__init__, recorder.__exit__ = initialise, add_events
+    module.cuda.nccl.version = lambda: (2, 21, 5)  # which a profile notes
