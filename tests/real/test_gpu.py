@@ -593,10 +593,33 @@ def test_a_rank_refuses_a_gpu_that_is_not_the_one_whose_energy_is_read(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "status", "words"), [("hangs", "timeout", "took longer than"), ("dies", "crashed", "SIGKILL")]
+)
+def test_one_rank_that_hangs_or_dies_leaves_a_row_that_says_so(
+    fault: str, status: str, words: str, with_fault: Callable[[str], None], tmp_path: Path
+) -> None:
+    with_fault(fault)
+    done = start(
+        tmp_path,
+        *("device.world_size=2", "backend=[pytorch]", "measure=parity", "precision=fp32"),
+        "measure.timeout_s=40",
+    )
+    printed, _ = done.communicate()
+    assert done.returncode == 1, printed
+    (row,) = rows_in(tmp_path).to_dict("records")
+    assert row["status"] == status
+    assert words in row["message"]
+
+
+@pytest.mark.long
 def test_throttling_is_in_the_row_and_a_silent_profiler_is_a_gap_with_the_reason(
     with_fault: Callable[[str], None], tmp_path: Path
 ) -> None:
-    with_fault("throttled,no-events")
-    printed, rows = bench(tmp_path, "backend=[pytorch]", "precision=fp32")
+    with_fault("throttled,falling-clock,no-events")
+    printed, rows = bench(tmp_path, "backend=[pytorch]", "precision=fp32", "measure.rounds=6")
     assert set(rows["gpu_throttled_by"]) == {"power cap"}
+    words = " ".join(printed.split())
+    assert "the GPU held back its clock in 6 of 6 blocks (power cap)" in words
+    assert "the GPU's clock was over" in words
     assert "no breakdown of pytorch: " in printed

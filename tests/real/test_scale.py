@@ -26,7 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 WORDS = 4096
 """Of the vocabulary, so that stage 3 does not leave every tensor whole."""
 
-SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3")
+EVERY_KIND = ("ddp", "zero1", "zero3")
+EVERY = (*EVERY_KIND, "zero2", "zero_redundancy")
 
 COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero3": 3.0}
 """Numbers per parameter that libraries send; `bench.analysis.scale.sendings` says why they are not
@@ -34,14 +35,15 @@ COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero
 
 
 @pytest.mark.once  # the rules are those of the pinned DeepSpeed and torch
-def test_every_sharding_sends_what_its_rule_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shardings", [EVERY_KIND, pytest.param(EVERY, marks=pytest.mark.long)])
+def test_every_sharding_sends_what_its_rule_says(shardings: Sequence[str], tmp_path: Path) -> None:
     """DDP by hooks of C++, DeepSpeed from Python: all of it passes torch's dispatcher, where it is
     counted."""
-    config, measured = taken_apart(tmp_path, SHARDINGS, parts="step")
+    config, measured = taken_apart(tmp_path, shardings, parts="step")
     table = measured.parts
 
     tensors = trained_tensors()
-    for sharding in SHARDINGS:
+    for sharding in shardings:
         mine = table[(table["backend"] == sharding) & (table["item"] == "collective")]
         counted = measured.counted(sharding)
         rules = sendings(sharding, tensors=tensors, ranks=2, on_cuda=False)

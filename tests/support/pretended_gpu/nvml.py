@@ -46,6 +46,7 @@ class PretendedNvml(FakeNvml):
     def __init__(self) -> None:
         super().__init__(cards={uuid(index): NAME for index in range(int(os.environ[COUNT]))})
         self.utilisation = 0  # nobody else is at work there
+        self._clock_mhz = 1755
         if has_fault("throttled"):
             self.reasons = self.nvmlClocksEventReasonSwPowerCap
 
@@ -54,9 +55,12 @@ class PretendedNvml(FakeNvml):
         return SimpleNamespace(total=total_bytes(), used=used, free=total_bytes() - used)
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
-        # A container shows the driver's numbers of processes, which are not those inside.
-        shift = 100_000 if has_fault("hidden-processes") else 0
-        return [SimpleNamespace(pid=pid + shift, usedGpuMemory=size) for pid, size in _processes(handle)]
+        return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in _processes(handle)]
+
+    def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
+        if has_fault("falling-clock"):
+            self._clock_mhz = max(600, self._clock_mhz - 60)
+        return self._clock_mhz
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
         return int(time.monotonic() * WATTS * 1000)
