@@ -479,7 +479,12 @@ def test_backends_train_alike_in_16_bits_in_parts_and_from_a_checkpoint(
 @pytest.mark.long
 def test_under_tf32_gradients_are_judged_in_fp32_and_models_exported(tmp_path: Path) -> None:
     _, rows = bench(
-        tmp_path, "precision=tf32", listed("pytorch", "ortmodule"), "measure=parity", "after=export"
+        tmp_path,
+        "precision=tf32",
+        listed("pytorch", "ortmodule"),
+        "measure=parity",
+        "measure.launches=0",
+        "after=export",
     )
     assert set(rows["status"]) == {"untimed"}, rows[["backend", "message"]]
     exported = rows_in(tmp_path, "export")
@@ -561,7 +566,9 @@ def test_a_cuda_provider_that_does_not_load_is_a_fallback_with_the_reason(
     with_fault: Callable[[str], None], tmp_path: Path
 ) -> None:
     with_fault("no-provider")
-    done = start(tmp_path, "measure=parity", "precision=fp32", "backend=[pytorch,ortmodule]")
+    done = start(
+        tmp_path, "measure=parity", "measure.launches=0", "precision=fp32", "backend=[pytorch,ortmodule]"
+    )
     printed, _ = done.communicate()
     assert done.returncode == 1, printed
     (failed,) = rows_in(tmp_path).query("backend == 'ortmodule'").to_dict("records")
@@ -602,7 +609,13 @@ def test_one_rank_that_hangs_or_dies_leaves_a_row_that_says_so(
     with_fault(fault)
     done = start(
         tmp_path,
-        *("device.world_size=2", "backend=[pytorch]", "measure=parity", "precision=fp32"),
+        *(
+            "device.world_size=2",
+            "backend=[pytorch]",
+            "measure=parity",
+            "measure.launches=0",
+            "precision=fp32",
+        ),
         "measure.timeout_s=40",
     )
     printed, _ = done.communicate()
