@@ -73,11 +73,15 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("no NVIDIA GPU is visible here; run `make test-gpu` where nvidia-smi lists one", 1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first, those that only run alone last; some tests are for the pinned stack."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files come first, those that only run alone last; some tests are for the pinned stack, or GPUs."""
     only_alone = {item.path for item in items} - {item.path for item in items if not runs_alone(item)}
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: (item.path in only_alone, places.get(item.path.name, len(places))))
+    if not config.getoption("--real-gpu"):
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="a pretended GPU cannot show it: make test-gpu"))
     if stacks.own() == "ort":
         return
     for item in items:

@@ -147,7 +147,7 @@ class ExpectedTensorsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="exp
 
     Attributes:
         expected: by kind and name; rank 0's only.
-        absent: why there is none.
+        absent: why there is none, or why there is only the first step's.
     """
 
     expected: dict[str, ExpectedTensor]
@@ -363,7 +363,7 @@ class WriteExpectedTensors(Request[ExpectedTensorsWritten], frozen=True, tag="wr
 
 
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
-    """Take so many steps, untimed, and compare tensors if what they should be after as many is there."""
+    """Take so many steps, untimed; `compares_tensors` with what `WriteExpectedTensors` wrote for as many."""
 
     steps: int
     compares_tensors: bool = False

@@ -85,7 +85,7 @@ def check_undivided(gpus: Sequence[Gpu]) -> None:
         if gpu.slices:
             raise UserError(
                 f"{gpu.name} {gpu.uuid} is divided into slices (MIG), of which CUDA shows only one",
-                f"choose it: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}, or switch MIG off",
+                f"choose one of them: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}, or switch MIG off",
             )
 
 
@@ -137,12 +137,11 @@ def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
 
 def _slices(nvml: Any, handle: Any) -> tuple[str, ...]:
     try:
-        if not nvml.nvmlDeviceGetMigMode(handle)[0]:
-            return ()
+        places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if nvml.nvmlDeviceGetMigMode(handle)[0] else 0
     except nvml.NVMLError:  # it knows no MIG, or is a slice itself
         return ()
     found = []
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+    for index in range(places):
         with suppress(nvml.NVMLError):  # not every place has one
             found.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
     return tuple(found)

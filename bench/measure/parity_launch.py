@@ -220,11 +220,10 @@ class ParityLaunch:
 
     def _keep_expected(self, _: str, answers: Sequence[ExpectedTensorsWritten]) -> None:
         reason = next((answer.absent for answer in answers if answer.absent), "")
-        self._expected = {} if reason else answers[0].expected
+        self._expected = answers[0].expected
         if reason:
-            self._bar.print_line(
-                f"gradients are compared by their norm alone and weights not at all: {reason}"
-            )
+            compared = "in the first step alone" if self._expected else "by their norm alone"
+            self._bar.print_line(f"gradients are compared {compared}, and weights not at all: {reason}")
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         self._keep_differences(self._plan.precisions[name], name, answers)

@@ -107,7 +107,8 @@ class Effort:
             WARMUP_BLOCKS * self.warmup_steps * step + self.rounds * max(step, self.block_seconds)
         )
         profiled = PROFILED_STEPS * step if self.explain else 0.0
-        return starts * start + self.backends * (2 * self.parity_steps * step + timed + profiled)
+        parity = 2 * self.parity_steps * step  # of each backend, and once more of what all are compared with
+        return starts * start + parity + self.backends * (parity + timed + profiled)
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,8 @@ class Event:
         id: of the device's work and the call of CUDA that started it the same, counted by CUDA; of all else
             on the host counted by torch.
         operator: the id of the torch operator that started it; 0 if none did.
+        is_range: whether it is a range with a name, which a profile has on the device as well, for all that
+            was started within it.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Event:
     end: int
     id: int
     operator: int
+    is_range: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +87,10 @@ def divide_step(events: Sequence[Event]) -> list[Work]:
     """
     start, end = interval_of_step(events)
     host = [event for event in events if not event.on_device]
-    names = {event.name for event in host}
     done = [
         replace(event, start=max(event.start, start), end=min(event.end, end))
         for event in events
-        if event.on_device
-        and event.start < end
-        and event.end > start
-        # A range with a name stands in the profile twice, on the device for all that was started within.
-        and (event.operator or event.name not in names)
+        if event.on_device and not event.is_range and event.start < end and event.end > start
     ]
     if not done:
         raise LaunchFailed(

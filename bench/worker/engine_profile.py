@@ -51,7 +51,7 @@ class EngineProfile:
                 raise LaunchFailed(
                     "unsupported",
                     "the engine's own profile does not show one execution within each call that torch's "
-                    "profiler saw: their clocks differ, or it is cut off; run again, or set "
+                    "profiler saw: their clocks differ, or it was full before the end; set "
                     "measure.explain=false",
                 )
             low, high = (bisect.bisect_left(self.kernels, at, key=_start) for at in held[0])

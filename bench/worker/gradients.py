@@ -9,6 +9,7 @@ time with the samples in reverse order and every weight off by as much as fp32 r
 the two is the tensor's noise.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -88,7 +89,12 @@ class TensorReader:
             self.differences[name] += spread[name]
 
     def _take(self, kind: str, named: NamedTensors) -> None:
-        self.differences |= compare(self._folder, kind, ((name, _array(tensor)) for name, tensor in named))
+        if file_of(self._folder, kind).exists():
+            arrays = ((name, _array(tensor)) for name, tensor in named)
+            self.differences |= compare(self._folder, kind, arrays)
+        else:  # others wait for all of them to be gathered
+            for _ in named:
+                pass
 
 
 class TensorWriter(TensorReader):
@@ -106,6 +112,9 @@ def write_expected(
 ) -> ExpectedTensorsWritten:
     """Compute what some steps should leave, and how much of it is rounding; rank 0 writes it.
 
+    Where that is not possible, such as for want of memory for an optimizer's states, only the gradients and
+    buffers of the first step are computed.
+
     The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
     ranks take part, each with its own micro-batches.
 
@@ -115,32 +124,43 @@ def write_expected(
         rank: of this process.
         device: of this rank.
     """
+    reason = ""
+    for computed in (steps, steps[:1]):
+        try:
+            expected = _compute(spec, computed, rank=rank, device=device)
+        except NotComputed as failure:
+            reason = str(failure)
+        else:
+            return ExpectedTensorsWritten(expected=expected, absent=reason)
+    return ExpectedTensorsWritten(expected={}, absent=reason)
+
+
+def _compute(
+    spec: WorkerSpec, steps: Sequence[Sequence[Batch]], *, rank: int, device: torch.device
+) -> dict[str, ExpectedTensor]:
+    if rank == 0:
+        shutil.rmtree(spec.expected_tensors, ignore_errors=True)
     writer, moved, disturbed = (
         make(spec.expected_tensors, rank=rank) for make in (TensorWriter, TensorReader, TensorReader)
     )
     model = models.build(spec.model, attention="eager", dropout=False)
-    try:
-        with fp32_products():
-            _begin(model, spec, rank, device)
-            train(model, steps, spec, device, writer)
-            _begin(model, spec, rank, device)
-            moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
-            disturb(model.parameters(), seed=spec.seed)
-            train(model, [[reverse(batch) for batch in step] for step in steps], spec, device, disturbed)
-    except NotComputed as reason:
-        return ExpectedTensorsWritten(expected={}, absent=str(reason))
+    with fp32_products():
+        _begin(model, spec, rank, device)
+        train(model, steps, spec, device, writer)
+        _begin(model, spec, rank, device)
+        moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
+        disturb(model.parameters(), seed=spec.seed)
+        train(model, [[reverse(batch) for batch in step] for step in steps], spec, device, disturbed)
     # Every step rounds a weight, by a quarter of that distance on average: AdamWs differ in how.
     rounded = len(steps) * ROUNDING / 4
     norms = writer.differences | moved.differences
-    return ExpectedTensorsWritten(
-        expected={
-            name: ExpectedTensor(
-                norm=norms[name],
-                noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
-            )
-            for name, noise in disturbed.differences.items()
-        }
-    )
+    return {
+        name: ExpectedTensor(
+            norm=norms[name],
+            noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
+        )
+        for name, noise in disturbed.differences.items()
+    }
 
 
 def _begin(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
@@ -155,7 +175,7 @@ def train(
     device: torch.device,
     reader: TensorReader,
 ) -> None:
-    """Take steps of plain AdamW, and hand tensors over; the model keeps no gradient.
+    """Take steps of plain AdamW, and hand tensors over; of a single step only what the passes leave.
 
     Weights that some step has no gradient for are not handed over: AdamW leaves them as they are, or lets
     them decay where something makes the gradient zero.
@@ -163,19 +183,24 @@ def train(
     Raises:
         NotComputed: on all ranks, if one could not.
     """
+    model.zero_grad()
     optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)
     without: set[str] = set()
     for number, micro_batches in enumerate(steps, start=1):
         _together(partial(run_pass, model, micro_batches, device), device)
         without |= average(model, device)
         if number == 1:
-            reader.read(GRADIENT, gradients_of(model))
-            reader.read(BUFFER, ((name, one.clone()) for name, one in model.named_buffers()))
+            _together(partial(reader.read, GRADIENT, gradients_of(model)), device)
+            buffers = ((name, one.clone()) for name, one in model.named_buffers())
+            _together(partial(reader.read, BUFFER, buffers), device)
+        if len(steps) == 1:
+            return
         if number == len(steps):
-            reader.read(LAST_GRADIENT, gradients_of(model))
+            _together(partial(reader.read, LAST_GRADIENT, gradients_of(model)), device)
         _together(optimizer.step, device)
         optimizer.zero_grad()
-    reader.read(MOVEMENT, (one for one in trained_by_name(model) if one[0] not in without))
+    weights = (one for one in trained_by_name(model) if one[0] not in without)
+    _together(partial(reader.read, MOVEMENT, weights), device)
 
 
 def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> None:
@@ -209,9 +234,13 @@ def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def spread_over_ranks(tensor: torch.Tensor) -> float:
     """How far the rank that is farthest from rank 0 has this tensor from rank 0's, as an L2 norm."""
-    first = tensor.detach().clone(memory_format=torch.contiguous_format)
-    torch.distributed.broadcast(first, src=0)
-    farthest = torch.linalg.vector_norm((tensor.detach() - first).double())
+    if torch.distributed.get_world_size() == 1:
+        return 0.0
+    difference = tensor.detach().clone(memory_format=torch.contiguous_format)
+    torch.distributed.broadcast(difference, src=0)
+    farthest = torch.linalg.vector_norm(difference.sub_(tensor.detach()).float())
+    # A maximum over ranks would leave out what is not a number.
+    farthest = torch.nan_to_num(farthest, nan=torch.finfo(torch.float32).max)
     torch.distributed.all_reduce(farthest, op=torch.distributed.ReduceOp.MAX)
     return farthest.item()
 

@@ -155,6 +155,7 @@ def read_events(recorded: profile) -> list[Event]:
             end=event.end_ns(),
             id=event.correlation_id(),
             operator=event.linked_correlation_id(),
+            is_range=event.is_user_annotation(),
         )
         for event in recorded.profiler.kineto_results.events()
     ]

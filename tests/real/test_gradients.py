@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, ExpectedTensor
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, ExpectedTensor
 from bench.measure.parity import check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
 
@@ -167,3 +168,25 @@ def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
     spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-none")
     assert "NoneType" in write_expected(spec, [wrong], rank=0, device=torch.device("cpu")).absent
     assert not Path(spec.expected_tensors).exists()
+
+
+def test_without_memory_for_an_optimizer_the_first_step_is_compared(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.worker import gradients
+
+    def step() -> None:
+        raise MemoryError("no room for its states")
+
+    def build(*_: object) -> Any:
+        return SimpleNamespace(step=step, zero_grad=lambda: None)
+
+    monkeypatch.setattr("bench.worker.optimizers.build", build)
+    spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-first")
+    written = gradients.write_expected(spec, [setting.batches] * 3, rank=0, device=torch.device("cpu"))
+    assert written.absent == "MemoryError: no room for its states"
+    assert written.expected == setting.expected, "as if there were no other steps"
+    reader = gradients.TensorReader(spec.expected_tensors, rank=0)
+    reader.read(LAST_GRADIENT, setting.gradients().items())
+    reader.read_weights(setting.model.named_parameters())
+    assert not reader.differences, "of what is not expected nothing is compared"

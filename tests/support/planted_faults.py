@@ -135,6 +135,17 @@ def late() -> Change:
     return change
 
 
+def broken_at_last() -> Change:
+    """The last step leaves what is not a number."""
+    steps: list[Tensors] = []
+
+    def change(_: Tensors, moved: Tensors) -> Tensors:
+        steps.append(moved)
+        return scaled(float("nan"))(_, moved) if len(steps) == STEPS else moved
+
+    return change
+
+
 def larger_gradient(training: Any, _: int) -> None:
     """One gradient is 2 % too large from the second step on."""
     weight = training.model.get_parameter(f"bert.encoder.{QUERY}")
@@ -172,6 +183,7 @@ FAULTS = {
     "lost in one half": Fault(moving(QUERY, lost(slice(32, None))), MOVEMENT_OF_QUERY),
     "lost in one element": Fault(moving(QUERY, lost((-1, -1))), MOVEMENT_OF_QUERY),
     "lost on one rank": Fault(moving(QUERY, lost(...), on=(1,)), MOVEMENT_OF_QUERY),
+    "not a number on one rank": Fault(moving(QUERY, broken_at_last(), on=(1,)), MOVEMENT_OF_QUERY),
     "scaled by 2 %": Fault(moving(QUERY, scaled(1.02)), MOVEMENT_OF_QUERY),
     "scaled for a group": Fault(moving("LayerNorm.weight", scaled(0.98)), r"movement .*LayerNorm\.weight"),
     "in the wrong direction": Fault(moving(QUERY, scaled(-1.0)), MOVEMENT_OF_QUERY),

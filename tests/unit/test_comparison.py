@@ -218,7 +218,7 @@ def test_gradients_that_cannot_be_computed_leave_the_losses_to_judge_by(tmp_path
     run = Simulated(tmp_path, {"pytorch": {"no_expected_tensors": "there is no room"}}, launches=0)
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
     assert (
-        "gradients are compared by their norm alone and weights not at all: there is no room" in run.printed
+        "gradients are compared by their norm alone, and weights not at all: there is no room" in run.printed
     )
 
 

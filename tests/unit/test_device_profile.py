@@ -23,8 +23,10 @@ def on_host(name: str, start: int, end: int, id: int = 0, operator: int = 0) -> 
     return Event(name=name, on_device=False, start=start, end=end, id=id, operator=operator)
 
 
-def on_device(name: str, start: int, end: int, id: int = 0, operator: int = 0) -> Event:
-    return Event(name=name, on_device=True, start=start, end=end, id=id, operator=operator)
+def on_device(
+    name: str, start: int, end: int, id: int = 0, operator: int = 0, is_range: bool = False
+) -> Event:
+    return Event(name=name, on_device=True, start=start, end=end, id=id, operator=operator, is_range=is_range)
 
 
 def operators_of(events: Iterable[Event], kernels: Sequence[EngineKernel] = ()) -> dict[str, Operator]:
@@ -192,15 +194,18 @@ def test_a_range_with_a_name_is_no_work_but_a_kernel_called_like_its_operator_is
     assert times_of(
         [
             on_host("nccl:all_reduce", 0, 10, 2),
-            on_device("nccl:all_reduce", 0, 900, 2),
-            on_device(STEP, 0, 900, 1),
+            on_device("nccl:all_reduce", 0, 900, 2, is_range=True),
+            on_device(STEP, 0, 900, 1, is_range=True),
             on_host("triton_poi_fused_add_0", 20, 30, 3),
             on_device("triton_poi_fused_add_0", 500, 510, 64, operator=3),
+            on_device("triton_poi_fused_add_0", 600, 610, 65),
         ]
-    ) == {"triton_poi_fused_add_0": 10, HOST: LENGTH - 10}
+    ) == {"triton_poi_fused_add_0": 20, HOST: LENGTH - 20}
 
 
-@pytest.mark.parametrize("seen", [[], [on_device(STEP, 0, 900, 1)], [on_device("late", LENGTH, LENGTH + 1)]])
+@pytest.mark.parametrize(
+    "seen", [[], [on_device(STEP, 0, 900, 1, is_range=True)], [on_device("late", LENGTH, LENGTH + 1)]]
+)
 def test_a_step_of_which_the_profiler_saw_nothing_is_refused(seen: list[Event]) -> None:
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did") as failure:
         operators_of([on_host("aten::mm", 0, 10, 2), *seen])

@@ -117,7 +117,9 @@ def test_a_divided_gpu_is_refused_with_its_slices(nvml: Install) -> None:
     module = nvml()
     check_undivided(visible_gpus())
     module.divided = {A}
-    with pytest.raises(UserError, match=f"choose it: CUDA_VISIBLE_DEVICES={SLICE}, or switch MIG off"):
+    with pytest.raises(
+        UserError, match=f"choose one of them: CUDA_VISIBLE_DEVICES={SLICE}, or switch MIG off"
+    ):
         check_undivided(visible_gpus())
 
 

@@ -26,6 +26,7 @@ from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransi
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
 from bench.worker.engine_profile import EngineKernel, EngineProfile
+from bench.worker.intervals import merged
 from bench.worker.products import Multiply
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
@@ -281,7 +282,8 @@ def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineP
         elif event["name"].endswith("_kernel_time") and event["args"]["op_name"] not in HANDED_OVER:
             kernels.append(EngineKernel(name=event["args"]["op_name"], start=start, end=end))
     return EngineProfile(
-        executions=sorted(executions), kernels=sorted(kernels, key=lambda kernel: kernel.start)
+        executions=merged(executions),  # those of subgraphs lie within others
+        kernels=sorted(kernels, key=lambda kernel: kernel.start),
     )
 
 
@@ -293,9 +295,16 @@ class CheckedSession(onnxruntime.InferenceSession):
     """
 
     def __init__(
-        self, model: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None
+        self,
+        model: Any,
+        sess_options: Any = None,
+        providers: Any = None,
+        provider_options: Any = None,
+        **others: Any,
     ) -> None:
-        super().__init__(model, sess_options, providers, provider_options)
+        super().__init__(model, sess_options, providers, provider_options, **others)
+        if not providers:
+            return
         wanted, options = providers[0], (provider_options or [{}])[0]
         if not isinstance(wanted, str):
             wanted, options = wanted

@@ -26,6 +26,8 @@ def _change_sessions(module: Any) -> None:
             self._on_gpu: dict[str, Any] = {}
             if asked[0][0] == CUDA:
                 self._on_gpu = {name: str(value) for name, value in asked[0][1].items()}
+                if has_fault("no-allocator"):
+                    self._on_gpu["gpu_external_alloc"] = "0"
                 assert self._on_gpu["device_id"] == str(GPU.index), "a session on another rank's GPU"
             super().__init__(model, options, [CPU], **others)
 

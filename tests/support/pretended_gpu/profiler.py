@@ -38,6 +38,7 @@ class Event:
     _end: int
     _id: int
     _linked: int
+    _is_range: bool = False
 
     def name(self) -> str:
         return self._name
@@ -51,6 +52,9 @@ class Event:
 
     def end_ns(self) -> int:
         return self._end
+
+    def is_user_annotation(self) -> bool:
+        return self._is_range
 
     def correlation_id(self) -> int:
         return self._id
@@ -77,6 +81,9 @@ class Results:
 
 def _device_events(recorded: list[Any]) -> Iterator[Event]:
     """Launches and kernels: of operators, an engine's calls, and communication."""
+    for each in recorded:  # a range of the host's has one on the GPU
+        if each.name().startswith("Optimizer.step#"):
+            yield Event(each.name(), True, each.start_ns(), each.end_ns(), 0, 0, True)
     fused = [(each.start_ns(), each.end_ns()) for each in recorded if each.name() == FUSED]
     numbers, idle_from = itertools.count(1), 0
     for event, name, start, end in sorted(_launched(recorded), key=lambda launched: launched[2]):
