@@ -363,10 +363,14 @@ class WriteExpectedTensors(Request[ExpectedTensorsWritten], frozen=True, tag="wr
 
 
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
-    """Take so many steps, untimed; `compares_tensors` with what `WriteExpectedTensors` wrote for as many."""
+    """Take so many steps, untimed.
+
+    Attributes:
+        compared_steps: after how many tensors are compared with what `WriteExpectedTensors` wrote; 0: never.
+    """
 
     steps: int
-    compares_tensors: bool = False
+    compared_steps: int = 0
 
 
 class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):

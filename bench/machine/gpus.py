@@ -25,7 +25,7 @@ class Gpu:
     driver: str
     capability: tuple[int, int]  # of CUDA: major and minor
     near_cores: tuple[int, ...]  # of the NUMA node that it is attached to; empty if NVML does not say
-    slices: tuple[str, ...] = ()  # into which MIG divides it, by UUID
+    slices: tuple[str, ...] | None = None  # into which MIG divides it, by UUID; None where MIG is off
 
 
 def visible_gpus() -> list[Gpu]:
@@ -82,10 +82,11 @@ def check_undivided(gpus: Sequence[Gpu]) -> None:
         UserError: naming the slices to choose from.
     """
     for gpu in gpus:
-        if gpu.slices:
+        if gpu.slices is not None:
+            choose = f"choose one of them: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}"
             raise UserError(
                 f"{gpu.name} {gpu.uuid} is divided into slices (MIG), of which CUDA shows only one",
-                f"choose one of them: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}, or switch MIG off",
+                f"{choose if gpu.slices else 'make one (nvidia-smi mig)'}, or switch MIG off",
             )
 
 
@@ -135,11 +136,13 @@ def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
     )
 
 
-def _slices(nvml: Any, handle: Any) -> tuple[str, ...]:
+def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
     try:
-        places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if nvml.nvmlDeviceGetMigMode(handle)[0] else 0
+        if not nvml.nvmlDeviceGetMigMode(handle)[0]:
+            return None
+        places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except nvml.NVMLError:  # it knows no MIG, or is a slice itself
-        return ()
+        return None
     found = []
     for index in range(places):
         with suppress(nvml.NVMLError):  # not every place has one

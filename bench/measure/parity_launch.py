@@ -32,6 +32,9 @@ from bench.results.records import TensorVerdict
 
 FP32 = "fp32"
 
+MOST_COMPARED = 4
+"""Steps after which tensors are compared: enough for every fault in tests/support/planted_faults.py."""
+
 
 class ParityLaunch:
     """Runs once per comparison; the same launch counts the work of a step and times the devices' limit.
@@ -53,6 +56,7 @@ class ParityLaunch:
         after: AfterTraining,
     ) -> None:
         self._plan = plan
+        self._compared_steps = min(MOST_COMPARED, plan.steps)
         self._after = after
         self._output = output
         self._starter = starter
@@ -153,18 +157,18 @@ class ParityLaunch:
             if reference in groups:  # it saves what the others load, and what they should compute
                 self._ask(groups, [reference], Build(), self._keep_model)
                 self._ask(groups, [reference], first_batches)
-                write = WriteExpectedTensors(steps=self._plan.steps)
+                write = WriteExpectedTensors(steps=self._compared_steps)
                 self._ask(groups, [reference], write, self._keep_expected)
             self._ask(groups, [name for name in groups if name != reference], Build(), self._keep_model)
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
-            self._ask(groups, list(groups), self._training(), self._keep_training)
+            self._ask(groups, list(groups), self._training(self._plan.steps), self._keep_training)
             if not self._plan.parity_only:
                 self._roofline.find(groups)
             self._after.use(groups)
             groups.end()
 
     def _train_in_fp32(self, names: Sequence[str]) -> None:
-        """Take the same steps once more in fp32, where no wrong tensor is hidden by rounding.
+        """Take the first steps once more in fp32, where no wrong tensor is hidden by rounding.
 
         A backend that cannot (a model may have room in 16 bits alone) is judged without it. One that is known
         to train in 16 bits alone is left out.
@@ -181,11 +185,12 @@ class ParityLaunch:
             groups.start(names)
             self._ask(groups, list(groups), Build())
             self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
-            self._ask(groups, list(groups), self._training(), partial(self._keep_differences, FP32))
+            training = self._training(self._compared_steps)
+            self._ask(groups, list(groups), training, partial(self._keep_differences, FP32))
             groups.end()
 
-    def _training(self) -> TrainForParity:
-        return TrainForParity(steps=self._plan.steps, compares_tensors=bool(self._expected))
+    def _training(self, steps: int) -> TrainForParity:
+        return TrainForParity(steps=steps, compared_steps=self._compared_steps if self._expected else 0)
 
     def _go_on(self, name: str, _: Launch, failure: LaunchFailed) -> bool:
         self._bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")

@@ -186,8 +186,8 @@ class Rank(ABC):
                 return self.use_first_batches(count)
             case WriteExpectedTensors(steps=steps):
                 return self.write_expected_tensors(steps)
-            case TrainForParity(steps=steps, compares_tensors=compares_tensors):
-                return self.train_for_parity(steps, compares_tensors=compares_tensors)
+            case TrainForParity(steps=steps, compared_steps=compared_steps):
+                return self.train_for_parity(steps, compared_steps=compared_steps)
             case CountFlops():
                 return self.count_flops()
             case TimeProducts(shapes=shapes):
@@ -304,7 +304,7 @@ class Rank(ABC):
         """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
 
     @abstractmethod
-    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
+    def train_for_parity(self, steps: int, *, compared_steps: int = 0) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
         What the first step and the last one leave is compared with what is expected, if that is there.

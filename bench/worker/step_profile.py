@@ -27,8 +27,8 @@ from bench.worker.device_profile import (
 )
 from bench.worker.engine_profile import EngineProfile
 from bench.worker.heap_room import HeapRoom
-from bench.worker.intervals import Interval, merged, overlap
 from bench.worker.spent import Spent
+from bench.worker.time_spans import Interval, merged, overlap
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""

@@ -80,10 +80,10 @@ class TorchRank(Rank):
         training.free_cached()
         return written
 
-    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
+    def train_for_parity(self, steps: int, *, compared_steps: int = 0) -> ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
-        What the first step and the last one leave is compared with what is expected, if that is there.
+        What the first step and the last of the compared ones leave is compared with what is expected.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
@@ -93,17 +93,17 @@ class TorchRank(Rank):
         sharding = self.training.sharding
         sharding.watches_gradient = True
         reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
-        kinds = {1: GRADIENT, steps: LAST_GRADIENT} if compares_tensors else {}
+        kinds = {1: GRADIENT, compared_steps: LAST_GRADIENT} if compared_steps else {}
         losses, norms = [], []
         for number, batch in enumerate(self.training.steps(steps), start=1):
             sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
             losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)
-            if number == 1 and compares_tensors:
+            sharding.gradient_reader = None
+            if number == 1 and compared_steps:
                 reader.read(BUFFER, self.training.named_buffers())
-        sharding.gradient_reader = None
-        if compares_tensors:
-            reader.read_weights(sharding.weights())
+            if number == compared_steps:
+                reader.read_weights(sharding.weights())
         return ParityTrained(
             losses=losses,
             gradient_norms=norms,

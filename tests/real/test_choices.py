@@ -125,7 +125,7 @@ def trained(comparison: Comparison, name: str) -> Trained:
             written = group.request(WriteExpectedTensors(steps=STEPS))
             assert {answer.absent for answer in written} == {""}
         group.request(first_batches)
-        answers = group.request(TrainForParity(steps=STEPS, compares_tensors=True))
+        answers = group.request(TrainForParity(steps=STEPS, compared_steps=STEPS))
         first = group.request(TakeFirstStep())
         group.end()
     return Trained(

@@ -85,7 +85,7 @@ def ask_for_parity(folder: Path, made: Config) -> tuple[dict[str, ExpectedTensor
             if name == "pytorch":
                 (written,) = group.request(WriteExpectedTensors(steps=3))
                 group.request(UseFirstBatches(count=4))  # begins anew
-            (answers[name],) = group.request(TrainForParity(steps=3, compares_tensors=True))
+            (answers[name],) = group.request(TrainForParity(steps=3, compared_steps=3))
             group.end()
     return written.expected, answers
 

@@ -113,13 +113,16 @@ def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: Install, monkeypatch: py
     assert visible_gpus() == []
 
 
-def test_a_divided_gpu_is_refused_with_its_slices(nvml: Install) -> None:
+def test_a_divided_gpu_is_refused_with_its_slices(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     module = nvml()
     check_undivided(visible_gpus())
     module.divided = {A}
     with pytest.raises(
         UserError, match=f"choose one of them: CUDA_VISIBLE_DEVICES={SLICE}, or switch MIG off"
     ):
+        check_undivided(visible_gpus())
+    monkeypatch.setattr(module, "nvmlDeviceGetMaxMigDeviceCount", lambda _: 0)
+    with pytest.raises(UserError, match=r"make one \(nvidia-smi mig\), or switch MIG off"):
         check_undivided(visible_gpus())
 
 

@@ -110,19 +110,19 @@ class DeviceRank(Rank):
         """Only a backend that has PyTorch can be the reference."""
         raise LaunchFailed("unsupported", "engine=on_device cannot compute what gradients should be")
 
-    def train_for_parity(self, steps: int, *, compares_tensors: bool = False) -> ParityTrained:
-        """Take `steps` steps, untimed; what the first and the last one leave is compared."""
+    def train_for_parity(self, steps: int, *, compared_steps: int = 0) -> ParityTrained:
+        """Take `steps` steps, untimed; what the first and the last of the compared ones leave is compared."""
         training = self.training
         training.watches_gradient = True
-        kinds = {1: GRADIENT, steps: LAST_GRADIENT} if compares_tensors else {}
+        kinds = {1: GRADIENT, compared_steps: LAST_GRADIENT} if compared_steps else {}
         losses, norms = [], []
         for number, batch in enumerate(training.steps(steps), start=1):
-            training.compared = kinds.get(number)
+            training.gradient_kind = kinds.get(number)
             losses.append(training.step(batch))
             norms.append(training.gradient_norm)
-        training.compared = None
-        if compares_tensors:
-            training.compare(MOVEMENT, training.trained_weights())
+            if number == compared_steps:
+                training.compare(MOVEMENT, training.trained_weights())
+        training.gradient_kind = None
         return ParityTrained(
             losses=losses, gradient_norms=norms, differences=training.differences, proof=training.proof()
         )

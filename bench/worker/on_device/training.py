@@ -79,7 +79,7 @@ class DeviceTraining:
         self._batches = self._read_batches()
         self._next: Iterator[Inputs] = cycle(self._batches)
         self.watches_gradient = False
-        self.compared: str | None = None  # what the next step's gradients are, if they are compared
+        self.gradient_kind: str | None = None  # of the next step's gradients, if they are compared
         self.gradient_norm = 0.0
         self.differences: dict[str, float] = {}
 
@@ -138,8 +138,8 @@ class DeviceTraining:
     def _look_at_gradient(self) -> None:
         gradients = dict(self._gradients())
         self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
-        if self.compared is not None:
-            self.compare(self.compared, gradients)
+        if self.gradient_kind is not None:
+            self.compare(self.gradient_kind, gradients)
 
     def compare(self, kind: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Add to `differences` how far tensors of a kind are from the expected ones."""
