@@ -81,6 +81,7 @@ def test_every_backend_of_the_mission_goes_on_as_if_nothing_had_happened(tmp_pat
     assert not list(Path(made.results_dir).glob(f"runs/m-cpu/*/checkpoints/*/{NAME}*")), "large, and removed"
 
 
+@pytest.mark.long
 def test_other_shardings_do_so_too_and_a_loop_says_that_it_does_not(tmp_path: Path) -> None:
     backends = {"pytorch": BACKENDS["pytorch"], **OTHERS}
     made = config(tmp_path, backends=backends)

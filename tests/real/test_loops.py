@@ -65,6 +65,7 @@ def test_a_scaled_loss_is_unsupported_and_the_others_go_on(rows: pd.DataFrame) -
 
 
 @pytest.mark.ort
+@pytest.mark.long
 def test_ort_trainer_runs_onnx_runtime_on_one_rank(tmp_path: Path) -> None:
     made = config(tmp_path)
     ortmodule = Backend(engine="ortmodule", optimizer="ort_fused_adam", sharding="ddp")
