@@ -25,8 +25,8 @@ READING = 0.01
 Multiply = Callable[[], object]
 """Multiplies two matrices that are fixed, once."""
 
-Prepare = Callable[[torch.Tensor, torch.Tensor], Multiply]
-"""Makes that of two matrices, or of two batches of them."""
+Prepare = Callable[[torch.Tensor, torch.Tensor, torch.device], Multiply]
+"""Makes that of two matrices, or of two batches of them, on their device."""
 
 
 def time_products(
@@ -96,7 +96,7 @@ class _Timer:
         end_of_warm_up = clock() + WARM_UP
         end = end_of_warm_up + WINDOW
         multiplied = self._cut(shape)
-        multiply = self._prepare(*self._matrices(multiplied))
+        multiply = self._prepare(*self._matrices(multiplied), self._device)
 
         def read(products: int) -> float:
             self._synchronize()

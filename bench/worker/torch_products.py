@@ -28,7 +28,7 @@ class TorchProducts:
         """An empty one."""
         return EngineProfile()
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, _: torch.device) -> Multiply:
         """Multiplies both into a result that is there, so that nothing is allocated.
 
         The second one lies transposed, as the weights of a Linear do: in 16 bits a CPU may be several times

@@ -1,7 +1,9 @@
 """What ORTModule does otherwise than PyTorch, in this process."""
 
 import copy
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +54,17 @@ def test_one_whose_output_is_the_model_s_is_never_updated(batch_norms: dict[str,
     """docs/known-issues.md says so; the parity launch ends such a model as diverged."""
     assert all(mean.abs().max() > 1e-3 for mean in batch_norms["pytorch last"])
     assert all(not mean.any() for mean in batch_norms["ortmodule last"])
+
+
+def test_the_library_that_onnx_runtime_s_provider_for_gpus_misses_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.worker.engines import ortmodule
+
+    compile_library = ("gcc", "-shared", "-x", "c", "/dev/null", "-o")
+    subprocess.run([*compile_library, "libmissing.so"], cwd=tmp_path, check=True)
+    needs_it = ("-x", "none", "-Wl,--no-as-needed", "-L.", "-lmissing")
+    subprocess.run([*compile_library, ortmodule.CUDA_LIBRARY, *needs_it], cwd=tmp_path, check=True)
+    (tmp_path / "libmissing.so").unlink()
+    monkeypatch.setattr("onnxruntime.capi._pybind_state.__file__", str(tmp_path / "any.py"))
+    assert "libmissing.so: cannot open shared object file" in ortmodule.find_missing_library()

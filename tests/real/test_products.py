@@ -30,7 +30,7 @@ class Multiplying:
         self.barriers = 0
         monkeypatch.setattr(products, "WIDTHS", {"cpu": tuple(seconds)})
 
-    def prepare(self, one: torch.Tensor, other: torch.Tensor) -> Callable[[], None]:
+    def prepare(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Callable[[], None]:
         taken = self.seconds.get(one.shape[-2]) if self.rate is None else None
         if taken == 0:
             raise RuntimeError("CUDA out of memory")
@@ -105,7 +105,7 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
     engine.wrap(torch.nn.Linear(2, 2), threads=1, checkpointing=False)
     for sides in ((5, 7), (3, 5, 7)):
         one, other = torch.randn(*sides), torch.randn(*sides[:-2], 7, 4)
-        torch.testing.assert_close(engine.prepare_product(one, other)(), one @ other)
+        torch.testing.assert_close(engine.prepare_product(one, other, CPU)(), one @ other)
     shapes = [Shape(batch=1, rows=128, inner=64, columns=512), Shape(batch=8, rows=64, inner=32, columns=64)]
     found, absent = products.time_products(
         engine.prepare_product, shapes, CPU, "fp32", synchronize=lambda: None, barrier=lambda: None

@@ -52,7 +52,7 @@ class Engine(Protocol):
     def status_of(self, error: Exception) -> str | None:
         """`unsupported` if the error says that the engine cannot run this model, else None."""
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.
 
         Nothing is copied or allocated at a call. Asked for after `wrap`.

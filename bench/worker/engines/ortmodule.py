@@ -131,19 +131,19 @@ class Engine:
             "recompute_nodes": self._recompute_nodes(),
         }
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Multiply:
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
         options = onnxruntime.SessionOptions()
         if self.threads is not None:
             limit_threads_of_session(options, self.threads)
-        on_cuda = one.device.type == "cuda"
-        provider = ("CUDAExecutionProvider", {"device_id": one.device.index or 0})
+        on_cuda = device.type == "cuda"
+        provider = ("CUDAExecutionProvider", {"device_id": device.index or 0})
         session = onnxruntime.InferenceSession(
             product_model(ELEMENT_TYPES[one.dtype]).SerializeToString(),
             options,
             providers=[provider if on_cuda else "CPUExecutionProvider"],
         )
-        result = torch.empty(*one.shape[:-1], other.shape[-1], dtype=one.dtype, device=one.device)
+        result = torch.empty(*one.shape[:-1], other.shape[-1], dtype=one.dtype, device=device)
         binding = session.io_binding()
         for name, tensor in (("one", one), ("other", other)):
             binding.bind_ortvalue_input(name, share_tensor(tensor))
