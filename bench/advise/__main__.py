@@ -22,7 +22,7 @@ from bench.closing import print_closing
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
-COMMON = ("device=cpu", "experiment=advise", "results_dir='results/advise/${bench.machine:${device.type}}'")
+COMMON = ("device=cpu", "experiment=advise", "study=advise")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from bench.config.schema import Config
 from bench.config.track import TRACKERS
 from bench.errors import UserError
 from bench.machine import hardware, mkl
-from bench.machine.folder import name_folder
+from bench.machine.identity import name_folder
 from bench.setup import stacks
 
 LISTS = ("backend", "track")

@@ -25,7 +25,7 @@ LEFT_TO_THE_COMPARISON = {
 def measured_settings(config: Config) -> dict[str, Any]:
     """Return the settings that decide what is measured: all but where files lie and how long to wait."""
     plain = dataclasses.asdict(config)
-    for place in ("results_dir", "reports_dir", "resume", "label", "track", "after"):
+    for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after"):
         del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "parts"):
         del plain["measure"][cap]

@@ -1,8 +1,7 @@
 """The name of a comparison's results file: one comparison, one name, and no two with the same.
 
-`<model>-<device>x<world_size>[-<override>,<override>…]`. Everything but letters, digits, `.`, `_`
-and, in values, `-` is percent-encoded: the separators (`-` before the overrides, `,` between them,
-`=` in them) cannot occur in what they separate, and no name leaves its folder.
+`<model>-<device>x<world_size>[-<words of the overrides>-<hash of the overrides>]`: letters, digits, `_` and
+`-`, short enough to read. What was overridden stands in the rows; the name only tells files apart.
 """
 
 import hashlib
@@ -10,7 +9,6 @@ import json
 import re
 import shlex
 from typing import Any
-from urllib.parse import quote
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -18,11 +16,21 @@ from bench.config.choices import RENDEZVOUS
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
-LONGEST = 120
-"""Characters of a name; a longer one is cut, and a hash of the whole replaces the rest."""
+LONGEST = 60
+"""Characters of a name; what does not fit is left out."""
+
+DIGITS = 4
+"""Of the hash at the end of a name."""
+
+SAID_BY_THEIR_VALUE = ("experiment", "precision", "after", "stack", "measure", "size")
+"""Settings whose value alone says enough: bf16, mini."""
+
+USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+MOST_NAMED = 2
+"""Of the other backends; more are counted."""
 
 UNMEASURED = (
-    *("device", "device.world_size", "results_dir", "reports_dir", "resume"),
+    *("device", "device.world_size", "machine", "study", "results_dir", "reports_dir", "resume"),
     *(f"device.{setting}" for setting in RENDEZVOUS),
 )
 """Overrides that do not appear in a name: they change nothing that is measured, or the name says it already.
@@ -31,7 +39,7 @@ Those of `measure` do not appear either, except for measure.batch=max, measure=c
 DEFAULT_STACK = next(iter(STACKS))
 """The stack that names leave out."""
 
-_DELETED = object()
+_DELETED = "~deleted~"
 
 
 def file_stem(
@@ -45,12 +53,17 @@ def file_stem(
         overrides: the command line's, in its order; only contradictory ones depend on it.
         stack: that the comparison was started on.
     """
-    head = f"{_encoded(config.model.name)}-{device_short_name}x{config.device.world_size}"
-    named = "-".join(filter(None, (head, _suffix(config, overrides, stack))))
-    if len(named) <= LONGEST:
-        return named
-    digest = hashlib.sha256(named.encode()).hexdigest()[:12]
-    return f"{named[: LONGEST - 1 - len(digest)]}~{digest}"
+    head = f"{_words(config.model.name)}-{_words(device_short_name)}x{config.device.world_size}"
+    settings = _measured_settings(config, overrides, stack)
+    if not settings and _words(config.model.name) == config.model.name and len(head) <= LONGEST:
+        return head
+    named = json.dumps([config.model.name, settings], sort_keys=True, default=str)
+    digest = hashlib.sha256(named.encode()).hexdigest()[:DIGITS]
+    name = head[: LONGEST - 1 - DIGITS].rstrip("-")
+    for words in [_words_of(key, value, config) for key, value in sorted(settings.items())]:
+        if words and len(name) + len(words) + DIGITS + 2 <= LONGEST:
+            name = f"{name}-{words}"
+    return f"{name}-{digest}"
 
 
 def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
@@ -76,28 +89,24 @@ def is_about_trackers(override: str) -> bool:
     return re.match(r"[+~]*track[.=]", override) is not None
 
 
-def _suffix(config: Config, overrides: list[str], stack: str) -> str:
+def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict[str, Any]:
+    """What was overridden of that which is measured; a deleted key is `_DELETED`."""
     settings: dict[str, Any] = {}
     for override in OverridesParser.create().parse_overrides(overrides):
         key = override.get_key_element().lstrip("+~")
-        if override.is_delete():
-            _set(settings, key, _DELETED)
-        elif key == "backend":
-            settings[key] = None  # the configuration knows which, in which order
-        else:
-            _set(settings, key, override.value())
-    named = [
-        _setting(key, value, config) for key, value in settings.items() if _is_measured(key, value, config)
-    ]
+        _set(settings, key, _DELETED if override.is_delete() else override.value())
+    given = {key: value for key, value in settings.items() if _is_measured(key, value, config)}
+    if "backend" in given:  # the configuration knows which, in which order
+        given["backend"] = list(config.backends)
     if config.measure.batch == "max":
-        named.append(_setting("measure.batch", "max", config))
+        given["measure.batch"] = "max"
     if not config.measure.launches and any(key.split(".")[0] == "measure" for key in settings):
-        named.append(_setting("measure", "parity", config))  # it replaces no file of timed rounds
+        given["measure"] = "parity"  # it replaces no file of timed rounds
     if config.measure.evaluate_every is not None:
-        named.append(_setting("measure", "converge", config))  # likewise
+        given["measure"] = "converge"  # likewise
     if stack != DEFAULT_STACK:
-        named.append(_setting("stack", stack, config))
-    return ",".join(sorted(named))
+        given["stack"] = stack
+    return given
 
 
 def _set(settings: dict[str, Any], key: str, value: Any) -> None:
@@ -118,33 +127,20 @@ def _is_measured(key: str, value: Any, config: Config) -> bool:
     return key not in UNMEASURED and group not in ("measure", "track", "hydra")
 
 
-def _setting(key: str, value: Any, config: Config) -> str:
-    written = _encoded(key).replace("-", "%2D")
+def _words_of(key: str, value: Any, config: Config) -> str:
+    """`micro_batch-16`, `blas-full`, `no-hold_threads`, `bf16`; of backends the unusual ones."""
+    name = key.rpartition(".")[2]
     if key == "backend":
-        return f"{written}={'+'.join(map(_encoded, config.backends))}"
-    if value is _DELETED:
-        return f"~{written}"
-    return f"{written}={_encoded(_text(value))}"
+        unusual = [backend for backend in config.backends if backend not in USUAL_BACKENDS]
+        return _words("-".join(unusual)) if len(unusual) <= MOST_NAMED else f"{len(unusual)}-backends"
+    if value is _DELETED or value is False:
+        return _words(f"no-{name}")
+    if value is True:
+        return _words(name)
+    value = str(value).rpartition("/")[2]
+    return _words(value if name in SAID_BY_THEIR_VALUE else f"{name}-{value}")
 
 
-def _text(value: Any) -> str:
-    """Different values give different texts: the string "8" keeps its quotes, a word needs none."""
-    if isinstance(value, str) and _is_word(value):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _is_word(text: str) -> bool:
-    if not text or text[0] in '"[{' or text in ("true", "false", "null"):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
-
-
-def _encoded(text: str) -> str:
-    """Percent-encoded; a leading dot as well, which would hide the file."""
-    encoded = quote(text, safe="").replace("~", "%7E")
-    return f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded
+def _words(text: str) -> str:
+    """In lower case; everything but letters, digits and `_` becomes `-`."""
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-")

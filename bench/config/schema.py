@@ -19,6 +19,7 @@ from bench.config.choices import (
     CHECKPOINT,
     COUNT,
     ENGINES,
+    FOLDER_NAME,
     IN_16_BITS_ALONE,
     LOOPS,
     OFFLOADED,
@@ -59,6 +60,8 @@ class Config:
     attention: str
     checkpointing: bool
     seed: int
+    machine: str  # the name of this machine's folder
+    study: str  # the folder in it: why the comparison is made
     results_dir: str
     reports_dir: str
     track: Track
@@ -66,7 +69,6 @@ class Config:
     # training is saved, and a fresh process goes on from it.
     after: str | None = None
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
-    label: str | None = None  # a part of the file's name, to keep what another machine measured beside it
 
     def __post_init__(self) -> None:
         for name, backend in self.backends.items():
@@ -79,6 +81,12 @@ class Config:
         if self.after == CHECKPOINT and self.device.nnodes > 1:
             raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
+        for key in ("machine", "study"):  # they become folders' names
+            if not FOLDER_NAME.fullmatch(getattr(self, key)):
+                raise UserError(
+                    f"{key}={getattr(self, key)} cannot be a folder's name",
+                    "use letters, digits, `_` and `-`",
+                )
         at_least("seed", self.seed, 0)
         at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
         self._check_reference()

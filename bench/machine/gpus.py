@@ -29,7 +29,12 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs of this machine that CUDA_VISIBLE_DEVICES allows, in its order; [] without any.
+    """The GPUs of this machine that CUDA_VISIBLE_DEVICES allows, in its order; [] without any."""
+    return list_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def list_gpus(setting: str | None) -> list[Gpu]:
+    """The GPUs that a value of CUDA_VISIBLE_DEVICES shows; None shows all.
 
     Raises:
         UserError: there is a driver, but NVML cannot talk to it.
@@ -48,7 +53,7 @@ def visible_gpus() -> list[Gpu]:
         ) from error
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        handles = _visible_handles(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        handles = _visible_handles(pynvml, setting)
         return [_describe(pynvml, *item, driver) for item in enumerate(handles)]
     finally:
         pynvml.nvmlShutdown()

@@ -47,6 +47,8 @@ from bench.measure.search import USUAL_TRIALS, Search
 from bench.measure.step_parts import StepParts
 from bench.measure.stopping import Stopping
 from bench.measure.timed_launch import TimedLaunch
+from bench.results.disk import reporting_write_errors
+from bench.results.machines import keep_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,12 @@ def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOut
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
     """
     bar = ProgressBar(Console(stderr=True))
+    folder = Path(config.results_dir)
+    if folder.parts[-2:] == (config.machine, config.study):
+        with reporting_write_errors(folder):
+            keep_identity(folder.parent)
     with (
-        locked(Path(config.results_dir) / "runs" / stem, stem),
+        locked(folder / "runs" / stem, stem),
         connected_nodes(config, bar.print_line) as nodes,
     ):
         comparison = Comparison(config, stem, command=command, bar=bar, nodes=nodes)

@@ -35,7 +35,7 @@ class Ledger:
         self._templates = dict(templates)
         self._earlier = earlier
         # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
-        self._formatted: dict[tuple[int, str], tuple[Record, str]] = {}
+        self._formatted: dict[tuple[int, str], tuple[Record, list[csv_files.Line]]] = {}
 
     def set_for_later_records(self, name: str, **known: Any) -> None:
         """Put what is known now into every record of this backend that is opened from here on."""
@@ -118,7 +118,7 @@ class Ledger:
     def _has_rows(self, name: str) -> bool:
         return any(self._format(key) for key in self.records if key[1] == name)
 
-    def _format(self, key: tuple[int, str]) -> str:
+    def _format(self, key: tuple[int, str]) -> list[csv_files.Line]:
         """The lines of a record, which stay the same as long as it is the same object."""
         record = self.records[key]
         known = self._formatted.get(key)

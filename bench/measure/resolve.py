@@ -284,6 +284,7 @@ def _records(
     }
     return {
         name: Record(
+            study=config.study,
             comparison=stem,
             command=command,
             backend=name,

@@ -6,6 +6,7 @@ A block counts if the reference was measured in the same round; what is missing 
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment
 from bench.results.records import Record
+
+CHOSEN = (
+    *("model", "size", "layers", "task", "data", "lengths", "precision", "attention", "batch_rule"),
+    *("memory_limit_gib", "nodes", "world_size", "grad_accum", "seq_len"),
+)
+"""What of a workload a configuration chooses, and no measurement finds out."""
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
 """Statuses that another try would not change: such a backend keeps its row and is not tried again."""
@@ -91,6 +98,11 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
         UserError: the results file is of another comparison or environment, or is damaged.
     """
     if not resume:
+        there = None
+        with suppress(UserError):  # what cannot be read is replaced
+            there = csv_files.read(output.csv)
+        if there is not None:
+            refuse_other_workload(there, records, file=str(output.csv))
         with reporting_write_errors(output.nothing_written_marker):
             output.nothing_written_marker.parent.mkdir(parents=True, exist_ok=True)
             output.nothing_written_marker.touch()
@@ -103,6 +115,31 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
         environments={name: format_environment(record.environment) for name, record in records.items()},
         fingerprints={name: record.environment_hash for name, record in records.items()},
     )
+
+
+def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
+    """Refuse to replace what was measured of another workload, such as before a default was changed.
+
+    Args:
+        table: the results file that is there.
+        records: by backend, with the workload of this comparison.
+        file: its name, for the message.
+
+    Raises:
+        UserError: the workloads differ.
+    """
+    for name, rows in table.groupby("backend"):
+        record = records.get(str(name))
+        if record is None:
+            continue
+        chosen = CHOSEN if record.workload.batch_rule == "max" else (*CHOSEN, "micro_batch")
+        for column in chosen:
+            before, now = rows[column].iloc[-1], getattr(record.workload, column)
+            if not pd.isna(before) and before not in ("", now):
+                raise UserError(
+                    f"{file} was measured with {column}={before}, and this comparison has {now}",
+                    "move that file away, or choose another folder with study=…",
+                )
 
 
 def rows_to_keep(

@@ -1,4 +1,4 @@
-"""Where a step's time went, by operator and by kind of work: `results/breakdown/<comparison>.csv`.
+"""Where a step's time went, by operator and by kind of work: `<comparison>.breakdown.csv`.
 
 One row for each operator of each backend in each round. The seconds of a round add up to its profiled step.
 They are of an untimed run under a profiler, so that they explain timed steps and are never mixed with them.
@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from bench.results import side_files
-from bench.results.atomic import write_atomically
 from bench.results.operator_kinds import Operator, ProfiledRound, kind_of
 
 COLUMNS = (
@@ -27,10 +26,6 @@ COLUMNS = (
     "seconds_per_step",
 )
 NUMBERS = ("round", "steps", "profiled_step_s", "calls_per_step", "seconds_per_step")
-
-
-SIGNIFICANT_DIGITS = 6
-"""Of a figure in the file: a clock's microseconds in steps of up to a second."""
 
 
 def rows_of_profile(
@@ -74,15 +69,12 @@ def _rows_of_round(ranks: Sequence[ProfiledRound]) -> list[dict[str, Any]]:
 
 def path_of(results: Path) -> Path:
     """The breakdown that belongs to a results file."""
-    return results.parent / "breakdown" / results.name
+    return side_files.path_beside(results, "breakdown")
 
 
 def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace the file by these rows."""
-    table = pd.DataFrame(list(rows), columns=list(COLUMNS))
-    write_atomically(
-        path, table.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
-    )
+    side_files.write(path, rows, COLUMNS)
 
 
 def read(path: Path) -> pd.DataFrame:

@@ -4,6 +4,7 @@ TEXT, WHOLE, REAL = "object", "Int64", "float64"
 
 DTYPES = {
     "schema_version": WHOLE,
+    "study": TEXT,  # why the comparison was made: bench, reproduce, methods …
     "comparison": TEXT,
     "command": TEXT,  # that makes it again
     "status": TEXT,

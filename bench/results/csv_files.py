@@ -1,9 +1,13 @@
-"""Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison."""
+"""Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison.
+
+What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment in
+the first row that has its hash, a command where it is another than in the row above.
+"""
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,16 @@ from bench.results.records import Record
 from bench.results.rows import rows_of_record
 
 
+Line = list[str]
+"""The cells of a row."""
+
+REPEATED = ("command",)
+"""Columns that are blank where they say the same as in the row above."""
+
+DIGITS = 12
+"""Of a figure: far more than a clock has."""
+
+
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Replace the file by the rows of these records, atomically."""
     write_rows(path, [row for record in records for row in rows_of_record(record)])
@@ -28,9 +42,9 @@ def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
     write_formatted(path, [format_rows(rows)])
 
 
-def write_formatted(path: Path, parts: Iterable[str]) -> None:
+def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
     """Replace the file by rows that `format_rows` has formatted, atomically."""
-    write_atomically(path, "".join([_HEADER, *parts]))
+    write_atomically(path, _join(parts))
 
 
 def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
@@ -40,26 +54,36 @@ def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """What `read` would return after `write_rows`, without a file."""
-    return _convert_columns(_parse_cells(_HEADER + format_rows(rows), ""), "")
+    return _convert_columns(_parse_cells(_join([format_rows(rows)]), ""), "")
 
 
-_HEADER = ",".join(COLUMNS) + "\n"
+def format_rows(rows: Iterable[Mapping[Any, Any]]) -> list[Line]:
+    """Rows as text, without the header."""
+    return [[_quote(_format_cell(row[column])) for column in COLUMNS] for row in rows]
 
 
-def format_rows(rows: Iterable[Mapping[Any, Any]]) -> str:
-    """Rows as lines of text, without the header."""
-    lines = ([_format_cell(row[column]) for column in COLUMNS] for row in rows)
-    return "".join(",".join(map(_quote, line)) + "\n" for line in lines)
+def _join(parts: Iterable[Sequence[Line]]) -> str:
+    repeated, environment = [COLUMNS.index(name) for name in REPEATED], COLUMNS.index("environment")
+    above, written, lines = dict.fromkeys(repeated, ""), {""}, [",".join(COLUMNS)]
+    for cells in (line for part in parts for line in part):
+        shown = cells.copy()
+        for place in repeated:
+            shown[place] = "" if cells[place] == above[place] else cells[place]
+            above[place] = cells[place]
+        shown[environment] = "" if cells[environment] in written else cells[environment]
+        written.add(cells[environment])
+        lines.append(",".join(shown))
+    return "\n".join([*lines, ""])
 
 
 def _format_cell(value: Any) -> str:
-    """One value as text: floats with all their digits; what is missing or not finite is blank."""
+    """One value as text; what is missing or not finite is blank."""
     if isinstance(value, str):
         # a log may hold lone surrogates, which are no UTF-8, and NUL, which Python 3.10 cannot read
         return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     if value is None or value is pd.NA or not math.isfinite(value):
         return ""
-    return repr(float(value)) if isinstance(value, float) else str(int(value))
+    return f"{value:.{DIGITS}g}" if isinstance(value, float) else str(int(value))
 
 
 def _quote(cell: str) -> str:
@@ -84,12 +108,12 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The results files right inside a folder, sorted by name.
+    """The results files right inside a folder, sorted by name; those beside them have a dot in their names.
 
     Raises:
         UserError: if there is none.
     """
-    if paths := sorted(folder.glob("*.csv")):
+    if paths := sorted(path for path in folder.glob("*.csv") if "." not in path.stem):
         return paths
     raise UserError(f"{folder} holds no results file", "measure with `make bench` first")
 
@@ -121,6 +145,11 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
     table = pd.DataFrame(lines, columns=header, dtype=object)
     check_schema(table, name)
     check_columns(tuple(header), name)
+    hashes, cells = table["environment_hash"], table["environment"]
+    environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
+    table["environment"] = [environments.get(key, "") for key in hashes]
+    for column in REPEATED:
+        table[column] = table[column].mask(table[column] == "").ffill().fillna("")
     return table
 
 

@@ -17,14 +17,14 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
 3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
 memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
 7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
 10: loop; precision, checkpointing and accumulation may differ within a comparison.
 11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib. 13: host_runtime_mib with all that
-transformers imports; where it was without, it is blank."""
+transformers imports; where it was without, it is blank. 14: study; an environment stands in one row."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -247,6 +247,7 @@ class TensorVerdict:
 class Record:
     """One backend in one launch."""
 
+    study: str
     comparison: str  # the results file's stem
     command: str = ""  # that makes it again
     backend: str

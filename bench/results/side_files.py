@@ -16,10 +16,19 @@ DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "bac
 """The first columns of each: what was measured, by which code, and when."""
 
 
+SIGNIFICANT_DIGITS = 6
+"""Of a figure: a clock's microseconds in steps of up to a second."""
+
+
 def describe(record: Record) -> dict[str, Any]:
     """The cells of `DESCRIBED`, as of now."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
+
+
+def path_beside(results: Path, kind: str) -> Path:
+    """The file of a kind that belongs to a results file; its name has a dot more, by which it is known."""
+    return results.with_name(f"{results.stem}.{kind}.csv")
 
 
 def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[str]) -> bool:
@@ -33,10 +42,10 @@ def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[st
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile:
-    """One kind of them: `results/<folder>/<comparison>.csv`.
+    """One kind of them: `<comparison>.<kind>.csv`.
 
     Attributes:
-        folder: in which they lie, beside the results files.
+        kind: of what they say.
         what: they hold, for messages.
         texts: columns of text, after those of `DESCRIBED`.
         numbers: columns of numbers.
@@ -44,7 +53,7 @@ class SideFile:
         blanks: whether a number may be missing, where a figure could not be had.
     """
 
-    folder: str
+    kind: str
     what: str
     texts: tuple[str, ...]
     numbers: tuple[str, ...]
@@ -58,12 +67,11 @@ class SideFile:
 
     def path_of(self, results: Path) -> Path:
         """The file that belongs to a results file."""
-        return results.parent / self.folder / results.name
+        return path_beside(results, self.kind)
 
     def write(self, path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
         """Replace the file by these rows."""
-        table = pd.DataFrame(list(rows), columns=self.columns).astype(self._whole_types)
-        write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+        write(path, rows, self.columns, types=self._whole_types)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read such a file.
@@ -77,6 +85,22 @@ class SideFile:
     @property
     def _whole_types(self) -> dict[str, str]:
         return dict.fromkeys(self.whole, "Int64" if self.blanks else "int64")
+
+
+def write(
+    path: Path,
+    rows: Iterable[Mapping[Any, Any]],
+    columns: Sequence[str],
+    *,
+    types: Mapping[str, str] | None = None,
+) -> None:
+    """Replace a file by these rows; what `DESCRIBED` says of one is left out where the row above says it."""
+    table = pd.DataFrame(list(rows), columns=list(columns)).astype(dict(types or {}))
+    described = table[list(DESCRIBED)].astype(object)
+    repeated = (described == described.shift()).all(axis=1)
+    table[list(DESCRIBED)] = described.mask(repeated, "")
+    text = table.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
+    write_atomically(path, text)
 
 
 def read(
@@ -101,6 +125,8 @@ def read(
         if list(table.columns) != list(columns) or table.empty:
             raise ValueError("its columns are others, or it is empty")
         table = table.astype(dict.fromkeys(numbers, float))
+        described = [name for name in DESCRIBED if name in table]
+        table[described] = table[described].mask(table["started_at"] == "").ffill()
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read as {what} ({error})",
@@ -110,7 +136,7 @@ def read(
 
 
 EXPORTS = SideFile(
-    folder="export",
+    kind="export",
     what="what became of exported models",
     texts=(
         "status",  # ok, diverged, or what became of the export
@@ -134,7 +160,7 @@ EXPORTS = SideFile(
 """What becomes of trained models that are exported: a row per backend."""
 
 CHECKPOINTS = SideFile(
-    folder="checkpoint",
+    kind="checkpoint",
     what="what became of checkpoints",
     texts=("status", "message"),
     numbers=(
@@ -149,7 +175,7 @@ CHECKPOINTS = SideFile(
 """What becomes of saved training states: a row per backend."""
 
 HELD_OUT_LOSSES = SideFile(
-    folder="converge",
+    kind="converge",
     what="held-out losses",
     texts=(),
     numbers=(
@@ -169,7 +195,7 @@ HELD_OUT_LOSSES = SideFile(
 """Held-out losses on the way to a target: a row per backend, launch and evaluation."""
 
 STEP_PARTS = SideFile(
-    folder="parts",
+    kind="parts",
     what="parts of steps",
     texts=(
         "status",  # ok, or why the rest is missing

@@ -1,0 +1,83 @@
+"""Which machine this is: what its hardware says of itself, and the folder and name that its results have.
+
+Machines of different identity have different folders. Equal ones may still differ in speed, as two virtual
+machines of one kind do: `bench.analysis.machines` says by how much.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bench.machine.environment import digest
+from bench.machine.gpus import list_gpus, short_name
+from bench.machine.hardware import memory_bytes
+from bench.machine.processor import describe_processor
+
+VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+"""Short, as far as makers do not call themselves so."""
+
+
+def identify() -> dict[str, Any]:
+    """This machine's identity; its GPUs are all that the driver lists, whichever are used."""
+    gpus = [{"name": gpu.name} for gpu in list_gpus(None)]
+    environment = {"cpu": describe_processor(), "memory_gib": memory_bytes() / 2**30, "gpus": gpus}
+    return identity_of(environment)
+
+
+def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity of the machine that an environment was taken on, as far as it tells."""
+    cpu = environment["cpu"]
+    same = ("vendor", "family", "model_number", "stepping", "instruction_sets", "cores")
+    return {
+        "cpu": cpu.get("model"),
+        **{entry: cpu.get(entry) for entry in same},
+        "memory_gib": round(environment["memory_gib"]),
+        "gpus": [gpu["name"] for gpu in environment.get("gpus") or []],
+    }
+
+
+def name_folder(identity: Mapping[str, Any] | None = None) -> str:
+    """Return `amd-family25-model17-2-cores-1f3a`, or `8-h100-64-cores-9c0d`; of this machine if None.
+
+    The last four digits are a hash of the whole identity.
+    """
+    identity = identify() if identity is None else identity
+    cores = "-".join([str(identity["cores"]), "core" if identity["cores"] == 1 else "cores"])
+    if gpus := identity["gpus"]:
+        parts = [str(len(gpus)), *dict.fromkeys(map(short_name, gpus)), cores]
+    else:
+        numbers = (("family", identity["family"]), ("model", identity["model_number"]))
+        known = [f"{word}{value}" for word, value in numbers if value is not None]
+        vendor = str(identity["vendor"] or identity["cpu"] or "cpu")
+        parts = [VENDORS.get(vendor) or short_name(vendor), *known, cores]
+    return re.sub(r"[^a-z0-9]+", "-", "-".join([*parts, digest(dict(identity))[:4]]))
+
+
+def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
+    """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4, 2 cores, 24 GiB`."""
+    numbers = (
+        ("family", identity["family"]),
+        ("model", identity["model_number"]),
+        ("stepping", identity["stepping"]),
+    )
+    known = ", ".join(f"{word} {value}" for word, value in numbers if value is not None)
+    gpus = dict.fromkeys(identity["gpus"])
+    words = [
+        *(f"{identity['gpus'].count(name)} × {name}" for name in gpus),
+        f"{identity['cpu'] or 'CPU'} ({known or 'family and model not recorded'})",
+        f"instruction sets of {microarchitecture}" if microarchitecture else "",
+        f"{identity['cores']} core{'' if identity['cores'] == 1 else 's'}",
+        f"{identity['memory_gib']} GiB",
+    ]
+    return ", ".join(filter(None, words))
+
+
+def find_microarchitecture() -> str | None:
+    """The newest one all of whose instruction sets this CPU shows, as archspec calls it.
+
+    A virtual machine may hide some, and the CPU be newer than that. None where archspec knows none.
+    """
+    import archspec.cpu  # only where it is asked for: no command that reads results needs it
+
+    name = archspec.cpu.host().name
+    return None if name == archspec.cpu.host().family.name else str(name)
