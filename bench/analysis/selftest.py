@@ -140,7 +140,7 @@ def _truth(rows: pd.DataFrame, backend: str) -> float:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """One of the tables in results/selftest/.
+    """One of the tables of the study selftest, such as `all.verdicts.csv`; the last word says which.
 
     Raises:
         UserError: it is missing, breaks off, or lacks columns.
@@ -150,7 +150,7 @@ def read_table(path: Path) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(content))
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors, too
         raise _damaged(path, " ".join(str(error).split())) from None
-    missing = [column for column in COLUMNS[path.stem] if column not in table]
+    missing = [column for column in COLUMNS[path.stem.rpartition(".")[2]] if column not in table]
     if missing:
         raise _damaged(path, f"it lacks {', '.join(missing)}")
     if not content.endswith("\n"):

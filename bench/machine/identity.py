@@ -54,7 +54,7 @@ def name_folder(identity: Mapping[str, Any] | None = None) -> str:
 
 
 def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
-    """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4, 2 cores, 24 GiB`."""
+    """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4 or newer, 2 cores, 24 GiB`."""
     numbers = (
         ("family", identity["family"]),
         ("model", identity["model_number"]),
@@ -65,7 +65,7 @@ def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
     words = [
         *(f"{identity['gpus'].count(name)} × {name}" for name in gpus),
         f"{identity['cpu'] or 'CPU'} ({known or 'family and model not recorded'})",
-        f"instruction sets of {microarchitecture}" if microarchitecture else "",
+        f"instruction sets of {microarchitecture} or newer" if microarchitecture else "",
         f"{identity['cores']} core{'' if identity['cores'] == 1 else 's'}",
         f"{identity['memory_gib']} GiB",
     ]

@@ -19,9 +19,6 @@ from bench.report.formatting import MISSING
 from bench.report.markdown import escaped, table
 from bench.results.table_values import distinct_text
 
-IN_TURN = "resident-one"
-"""The folder within, about groups that ran one after the other."""
-
 
 def summary_lines(verdicts: pd.DataFrame) -> list[str]:
     """What the self-test found, a line for every question."""
@@ -42,7 +39,7 @@ def summary_lines(verdicts: pd.DataFrame) -> list[str]:
 
 
 def render_selftest(folder: Path) -> str:
-    """The page about results/selftest/.
+    """The page about a machine's study selftest.
 
     Raises:
         UserError: one of its tables is damaged.
@@ -52,24 +49,30 @@ def render_selftest(folder: Path) -> str:
         "",
         "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
         "",
-        *_comparisons(folder),
     ]
-    if (folder / IN_TURN / "verdicts.csv").exists():
-        parts += [
-            "## Groups one after the other",
-            "",
-            'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):',
-            "",
-            *_comparisons(folder / IN_TURN),
-        ]
-    for name, section in (("coverage", _coverage), ("estimators", _estimators)):
-        if (folder / f"{name}.csv").exists():
-            parts += section(read_table(folder / f"{name}.csv"))
+    sections = (
+        ("all.verdicts", _comparisons),
+        ("one.verdicts", _in_turn),
+        ("simulated.coverage", _coverage),
+        ("simulated.estimators", _estimators),
+    )
+    for name, section in sections:
+        if (path := folder / f"{name}.csv").exists():
+            parts += section(read_table(path))
     return "\n".join(parts)
 
 
-def _comparisons(folder: Path) -> list[str]:
-    verdicts = read_table(folder / "verdicts.csv")
+def _in_turn(verdicts: pd.DataFrame) -> list[str]:
+    return [
+        "## Groups one after the other",
+        "",
+        'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):',
+        "",
+        *_comparisons(verdicts),
+    ]
+
+
+def _comparisons(verdicts: pd.DataFrame) -> list[str]:
     comparisons = verdicts.drop_duplicates(["case", "number"])
     shown = partial(distinct_text, verdicts)
     return [

@@ -1,7 +1,7 @@
 """Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison.
 
-What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment in
-the first row that has its hash, a command where it is another than in the row above.
+What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment
+in the first row that has its hash, a command where it is another than in the row above.
 """
 
 import csv
@@ -20,7 +20,6 @@ from bench.results.checks import check_columns, check_rows, check_schema, damage
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
 from bench.results.records import Record
 from bench.results.rows import rows_of_record
-
 
 Line = list[str]
 """The cells of a row."""

@@ -125,8 +125,9 @@ def read(
         if list(table.columns) != list(columns) or table.empty:
             raise ValueError("its columns are others, or it is empty")
         table = table.astype(dict.fromkeys(numbers, float))
-        described = [name for name in DESCRIBED if name in table]
-        table[described] = table[described].mask(table["started_at"] == "").ffill()
+        if set(DESCRIBED) <= set(columns):
+            described = list(DESCRIBED)
+            table[described] = table[described].mask(table["started_at"] == "").ffill()
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read as {what} ({error})",

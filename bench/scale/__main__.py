@@ -20,8 +20,8 @@ from bench.errors import CannotWriteResults, UserError
 
 RESULTS = Path("results")
 
-MEASURED = "scale"
-"""Folder of what predictions are checked with, in it one for each machine."""
+STUDY = "scale"
+"""What predictions are checked with."""
 
 GBIT_PER_S = (4.0, 1.0, 0.25)
 """Of the links that are tried."""
@@ -117,13 +117,13 @@ def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
     from bench.results.disk import reporting_write_errors
+    from bench.results.machines import list_study
     from bench.results.predictions import CHECKS, FOLDER, PUBLISHED
     from bench.scale import words
     from bench.scale.check import check_rows
     from bench.scale.published import published_rows
 
-    folders = sorted(one for one in (RESULTS / MEASURED).glob("*") if one.is_dir() and one.name != "runs")
-    checked = [row for folder in folders for row in check_rows(folder, RESULTS)]
+    checked = [row for folder in list_study(RESULTS, STUDY) for row in check_rows(folder, RESULTS)]
     published = list(published_rows())
     folder = RESULTS / FOLDER
     with reporting_write_errors(folder):
@@ -142,7 +142,7 @@ def _check(settings: Sequence[str]) -> int:
 
 
 def _measure_links(settings: Sequence[str]) -> int:
-    from bench.machine.folder import name_folder
+    from bench.config.compose import compose
     from bench.scale.links import measure_over
 
     own = [
@@ -150,7 +150,7 @@ def _measure_links(settings: Sequence[str]) -> int:
         *(
             "measure.rounds=6",
             "measure.parts=step",
-            f"results_dir={RESULTS / MEASURED / name_folder('cpu')}",
+            f"results_dir={compose(['device=cpu', f'study={STUDY}']).results_dir}",  # a node has fewer cores
             "resume=true",
         ),
     ]

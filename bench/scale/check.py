@@ -70,7 +70,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
             if one.text(backend, "sharding") not in TEXTBOOK:
                 continue  # no rule says what it sends
             described = {
-                "machine": folder.name,
+                "machine": folder.parent.name,
                 "model": one.model,
                 "backend": backend,
                 "sharding": one.text(backend, "sharding"),

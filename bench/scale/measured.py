@@ -1,4 +1,4 @@
-"""What a rank computes and sends on this machine, from results/parts/*.csv and the timed rows beside them."""
+"""What a rank computes and sends on this machine, from `*.parts.csv` and the timed rows beside them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -212,7 +212,7 @@ def read_measured(folder: Path) -> list[Measured]:
         UserError: a file is damaged.
     """
     found = []
-    for path in sorted(folder.glob("*.csv")):
+    for path in csv_files.list_files(folder):
         beside = STEP_PARTS.path_of(path)
         parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=STEP_PARTS.columns)
         found.append(Measured(path, csv_files.read(path), parts))

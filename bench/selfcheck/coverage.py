@@ -1,12 +1,12 @@
 """`make coverage`: how often does the 95 % interval contain the truth? Simulated, so that the truth is known.
 
-Writes coverage.csv and estimators.csv in results/selftest/. The noise of the simulated comparisons is drawn
-from recorded ones: noise.csv, on which the estimator was chosen, and what `make selftest` leaves behind and
-which had no say in the choice: rounds.csv, and resident-one/rounds.csv of groups that run one by one. And it
-is made, harder than what was recorded.
+Writes simulated.coverage.csv and simulated.estimators.csv in results/<machine>/selftest/. The noise of the
+simulated comparisons is drawn from recorded ones: recorded.noise.csv, on which the estimator was chosen, and
+what `make selftest` leaves behind and which had no say in the choice: all.rounds.csv, and one.rounds.csv of
+groups that run one by one. And it is made, harder than what was recorded.
 
-`--record FILE` first takes noise.csv anew from the results file of an A/A comparison, such as that of
-`python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
+`--record FILE` first takes recorded.noise.csv anew from the results file of an A/A comparison, such as that
+of `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
 """
 
 import argparse
@@ -22,11 +22,13 @@ import pandas as pd
 from bench.analysis import intervals, selftest
 from bench.config.compose import compose
 from bench.config.measure import Measure
+from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
+from bench.results.machines import list_study
 from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recorded_noise
 
-FOLDER = Path("results/selftest")
+RESULTS = Path("results")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Recording:
     """Noise that was recorded.
 
     Attributes:
-        file: in `FOLDER`.
+        file: of the study selftest, on the machine that has it.
         resident: `measure.resident` of what was recorded; with `one` a preset has more launches.
     """
 
@@ -43,9 +45,9 @@ class Recording:
 
 
 RECORDINGS = {
-    "recorded, default workload": Recording("noise.csv", "all"),
-    "recorded by the self-test": Recording("rounds.csv", "all"),
-    "recorded by the self-test, groups one after the other": Recording("resident-one/rounds.csv", "one"),
+    "recorded, default workload": Recording("recorded.noise.csv", "all"),
+    "recorded by the self-test": Recording("all.rounds.csv", "all"),
+    "recorded by the self-test, groups one after the other": Recording("one.rounds.csv", "one"),
 }
 """By the name in the column `noise`."""
 
@@ -126,9 +128,21 @@ def simulate(
     )
 
 
-def read_recording(name: str, rounds: int, folder: Path = FOLDER) -> Noise:
+def read_recording(name: str, rounds: int, results: Path = RESULTS) -> Noise:
     """The noise of one of `RECORDINGS`, from launches of at least so many rounds."""
-    return recorded_noise(pd.read_csv(folder / RECORDINGS[name].file), rounds, name)
+    return recorded_noise(pd.read_csv(find_table(results, RECORDINGS[name].file)), rounds, name)
+
+
+def find_table(results: Path, file: str) -> Path:
+    """Where a table of the study selftest lies.
+
+    Raises:
+        UserError: no machine has it.
+    """
+    folders = list_study(results, "selftest")
+    if found := [path for folder in folders if (path := folder / file).exists()]:
+        return found[0]
+    raise UserError(f"no machine in {results} has selftest/{file}", "run `make selftest` first")
 
 
 def preset_of(preset: str, resident: str = "all") -> Measure:
@@ -189,14 +203,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--record", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
+    folder = Path(compose(["study=selftest"]).results_dir)
     if options.record:
         noise = selftest.noise_table(csv_files.read(options.record), "recorded", 1)
-        write_atomically(FOLDER / "noise.csv", noise.to_csv(index=False, float_format="%.6g"))
+        write_atomically(folder / "recorded.noise.csv", noise.to_csv(index=False, float_format="%.6g"))
     for name, table in (
         ("estimators", compare_estimators(COMPARISONS // 4)),
         ("coverage", simulate_coverage(COMPARISONS)),
     ):
-        write_atomically(FOLDER / f"{name}.csv", table.to_csv(index=False, float_format="%.5g"))
+        write_atomically(folder / f"simulated.{name}.csv", table.to_csv(index=False, float_format="%.5g"))
         print(table.to_string(index=False))
     return 0
 

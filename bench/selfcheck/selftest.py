@@ -1,14 +1,14 @@
 """`make selftest`: comparisons whose outcome is known, and what the harness says of them.
 
 A/A compares the reference with itself under another name; A/B with itself, slowed by a known share of every
-step. results/selftest/verdicts.csv and rounds.csv are written after every comparison. The next call goes on
-where this one was stopped, as long as the harness and the machine are the same.
+step. all.verdicts.csv and all.rounds.csv in results/<machine>/selftest/ are written after every comparison.
+The next call goes on where this one was stopped, as long as the harness and the machine are the same.
 
-`measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables lie in
-results/selftest/resident-one/. Starting a group takes longer than timing it there, so that ten comparisons
-are measured as one of ten times as many launches, which is then split. That takes hours; with `--gather` what
-other machines and commits have measured of the same comparisons stays, and each row says which it was. The
-truth is the same on all of them, so that the outcomes may be counted together.
+`measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables are
+one.verdicts.csv and one.rounds.csv. Starting a group takes longer than timing it there, so that ten
+comparisons are measured as one of ten times as many launches, which is then split. That takes hours; with
+`--gather` what other commits have measured of the same comparisons stays, and each row says which it was. The
+truth is the same for all of them, so that the outcomes may be counted together.
 
 Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
@@ -40,11 +40,8 @@ from bench.report.selftest_page import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 
-FOLDERS = {"all": "selftest", "one": "selftest/resident-one"}
-"""Of the tables, in the results folder, by `measure.resident`."""
-
 TABLES = ("verdicts", "rounds")
-"""The files in such a folder, without their ending."""
+"""The files of a `measure.resident`: all.verdicts.csv and so on, in the study's folder."""
 
 SMALL = ("micro_batch=2", "seq_len=32")
 """For the quick comparisons on a CPU: short steps, so that 40 of them take an hour."""
@@ -105,13 +102,14 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(stderr=True)
     Terminated.catch()
     try:
-        resident = compose(options.overrides).measure.resident
-        folder = Path(options.results) / FOLDERS[resident]
+        config = compose(["study=selftest", *options.overrides])
+        resident, folder = config.measure.resident, Path(config.results_dir)
+        paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
         cases = [case for case in CASES[resident] if options.case in (None, case.name)]
         configs = {case.name: _config_of(case, options.overrides) for case in CASES[resident]}
-        raw = Path(options.results) / "runs" / FOLDERS[resident]
-        earlier = _read_earlier(folder, configs, gather=options.gather)
-        verdicts = _measure_missing(folder, raw, cases, configs, earlier, console, options.minutes)
+        raw = folder / "runs" / resident
+        earlier = _read_earlier(paths, configs, gather=options.gather)
+        verdicts = _measure_missing(paths, raw, cases, configs, earlier, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -127,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     print_closing(
         describe_outcome(right=right, made=made, wanted=wanted),
         table="\n".join(f"- {line}" for line in summary_lines(verdicts)) if made else "",
-        files=[path for name in TABLES if (path := folder / f"{name}.csv").exists()],
+        files=[path for path in paths.values() if path.exists()],
         next_command="make report" if made >= wanted else again,
         purpose="a page of it" if made >= wanted else "go on where it was stopped",
     )
@@ -149,7 +147,7 @@ def _config_of(case: Case, overrides: Sequence[str]) -> Config:
 
 
 def _measure_missing(
-    folder: Path,
+    paths: Mapping[str, Path],
     raw: Path,
     cases: Sequence[Case],
     configs: Mapping[str, Config],
@@ -180,7 +178,7 @@ def _measure_missing(
                 verdicts = pd.concat([verdicts, verdict_table(part, case.name, number, case.preset)])
                 rounds = pd.concat([rounds, noise_table(part, case.name, number)])
             for name, table in zip(TABLES, (verdicts, rounds), strict=True):
-                write_atomically(folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
+                write_atomically(paths[name], table.to_csv(index=False, float_format="%.6g"))
     return verdicts
 
 
@@ -219,12 +217,12 @@ def _is_interrupted(csv: Path, config: Config) -> bool:
 
 
 def _read_earlier(
-    folder: Path, configs: Mapping[str, Config], *, gather: bool
+    paths: Mapping[str, Path], configs: Mapping[str, Config], *, gather: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The verdicts and rounds of earlier calls: of the same harness and machine, unless gathered."""
-    if not (folder / "verdicts.csv").exists() or not (folder / "rounds.csv").exists():
+    if not all(path.exists() for path in paths.values()):
         return pd.DataFrame(), pd.DataFrame()
-    verdicts, rounds = (read_table(folder / f"{name}.csv") for name in ("verdicts", "rounds"))
+    verdicts, rounds = (read_table(paths[name]) for name in TABLES)
     config = next(iter(configs.values()))
     here = environment.hash_environment(identity.collect_environment(config))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
@@ -252,7 +250,6 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
-    parser.add_argument("--results", default="results", help="where selftest/ lies (default: results)")
     parser.add_argument(
         "--case",
         choices=sorted({case.name for cases in CASES.values() for case in cases}),
