@@ -190,5 +190,5 @@ define compile-group
 endef
 
 clean: ## remove environments, caches and results/runs; nothing that is committed
-	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache results/runs results/matrix/runs
+	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache rendered results/runs results/*/*/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

@@ -8,6 +8,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
     table["environment"] = [environments.get(key, "") for key in hashes]
     for column in REPEATED:
-        table[column] = table[column].mask(table[column] == "").ffill().fillna("")
+        table[column] = list(accumulate(table[column], lambda above, cell: cell or above))
     return table
 
 

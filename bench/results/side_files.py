@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,9 @@ def read(
             raise ValueError("its columns are others, or it is empty")
         table = table.astype(dict.fromkeys(numbers, float))
         if set(DESCRIBED) <= set(columns):
-            described = list(DESCRIBED)
-            table[described] = table[described].mask(table["started_at"] == "").ffill()
+            rows = zip(*(table[name] for name in DESCRIBED), strict=True)
+            filled = accumulate(rows, lambda above, row: row if row[0] else above)
+            table[list(DESCRIBED)] = list(filled)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read as {what} ({error})",

@@ -42,14 +42,14 @@ parts:
     assert took < 36
     assert first.returncode == LEFT_TO_MEASURE, first.stderr
     assert "keeps its complete rounds" in first.stderr
-    kept = {path: lines(path) for path in (tmp_path / "results").glob("*.csv")}
+    kept = {path: lines(path) for path in csv_files.list_files(tmp_path / "results")}
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert second.returncode in (0, 1), second.stderr  # 1: somebody else used the cores
     assert "2 of 2 comparisons are complete" in second.stdout
     for path, before in kept.items():
         lost = set(before) - set(lines(path))
         assert len(lost) <= 1, "a round that was not finished under both backends is dropped"
-    for path in (tmp_path / "results").glob("*.csv"):
+    for path in csv_files.list_files(tmp_path / "results"):
         rows = csv_files.read(path)
         counts = rows[rows["round"].notna()].groupby("backend")["round"].count()
         if counts.min() < 2 * 2:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.results import csv_files
 from tests.support.bad_inputs import cases
 from tests.support.pages import ROOT, commands, files_shown
 
@@ -59,7 +60,7 @@ def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Pa
     places = [f"results_dir={tmp_path / 'results'}", f"reports_dir={tmp_path / 'reports'}"]
     ran = python(checkout, *command.words[1:], *small, *places)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    (table,) = (tmp_path / "results").glob("*.csv")
+    (table,) = csv_files.list_files(tmp_path / "results")
     with table.open(encoding="utf-8") as file:
         rows = {row["backend"]: row for row in csv.DictReader(file)}
     assert (rows[NEW]["engine"], rows[NEW]["status"]) == (NEW, "untimed")

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from bench.results import csv_files
 from bench.setup import stacks
 from bench.sweeps.made_images import make_images
 from tests.support import local_data
@@ -65,7 +66,7 @@ def bench(folder: Path, *overrides: str, cores: set[int], backends: list[str] = 
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
-    (written,) = (folder / "results").glob("*.csv")
+    (written,) = csv_files.list_files(folder / "results")
     rows = pd.read_csv(written)
     assert (rows["status"] == "ok").all(), done.stderr
     assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(backends, 2)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.results import csv_files
 from bench.setup import stacks
 from tests.support.commands import Ran, on_cores, side_by_side
 
@@ -47,7 +48,7 @@ def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variab
         text=True,
         check=False,
     )
-    (written,) = (folder / "results").glob("*.csv")
+    (written,) = csv_files.list_files(folder / "results")
     return done, pd.read_csv(written)
 
 
@@ -156,7 +157,7 @@ def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
 
 
 def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> None:
-    (results,) = (three[0] / "results").glob("*.csv")
+    (results,) = csv_files.list_files(three[0] / "results")
     for name in (f"{results.stem}.md", "index.md", "index.html", "speedup.svg", "memory.svg", "rounds.svg"):
         page = (three[0] / "reports" / name).read_text(encoding="utf-8")
         assert all(backend in page for backend in SHOWN), name

@@ -344,8 +344,8 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
 
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     """The rows of the only results file, or of the one beside it of this kind."""
-    written = [*(folder / "results" / kind).glob("*.csv")]
-    assert len(written) == 1, f"results/{kind} has {len(written)} files"
+    written = [path for path in (folder / "results").glob("*.csv") if path.stem.partition(".")[2] == kind]
+    assert len(written) == 1, f"results has {len(written)} files of the kind {kind!r}"
     return pd.read_csv(written[0])
 
 

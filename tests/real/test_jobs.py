@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.results import csv_files
+
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "support" / "fake_slurm"
 
@@ -51,7 +53,7 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
 @pytest.mark.timeout(300)
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
-    written = {path.name.split("-backend")[0]: path for path in (tmp_path / "results").glob("*.csv")}
+    written = {path.stem[:-5]: path for path in csv_files.list_files(tmp_path / "results")}
     assert list(written) == ["bert-tiny-cpux1"]
     assert set(pd.read_csv(written["bert-tiny-cpux1"])["backend"]) == {"pytorch"}
     assert done.returncode == 2
@@ -73,7 +75,7 @@ def test_under_slurm_the_first_task_measures_and_the_other_serves_it(tmp_path: P
         BENCH_SECRET="a secret of sixteen or more",
     )
     tasks = [(tmp_path / f"task-{number}.txt").read_text() for number in (0, 1)]
-    (written,) = (tmp_path / "results").glob("*.csv")
+    (written,) = csv_files.list_files(tmp_path / "results")
     assert_measured(done, pd.read_csv(written), "\n".join(tasks))
     assert "all nodes are there: node 1" in tasks[0]
     assert "serving localhost:24711" in tasks[1]

@@ -16,6 +16,7 @@ import pytest
 from bench.cluster.rendezvous import Port
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
+from bench.results import csv_files
 from tests.support.processes import descendants, gone
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +77,7 @@ class Two:
         return started
 
     def rows(self) -> pd.DataFrame:
-        (written,) = (self.folder / "results").glob("*.csv")
+        (written,) = csv_files.list_files(self.folder / "results")
         return pd.read_csv(written)
 
 

@@ -37,7 +37,7 @@ def needs(tracker: str) -> None:
 def results(tmp_path: Path) -> Path:
     """A comparison with a backend of another stack, and one that failed."""
     seconds = {"pytorch": [[2.0, 2.1], [2.0, 2.2]], "pytorch@modern": [[1.0, 1.1], [1.0, 1.2]]}
-    path = tmp_path / "results" / "m-cpux2-seed=3,x=[1].csv"
+    path = tmp_path / "results" / "m-cpux2-seed-3-4f08.csv"
     csv_files.write_records(path, [*comparison(seconds), failed("ortmodule", "oom", "no memory left")])
     return path
 

@@ -14,6 +14,7 @@ from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import Glance, Look
 from bench.measure.comparison import Comparison
 from bench.measure.progress import ProgressBar
+from bench.results import csv_files
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter
 
@@ -99,8 +100,18 @@ class Resumable:
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    """The rows of the results file as text, with what it says once in all of them."""
+    return cells_of(folder / "results" / "m-cpux2.csv")
+
+
+def cells_of(path: Path) -> list[dict[str, str]]:
+    """The cells of a results file as they are written, but for what stands there once."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    whole = csv_files.read(path)
+    for row, command, environment in zip(rows, whole["command"], whole["environment"], strict=True):
+        row |= {"command": command, "environment": environment}
+    return rows
 
 
 class Outcome:

@@ -79,6 +79,8 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         attention="eager",
         checkpointing=False,
         seed=0,
+        machine="mine",
+        study="bench",
         results_dir=str(folder / "results"),
         reports_dir=str(folder / "reports"),
         track=Track(folder=str(folder / "results" / "tracking"), timeout_s=60),

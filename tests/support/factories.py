@@ -122,6 +122,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
     """One launch of a backend with one block of 2 s: 80 samples/s."""
     engine, optimizer, sharding = _CHOICES.get(backend, ("eager", "adamw", "ddp"))
     figures: dict[str, Any] = {
+        "study": "bench",
         "comparison": "bert-tiny-cpux2",
         "command": "make bench",
         "backend": backend,

@@ -204,7 +204,7 @@ def rounds_of(plan: Plan, folder: Path) -> pd.DataFrame:
 
 def table_of(folder: Path) -> pd.DataFrame:
     """The results file's cells as text; empty if there is none yet."""
-    found = list((folder / "results").glob("*.csv"))
+    found = [path for path in (folder / "results").glob("*.csv") if "." not in path.stem]
     if not found:
         return pd.DataFrame(columns=list(COLUMNS))
     if len(found) > 1:

@@ -72,7 +72,6 @@ def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
     csv_files.write_records(
         path, comparison({"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.5, 1.5], [1.5, 1.5]]})
     )
-    breakdown.path_of(path).parent.mkdir()
     breakdown.write(breakdown.path_of(path), rows)
     return read_comparison(path)
 

@@ -105,8 +105,7 @@ def test_a_failure_keeps_its_own_words() -> None:
 
 def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> None:
     path = CHECKPOINTS.path_of(tmp_path / "m.csv")
-    assert path == tmp_path / "checkpoint" / "m.csv"
-    path.parent.mkdir()
+    assert path == tmp_path / "m.checkpoint.csv"
     blank = dict.fromkeys(CHECKPOINTS.columns, "x") | dict.fromkeys(CHECKPOINTS.numbers, None)
     figures = {"steps": 3, "save_s": 0.25, "load_s": 0.125, "checkpoint_mib": 42.5, "difference": 2e-9}
     CHECKPOINTS.write(

@@ -73,10 +73,10 @@ def test_another_schema_version_is_named(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (",80.0,", ",81.0,", "samples_per_s is not steps x global_batch / seconds"),
-        (",80.0,", ",fast,", "samples_per_s holds something that is not a number"),
-        (",80.0,", ",,", "a measured row lacks its figures"),
-        (",10,2.0,", ",10,-2.0,", "a measured row lacks its figures"),
+        (",80,", ",81,", "samples_per_s is not steps x global_batch / seconds"),
+        (",80,", ",fast,", "samples_per_s holds something that is not a number"),
+        (",80,", ",,", "a measured row lacks its figures"),
+        (",10,2,", ",10,-2,", "a measured row lacks its figures"),
         (",ok,", ",fine,", "a status that does not exist"),
         (",ok,", ",,", "a status that does not exist"),
         ("bert-tiny-cpux2,", "another,", "it mixes comparisons"),

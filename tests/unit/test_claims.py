@@ -11,6 +11,7 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
 from bench.report.claim_words import evidence_lines, verdict_words
 from bench.results import csv_files
+from bench.results.machines import list_study
 from bench.results.records import Record
 from bench.sweeps.plan_file import load_plan
 from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
@@ -250,7 +251,9 @@ def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
 def test_the_committed_results_can_be_checked() -> None:
     folder = Path(__file__).parents[2] / "results"
     tables = [
-        ComparisonResults(stem=path.stem, rows=csv_files.read(path)) for path in csv_files.list_files(folder)
+        ComparisonResults(stem=path.stem, rows=csv_files.read(path))
+        for study in list_study(folder, "bench")
+        for path in csv_files.list_files(study)
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}
 

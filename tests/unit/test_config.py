@@ -843,6 +843,6 @@ def test_the_configuration_is_plain_dataclasses_all_the_way_down() -> None:
 
 def test_where_files_go_and_how_long_one_waits_is_not_measured() -> None:
     waiting = ["measure.timeout_s=3000", "measure.wait_s=0"]
-    elsewhere = compose(["results_dir=a", "reports_dir=b", "label=c", "resume=true", *waiting])
+    elsewhere = compose(["results_dir=a", "reports_dir=b", "machine=c", "study=d", "resume=true", *waiting])
     assert measured_settings(elsewhere) == measured_settings(compose())
     assert measured_settings(compose(["seed=1"])) != measured_settings(compose())

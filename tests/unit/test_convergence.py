@@ -203,12 +203,12 @@ def test_a_backend_without_a_result_is_not_compared() -> None:
 
 def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     path = HELD_OUT_LOSSES.path_of(tmp_path / "m.csv")
-    assert path == tmp_path / "converge" / "m.csv"
+    assert path == tmp_path / "m.converge.csv"
     table = followed({"pytorch": [FALLING] * 2, "ortmodule": [ABOVE] * 2}, seed=2**32 - 1)
     HELD_OUT_LOSSES.write(path, table.to_dict("records"))
     pd.testing.assert_frame_equal(HELD_OUT_LOSSES.read(path), table, check_dtype=False)
     path.write_text(path.read_text().replace("held_out_loss", "loss"))
-    with pytest.raises(UserError, match=r"m\.csv cannot be read as held-out losses"):
+    with pytest.raises(UserError, match=r"m\.converge\.csv cannot be read as held-out losses"):
         HELD_OUT_LOSSES.read(path)
 
 

@@ -15,7 +15,7 @@ from bench.selfcheck.noise import Noise, artificial_noise, recorded_noise
 
 pytestmark = pytest.mark.once
 
-FOLDER = Path(__file__).resolve().parents[2] / coverage.FOLDER
+RESULTS = Path(__file__).resolve().parents[2] / coverage.RESULTS
 
 MADE = {noise.name: noise for noise in artificial_noise()}
 
@@ -44,7 +44,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
     resident = RECORDINGS[recording].resident
-    noise = read_recording(recording, preset(name, resident).rounds, FOLDER)
+    noise = read_recording(recording, preset(name, resident).rounds, RESULTS)
     assert covered(noise, name, resident=resident) >= 0.93
 
 
@@ -54,7 +54,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
     resident = RECORDINGS[recording].resident
     measure = preset(name, resident)
-    noise = read_recording(recording, measure.rounds, FOLDER)
+    noise = read_recording(recording, measure.rounds, RESULTS)
     random = np.random.default_rng(20261121)
     plain = simulate(noise, name, measure, None, 500, random)
     for share in (0.9, 0.7, 0.5):
@@ -120,7 +120,7 @@ def test_the_midmean_was_worth_choosing() -> None:
         (noise.name, middle): simulate(
             noise, "default", preset("default"), None, 1000, np.random.default_rng(4), middle
         ).half_width
-        for noise in (read_recording("recorded, default workload", 5, FOLDER), MADE["white"])
+        for noise in (read_recording("recorded, default workload", 5, RESULTS), MADE["white"])
         for middle in ("mean", "midmean")
     }
     assert widths["white", "midmean"] < 1.15 * widths["white", "mean"]

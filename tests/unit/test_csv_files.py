@@ -25,7 +25,7 @@ def test_every_derived_figure_can_be_recomputed_from_the_file_alone(saved: Path)
     assert len(rows) == 4
     for row in rows:
         derived = int(row["steps"]) * int(row["global_batch"]) / float(row["seconds"])
-        assert float(row["samples_per_s"]) == pytest.approx(derived, rel=1e-15)
+        assert float(row["samples_per_s"]) == pytest.approx(derived, rel=1e-11)
         batch = int(row["micro_batch"]) * int(row["grad_accum"]) * int(row["world_size"])
         assert int(row["global_batch"]) == batch
 

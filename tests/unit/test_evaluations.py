@@ -24,7 +24,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def losses_of(folder: Path) -> pd.DataFrame:
-    return HELD_OUT_LOSSES.read(folder / "results" / "converge" / "m-cpux2.csv")
+    return HELD_OUT_LOSSES.read(folder / "results" / "m-cpux2.converge.csv")
 
 
 @pytest.mark.parametrize("settled", [True, False])
@@ -72,7 +72,7 @@ def test_without_a_target_nobody_is_asked_and_all_launches_have_one_seed(tmp_pat
     run = Simulated(tmp_path)
     assert not any("evaluate" in group.counts for group in run.groups)
     assert {group.spec.seed for group in run.groups} == {0}
-    assert not (tmp_path / "results" / "converge").exists()
+    assert not (tmp_path / "results" / "m-cpux2.converge.csv").exists()
 
 
 def test_a_disturbed_block_is_not_trained_again_and_said_to_be_one(tmp_path: Path) -> None:

@@ -76,8 +76,7 @@ def a_row(**changes: object) -> dict[str, object]:
 
 def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     path = EXPORTS.path_of(tmp_path / "m.csv")
-    assert path == tmp_path / "export" / "m.csv"
-    path.parent.mkdir()
+    assert path == tmp_path / "m.export.csv"
     failed = dict.fromkeys(EXPORTS.numbers, None) | {"status": "unsupported", "message": "no whole weights"}
     EXPORTS.write(path, [a_row(), a_row(**failed)])
     table = EXPORTS.read(path)

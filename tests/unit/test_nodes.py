@@ -83,7 +83,8 @@ def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() ->
     here = [*overrides, "device.rdzv_endpoint=a:1", "device.rejoin_timeout_s=1"]
     there = [*overrides, "device.rdzv_endpoint=b:2", "device.rdzv_timeout_s=9"]
     one, other = compose(here), compose(there)
-    assert file_stem(one, "cpu", here) == file_stem(other, "cpu", there) == "bert-tiny-cpux2-device.nnodes=2"
+    names = {file_stem(one, "cpu", here), file_stem(other, "cpu", there)}
+    assert [name[:-5] for name in names] == ["bert-tiny-cpux2-nnodes-2"]
     assert config_hash(one) == config_hash(other)
     assert measured_settings(one)["device"]["nnodes"] == 2
 

@@ -106,13 +106,13 @@ def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
     ],
 )
 def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "verdicts.csv").write_text(content)
-    with pytest.raises(UserError, match=rf"verdicts.csv is damaged: .*{words}.*; restore it"):
+    (tmp_path / "all.verdicts.csv").write_text(content)
+    with pytest.raises(UserError, match=rf"all.verdicts.csv is damaged: .*{words}.*; restore it"):
         render_selftest(tmp_path)
 
 
 def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> None:
-    a_table({"same": 40}).to_csv(tmp_path / "verdicts.csv")
+    a_table({"same": 40}).to_csv(tmp_path / "all.verdicts.csv")
     pd.DataFrame(
         [
             {
@@ -126,10 +126,10 @@ def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> Non
                 "mean_launches": 4.0,
             }
         ]
-    ).to_csv(tmp_path / "coverage.csv")
+    ).to_csv(tmp_path / "simulated.coverage.csv")
     middles = {"noise": "white", "preset": "quick", "coverage": 0.95, "half_width": 0.03}
     pd.DataFrame([middles | {"middle": name} for name in ("mean", "midmean")]).to_csv(
-        tmp_path / "estimators.csv"
+        tmp_path / "simulated.estimators.csv"
     )
     page = render_selftest(tmp_path)
     assert page.count("| c 1 |") == 55
@@ -171,17 +171,17 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def interrupted(folder: Path) -> None:
-    assert selftest.main(["--results", str(folder)]) == 130
+    assert selftest.main([f"results_dir={folder}"]) == 130
 
 
 @pytest.mark.slow
 def test_the_self_test_goes_on_where_it_was(tmp_path: Path, made: list[str]) -> None:
     for _ in range(2):
         interrupted(tmp_path)
-    assert selftest.main(["--results", str(tmp_path)]) == 1, "these rows never say slower"
+    assert selftest.main([f"results_dir={tmp_path}"]) == 1, "these rows never say slower"
     finished = [stem for stem in made if "interrupted" not in stem]
     assert len(finished) == len(set(finished)) == 45
-    assert len(pd.read_csv(tmp_path / "selftest" / "verdicts.csv")) == 45
+    assert len(pd.read_csv(tmp_path / "all.verdicts.csv")) == 45
 
 
 @pytest.mark.slow
@@ -201,17 +201,17 @@ def test_gathering_keeps_what_another_machine_measured_of_the_same_comparisons(
 ) -> None:
     interrupted(tmp_path)
     monkeypatch.setattr(environment, "hash_environment", lambda _: "another machine")
-    assert selftest.main(["--results", str(tmp_path), "--gather"]) == 130
+    assert selftest.main([f"results_dir={tmp_path}", "--gather"]) == 130
     assert made[20] == made[19].removesuffix(" interrupted"), "it goes on where the other was stopped"
     monkeypatch.setattr(identity, "config_hash", lambda _: "other comparisons")
-    assert selftest.main(["--results", str(tmp_path), "--gather"]) == 130
+    assert selftest.main([f"results_dir={tmp_path}", "--gather"]) == 130
     assert made[40] == made[0]
 
 
 @pytest.mark.slow
 def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: list[str]) -> None:
     interrupted(tmp_path)
-    path = tmp_path / "selftest" / "verdicts.csv"
+    path = tmp_path / "all.verdicts.csv"
     table = pd.read_csv(path)
     table.loc[3, ["ratio", "low", "high", "verdict"]] = [None, None, None, "invalid"]
     table.to_csv(path, index=False)
@@ -248,18 +248,17 @@ def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
 
     monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
     for _ in range(2):  # the second call finds everything made
-        assert selftest.main(["--results", str(tmp_path), "measure.resident=one"]) == 1, "none says slower"
+        assert selftest.main([f"results_dir={tmp_path}", "measure.resident=one"]) == 1, "none says slower"
     assert measured == [("both-1", 80), ("same-1", 80), ("same-11", 80), ("same-21", 80)]
-    table = pd.read_csv(tmp_path / "selftest" / "resident-one" / "verdicts.csv")
+    table = pd.read_csv(tmp_path / "one.verdicts.csv")
     assert len(table) == 40
     assert set(table["launches"]) == {8}
-    assert not (tmp_path / "selftest" / "verdicts.csv").exists()
+    assert not (tmp_path / "all.verdicts.csv").exists()
 
 
 def test_the_page_has_a_part_about_groups_that_ran_one_after_the_other(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "resident-one"):
-        folder.mkdir(exist_ok=True)
-        a_table({"same": 40}).to_csv(folder / "verdicts.csv")
+    for resident in ("all", "one"):
+        a_table({"same": 40}).to_csv(tmp_path / f"{resident}.verdicts.csv")
     first, second = render_selftest(tmp_path).split("## Groups one after the other")
     assert first.count("| c 1 |") == second.count("| c 1 |") == 55
 

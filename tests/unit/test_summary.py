@@ -53,10 +53,10 @@ def test_the_summary_agrees_with_a_few_lines_of_pandas() -> None:
     assert mine.speedup is not None
     assert base.samples_per_s is not None
     assert mine.samples_per_s is not None
-    assert mine.speedup.ratio == pytest.approx(np.exp(ratio.mean()), rel=1e-12)
+    assert mine.speedup.ratio == pytest.approx(np.exp(ratio.mean()), rel=1e-10)
     assert (mine.speedup.low, mine.speedup.high) == pytest.approx((np.exp(low), np.exp(high)))
-    assert mine.samples_per_s == pytest.approx(throughput["ortmodule"], rel=1e-12)
-    assert mine.samples_per_s / base.samples_per_s == pytest.approx(mine.speedup.ratio, rel=1e-12)
+    assert mine.samples_per_s == pytest.approx(throughput["ortmodule"], rel=1e-10)
+    assert mine.samples_per_s / base.samples_per_s == pytest.approx(mine.speedup.ratio, rel=1e-10)
     assert mine.verdict == "faster"
     assert (base.speedup, base.verdict, base.is_reference) == (None, None, True)
 
