@@ -5,7 +5,7 @@ what plain PyTorch needs. From them, and from what every choice did on this mach
 methods`), the memory and the speed of each configuration of conf/backend/advised.yaml are predicted as
 bounds. What cannot be the best is left out and named with the reason; the rest is trained under the limit in
 one launch, and the closest are measured in full. With --check every configuration is then trained once,
-whatever was predicted, to see how good the advice was. The results lie in results/advise/.
+whatever was predicted, to see how good the advice was. The results lie in results/<machine>/advise/.
 
 Exit status: 0 if something trains within the limit, 1 if nothing does, 2 if the command line is wrong, 130
 after Ctrl-C, 143 after SIGTERM.
@@ -123,7 +123,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
             advice,
             candidates,
             micro_batch=training.micro_batch,
-            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH, "label=check"]),
+            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH, "study=advise-check"]),
             measure=lambda some: measure_together(some, line),
         )
         answer = f"{answer} {words.check_answer(checked, advice)}"

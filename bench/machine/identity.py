@@ -54,7 +54,7 @@ def name_folder(identity: Mapping[str, Any] | None = None) -> str:
 
 
 def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
-    """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4 or newer, 2 cores, 24 GiB`."""
+    """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4 or newer, 2 cores …`."""
     numbers = (
         ("family", identity["family"]),
         ("model", identity["model_number"]),

@@ -1,7 +1,7 @@
 """Checkpoints: every backend saves its state, goes on, and a fresh group goes on from what was saved.
 
 The two must have the same losses, as if nothing had happened. What fails leaves a row in
-`results/checkpoint/`, and nothing else.
+`<comparison>.checkpoint.csv`, and nothing else.
 """
 
 import math

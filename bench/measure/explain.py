@@ -41,7 +41,7 @@ FEWEST_ROUNDS = 4
 
 
 class Explanation:
-    """Profiles the backends in fresh processes, in rounds, and writes `results/breakdown/<stem>.csv`.
+    """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """

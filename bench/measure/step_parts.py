@@ -54,7 +54,7 @@ it."""
 
 
 class StepParts:
-    """Takes steps apart, and writes `results/parts/<stem>.csv` after every backend.
+    """Takes steps apart, and writes `<comparison>.parts.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """

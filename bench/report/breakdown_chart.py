@@ -75,7 +75,7 @@ def breakdown_chart(
     if not profiled:
         raise UserError(
             "none of these comparisons says where its time goes",
-            "measure with measure.explain=true, and keep results/breakdown beside the files",
+            "measure with measure.explain=true, and keep their *.breakdown.csv beside the files",
         )
     models = model_chart(profiled, backends=backends)
     without = [

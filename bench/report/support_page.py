@@ -36,7 +36,7 @@ def render_support(comparisons: Sequence[ReportedComparison]) -> str:
         ),
         "- made by `make matrix`; a single model again: "
         f"`make matrix MODEL={escaped(comparisons[0].model)}`; "
-        "results/matrix/ holds all comparisons, and support.csv these tables",
+        "the study matrix holds all comparisons, and support.csv these tables",
     ]
     return "\n".join([*lines, ""])
 

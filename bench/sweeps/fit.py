@@ -27,7 +27,7 @@ layers at seq_len=256, and 1.23 on BERT-Mini (AMD EPYC, family 26, model 2)."""
 START_CPU_S = 9.0
 """CPU seconds of a rank from its start until it is built, on the slowest CPU seen so far: 9 to 10 on an Intel
 Xeon (family 6, model 167; `make reproduce MODEL=gpt2,mobilevit-small,roberta-large`, commit 0ead743), 6.5 on
-an AMD EPYC (family 26, model 2; `make bench ARGS="label=family26"`, commit ffad39a)."""
+an AMD EPYC (family 26, model 2; `make bench`, commit ffad39a)."""
 
 FIRST_STEPS = 3
 """What the first step and what is exported for it take, in steps: 2.2 to 5.2 with 4 layers of bert-large, on

@@ -32,7 +32,7 @@ def test_a_folder_says_vendor_family_model_and_cores() -> None:
 
 
 def test_what_a_cpu_does_not_say_is_left_out() -> None:
-    unknown = {"vendor": None, "family": None, "model_number": None}
+    unknown: dict[str, Any] = {"vendor": None, "family": None, "model_number": None}
     assert name_folder(identity(**unknown, model="Apple M2 / Pro"))[:-5] == "apple-m2-pro-2-cores"
     assert name_folder(identity(**unknown, model=None))[:-5] == "cpu-2-cores"
 
