@@ -1,7 +1,7 @@
 """After training: every backend's model is exported, run in ONNX Runtime, and compared with the others'.
 
-Equal training must leave equal models. What fails leaves a row in `<comparison>.export.csv`, and nothing else:
-nothing that is timed depends on it.
+Equal training must leave equal models. What fails leaves a row in `<comparison>.export.csv`, and
+nothing else: nothing that is timed depends on it.
 """
 
 import subprocess

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +126,10 @@ def read(
             raise ValueError("its columns are others, or it is empty")
         table = table.astype(dict.fromkeys(numbers, float))
         if set(DESCRIBED) <= set(columns):
-            rows = zip(*(table[name] for name in DESCRIBED), strict=True)
-            filled = accumulate(rows, lambda above, row: row if row[0] else above)
-            table[list(DESCRIBED)] = list(filled)
+            said = table["started_at"] != ""
+            if not said.iloc[0]:
+                raise ValueError("its first row does not say what it is of")
+            table[list(DESCRIBED)] = table.loc[said, list(DESCRIBED)].iloc[said.cumsum() - 1].to_numpy()
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read as {what} ({error})",

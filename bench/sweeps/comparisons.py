@@ -87,12 +87,11 @@ def _comparisons_of(
     for model in particular if models is None else models:
         rest = [f"model={model}", *backends, *particular.get(model, []), *overrides]
         line = [*plan.common, *part.overrides, *rest]
-        naming = line if part.in_file_names else [*plan.common, *rest]
         config = compose(line)
         yield PlannedComparison(
             part=part.name,
             expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
-            stem=file_stem(config, check_and_name_device(config), naming, stack),
+            stem=file_stem(config, check_and_name_device(config), line, stack),
             command=repeat_command(line, stack),
         )

@@ -20,7 +20,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         name: chooses the part on the command line (`parts=a,b`).
         models: each model, alone or with overrides of its own; one comparison for each.
         overrides: of all of the part's comparisons.
-        in_file_names: whether the part's overrides stand in the names of its results files.
         expected_s: the seconds that one comparison takes, which decides whether it still fits into a
             limited call.
         expected_by_model: the same of a model where it is known better.
@@ -30,7 +29,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str
     models: list[str] | dict[str, list[str]]
     overrides: list[str] = []
-    in_file_names: bool = True
     expected_s: float = 0.0
     expected_by_model: dict[str, float] = {}
     claims: list[str] = []

@@ -176,8 +176,8 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert sweeps.main(["matrix", "device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
     assert [stem[:-5] for stem in asked] == [
-        "gpt2-cpux2-seq_len-32",
-        "t5-large-cpux2-seq_len-32",
+        "gpt2-cpux2-matrix-seq_len-32",
+        "t5-large-cpux2-matrix-seq_len-32",
         "gpt2-cpux2-choices-seq_len-32",
         "t5-large-cpux2-choices-seq_len-32",
     ]
