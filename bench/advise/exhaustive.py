@@ -8,7 +8,7 @@ from bench.advise.measured import Outcome
 from bench.advise.plain import divisors
 from bench.advise.predict import Candidate
 from bench.advise.search import Advice, Run, Train
-from bench.analysis.intervals import Speedup
+from bench.statistics.intervals import Speedup
 
 
 @dataclass(frozen=True, kw_only=True)

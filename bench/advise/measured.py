@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise.predict import Candidate
-from bench.analysis import intervals
-from bench.analysis.intervals import Speedup
 from bench.analysis.throughput import log_throughput
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
@@ -16,6 +14,8 @@ from bench.measure.comparison import measure_comparison
 from bench.measure.preflight import check_and_name_device
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
+from bench.statistics import intervals
+from bench.statistics.intervals import Speedup
 from bench.sweeps.fit import MEMORY_SHARE
 from bench.sweeps.trials import FOLDER
 

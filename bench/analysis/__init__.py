@@ -1,1 +1,1 @@
-"""What the rows say: speed-ups with their intervals, verdicts, attribution, warnings, claims."""
+"""What the rows say: attribution, warnings, claims, predictions; what others published."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.intervals import Amount, Speedup, verdict
 from bench.analysis.products import is_held_back_by_mkl
-from bench.analysis.summary import PYTORCH, BackendSummary
 from bench.results import arithmetic
+from bench.statistics.intervals import Amount, Speedup, verdict
+from bench.statistics.summary import PYTORCH, BackendSummary
 
 FASTER, SAME, SLOWER, INCONCLUSIVE = "faster", "same", "slower", "inconclusive"
 

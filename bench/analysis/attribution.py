@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.comparability import CHOICES
-from bench.analysis.intervals import Speedup, midmean, speedup_of_launches
 from bench.analysis.shapley import Subset, marginal, shapley_values, subsets_of
-from bench.analysis.summary import BackendSummary
 from bench.results import arithmetic
+from bench.statistics.comparability import CHOICES
+from bench.statistics.intervals import Speedup, midmean, speedup_of_launches
+from bench.statistics.summary import BackendSummary
 
 FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
 """The choices of a backend, in the order in which a waterfall shows them: the cheapest change first."""

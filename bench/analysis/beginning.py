@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.backend_blocks import BackendBlocks, highest
 from bench.results.column_arrays import ColumnArrays
+from bench.statistics.backend_blocks import BackendBlocks, highest
 
 
 @dataclass(frozen=True, kw_only=True)

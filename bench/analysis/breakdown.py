@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.intervals import Amount, Floats, Speedup, mean_with_interval
-from bench.analysis.summary import BackendSummary
 from bench.config.schema import global_batch
 from bench.results.operator_kinds import KINDS
+from bench.statistics.intervals import Amount, Floats, Speedup, mean_with_interval
+from bench.statistics.summary import BackendSummary
 
 UNNAMED = ("host", "other")
 """Kinds that do not say what was computed."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.intervals import Speedup
-from bench.analysis.summary import BackendSummary
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from bench.analysis import intervals
 from bench.analysis.claim_evidence import (
     Answer,
     Checkpointing,
@@ -18,16 +17,17 @@ from bench.analysis.claim_evidence import (
     StateShared,
     WeightBytes,
 )
-from bench.analysis.comparability import CHOICES
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.intervals import Speedup
 from bench.analysis.reference import BLOG_BAND
-from bench.analysis.summary import PYTORCH, BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.analysis.throughput import log_throughput, stopped_by_width
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.results import arithmetic
 from bench.results.prediction import FP32_BYTES
-from bench.results.table_values import distinct_text
+from bench.statistics import intervals
+from bench.statistics.comparability import CHOICES
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import PYTORCH, BackendSummary
 
 STATE_TOLERANCE = 0.02
 """By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""

@@ -5,13 +5,14 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.analysis import attribution, intervals, steadiness
+from bench.analysis import attribution, steadiness
 from bench.analysis.attribution import Attribution
-from bench.analysis.intervals import Speedup
-from bench.analysis.summary import BackendSummary, summarise
+from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.analysis.throughput import log_ratios, stopped_by_width
 from bench.results.environment_cell import latest_environment, machine_key
-from bench.results.table_values import at_largest_batch, distinct_text
+from bench.statistics import intervals
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary, summarise
 
 
 @dataclass(frozen=True, kw_only=True)

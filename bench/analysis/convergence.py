@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from bench.analysis.intervals import Amount, Floats, Speedup, mean_with_interval, speedup_of_launches
+from bench.statistics.intervals import Amount, Floats, Speedup, mean_with_interval, speedup_of_launches
 
 TWO_ONE_SIDED = 0.90
 """Two one-sided tests at 5 % find equivalence if and only if the 90 % interval lies within the margin.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from bench.analysis import reference
 from bench.analysis.attribution import FACTORS
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.intervals import Speedup
 from bench.analysis.reference import GuidedMethod
-from bench.analysis.summary import BackendSummary
 from bench.results import arithmetic
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary
 
 NOTEWORTHY = 0.02
 """A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.analysis.intervals import Floats
 from bench.machine.mkl import INTEL
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, parse_environment
+from bench.statistics.intervals import Floats
 
 LEAST_DIFFERENCE = 0.1
 """Of two libraries' rates, above which the comparison is partly one of their matrix products."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.backend_blocks import loader_share
 from bench.analysis.clusters import distance_of_two_clusters
-from bench.analysis.intervals import Floats
 from bench.analysis.products import find_product_warnings
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import Contamination
+from bench.statistics.backend_blocks import loader_share
+from bench.statistics.intervals import Floats
 
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from bench.analysis.table_values import distinct_text
 from bench.closing import print_closing
 from bench.compare.changes import Change, compare
 from bench.compare.closing_words import answer_of
@@ -27,7 +28,6 @@ from bench.compare.tables import WIDTH, render_markdown, render_terminal
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
 from bench.report.markdown import escaped
-from bench.results.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 

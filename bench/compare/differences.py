@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis.summary import summarise
+from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.processor_identity import (
@@ -15,7 +15,7 @@ from bench.machine.processor_identity import (
 )
 from bench.report.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.results.table_values import at_largest_batch, distinct_text
+from bench.statistics.summary import summarise
 
 WORKLOAD = (
     *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths", "padding_share"),

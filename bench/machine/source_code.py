@@ -8,32 +8,26 @@ from pathlib import Path
 from bench.setup.checkout import ROOT
 
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
-"""What decides how a comparison is measured; results/, reports/, tests and the README do not."""
+"""What differs from the commit if it is changed; results/, reports/, tests and the README do not count."""
 
 SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")
 """Endings of the files that are hashed."""
 
-_ONLY_READ_ROWS = (
-    "bench/analysis/attribution.py",
-    "bench/analysis/claim",
-    "bench/analysis/clusters.py",
-    "bench/analysis/comparison_results.py",
-    "bench/analysis/fairness.py",
-    "bench/analysis/reference/",
-    "bench/analysis/selftest.py",
-    "bench/analysis/shapley.py",
-    "bench/analysis/steadiness.py",
-    "bench/compare/",
-    "bench/doctor/",
-    "bench/report/",
-    "bench/selfcheck/",
+MEASURING = (
+    "bench/cluster",
+    "bench/config",
+    "bench/errors.py",
+    "bench/launch",
+    "bench/machine",
+    "bench/measure",
+    "bench/results",
+    "bench/setup",
+    "bench/statistics",
+    "bench/worker",
+    "requirements",
 )
-
-NOT_HASHED = (
-    *("conf/", "pyproject.toml"),  # the resolved configuration and the packages have hashes of their own
-    *_ONLY_READ_ROWS,
-)
-"""Beginnings of files of `CODE` that cannot change a measurement unnoticed."""
+"""What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
+The resolved configuration and the installed packages have hashes of their own."""
 
 
 def git_commit() -> str:
@@ -48,19 +42,16 @@ def git_commit() -> str:
 
 
 def code_hash() -> str:
-    """A hash of the harness's own source files, whether git knows of them or not."""
+    """A hash of the source files that measure, whether git knows of them or not."""
     hashed = hashlib.sha256()
     for path in sorted(_sources()):
-        name = path.relative_to(ROOT).as_posix()
-        if name.startswith(NOT_HASHED):
-            continue
-        hashed.update(f"{name}\0".encode())
+        hashed.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
         hashed.update(hashlib.sha256(path.read_bytes()).digest())
     return hashed.hexdigest()[:16]
 
 
 def _sources() -> Iterable[Path]:
-    for name in CODE:
+    for name in MEASURING:
         paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
         yield from (path for path in paths if path.suffix in SOURCES and path.is_file())
 

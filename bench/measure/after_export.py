@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from bench.analysis.intervals import median_interval
 from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
@@ -24,6 +23,7 @@ from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
+from bench.statistics.intervals import median_interval
 
 ROUNDING = 1e-4
 """By what share of the largest output ONNX Runtime's may differ from PyTorch's in fp32, where a deep network

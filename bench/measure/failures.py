@@ -1,11 +1,11 @@
 """What went wrong: a row and a line on the terminal at once, and a list for the end of the comparison."""
 
-from bench.analysis.summary import summarise
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
 from bench.measure.plans import Output
 from bench.measure.progress import ProgressBar
+from bench.statistics.summary import summarise
 
 MOST_LINES, LONGEST_LINE = 6, 160
 """Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""

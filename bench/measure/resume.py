@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis.comparability import MOST_DIFFERENCES
 from bench.errors import UserError
 from bench.measure.plans import Output
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment
 from bench.results.records import Record
+from bench.statistics.comparability import MOST_DIFFERENCES
 
 CHOSEN = (
     *("model", "size", "layers", "task", "data", "lengths", "precision", "attention", "batch_rule"),

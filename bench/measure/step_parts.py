@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.analysis.intervals import median_interval
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import (
@@ -35,6 +34,7 @@ from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart
+from bench.statistics.intervals import median_interval
 
 WARMUP_STEPS = 4
 """Before anything is counted or timed."""

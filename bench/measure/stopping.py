@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from bench.analysis.summary import widest_half_width
 from bench.measure.plans import Schedule
 from bench.measure.resume import EarlierRun
 from bench.measure.schedule import missing_launches
+from bench.statistics.summary import widest_half_width
 
 
 @dataclass(frozen=True)

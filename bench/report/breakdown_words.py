@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
-from bench.analysis.intervals import Amount
-from bench.analysis.summary import BackendSummary
 from bench.report.formatting import ratio, share
 from bench.results.operator_kinds import WAITING
+from bench.statistics.intervals import Amount
+from bench.statistics.summary import BackendSummary
 
 SHOWN = 3
 """Kinds of work that a sentence names: those that differ most, of those that differ for sure."""

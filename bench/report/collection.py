@@ -12,6 +12,8 @@ from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.fairness import Fairness, attribute_to_settings
+from bench.analysis.labels import model_label
+from bench.analysis.table_values import distinct_text
 from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
@@ -21,9 +23,7 @@ from bench.report.formatting import one_line
 from bench.report.titles import distinguish, make_title
 from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.labels import model_label
 from bench.results.side_files import CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
-from bench.results.table_values import distinct_text
 
 FAIRNESS = "experiment=fairness"
 """Part of the commands of the comparisons that leave settings alone on purpose."""

@@ -6,11 +6,11 @@ from operator import attrgetter
 import pandas as pd
 
 from bench.analysis.steadiness import LOADER_SHARE
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.errors import PASSED
 from bench.report import summary_cells
 from bench.report.formatting import count, number, one_line, share, small
-from bench.results.table_values import at_largest_batch, distinct_text
+from bench.statistics.summary import BackendSummary
 
 Cell = Callable[[BackendSummary], str]
 

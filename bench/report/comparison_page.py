@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
 from bench.report.comparison_sections import beginnings, exported_models, saved_states, time_to_target
 from bench.report.markdown import escaped, table
-from bench.results.table_values import distinct_text
+from bench.statistics.summary import BackendSummary
 
 
 def render_comparison(comparison: ReportedComparison) -> str:

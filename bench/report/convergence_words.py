@@ -1,8 +1,8 @@
 """What is said of the way to a target: in a table's cells, and in the sentence that ends a command."""
 
 from bench.analysis.convergence import BackendConvergence, Convergence
-from bench.analysis.intervals import Amount
 from bench.report.formatting import MISSING, interval, number, one_line, plural, ratio
+from bench.statistics.intervals import Amount
 
 
 def answer_about_target(convergence: Convergence) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from bench.analysis.intervals import Speedup
+from bench.statistics.intervals import Speedup
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

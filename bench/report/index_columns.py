@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.analysis.summary import BackendSummary
 from bench.report import formatting, summary_cells
 from bench.report.collection import ReportedComparison
+from bench.statistics.summary import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from bench.analysis import predictions
 from bench.analysis.claims import Finding
 from bench.report.answer_words import AnswerWords, put_in_words
 from bench.report.collection import Collection, ReportedComparison
@@ -12,7 +13,6 @@ from bench.report.division_words import Division, divisions_of
 from bench.report.formatting import plural
 from bench.report.index_models import ModelTable, model_table
 from bench.report.model_rows import Setting
-from bench.results import predictions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.analysis import reference
+from bench.analysis.table_values import distinct_text
 from bench.report import definitions, describe, formatting
 from bench.report.answer_words import QUESTION
 from bench.report.claim_words import evidence_lines, verdict_words
@@ -19,7 +20,6 @@ from bench.report.index_contents import Contents, dark_of
 from bench.report.index_models import ModelTable
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
-from bench.results.table_values import distinct_text
 
 TEMPLATE = "index.html.j2"
 

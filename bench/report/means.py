@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.results import arithmetic
+from bench.statistics.summary import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,14 +10,14 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from bench.analysis import reference
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import one_line
 from bench.report.modalities import MODALITIES, modality_of
 from bench.report.quantities import ENERGY, SPEEDUP, Quantity, Ratio
 from bench.report.selection import choose_backends, panels_of, showable
-from bench.results.table_values import distinct_text
+from bench.statistics.summary import BackendSummary
 
 NOT_MEASURED = "not measured"
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.results.arithmetic import ratio
+from bench.statistics.summary import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)

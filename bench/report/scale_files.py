@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
+from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK, PredictedFile
 from bench.analysis.scale import topology
 from bench.errors import UserError
 from bench.report.scale_tables import (
@@ -21,7 +22,6 @@ from bench.report.scale_tables import (
     Scaling,
     name_sharding,
 )
-from bench.results.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK, PredictedFile
 
 MIB = 2**20
 

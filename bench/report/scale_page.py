@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, number, plural, ratio
@@ -35,7 +36,6 @@ from bench.report.scale_words import (
     signed,
     textbook,
 )
-from bench.results.predictions import COUNTED, TEXTBOOK
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from bench.analysis.predictions import STRONG, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, number, plural
 from bench.report.titles import spell_model
-from bench.results.predictions import STRONG, WEAK
 
 KINDS_OF_SCALING = {
     WEAK: "as many samples on every rank",

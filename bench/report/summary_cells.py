@@ -1,8 +1,8 @@
 """A backend's numbers as the cells of tables: the same words in every table."""
 
-from bench.analysis.summary import BackendSummary
 from bench.report import formatting
 from bench.results.arithmetic import mib
+from bench.statistics.summary import BackendSummary
 
 SPEEDUP = "speed-up [95 %]"
 OVER_BEST = "over best PyTorch [95 %]"

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.intervals import Speedup
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.report import formatting, latex, summary_cells
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, one_line
 from bench.report.markdown import escaped, table
 from bench.report.modalities import modality_of
 from bench.report.selection import panels_of
-from bench.results.table_values import distinct_text
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary
 
 FILE = "summary.csv"
 

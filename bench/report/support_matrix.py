@@ -7,12 +7,12 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import one_line
 from bench.results import csv_files
-from bench.results.table_values import distinct_text
+from bench.statistics.summary import BackendSummary
 
 TABLE = "support.csv"
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, small
 from bench.report.markdown import escaped, table
 from bench.report.support_matrix import is_of_choices
-from bench.results.table_values import distinct_text
 from bench.setup.recipes import STACKS
+from bench.statistics.summary import BackendSummary
 
 
 def render_support(comparisons: Sequence[ReportedComparison]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.machine.processor_identity import name_processor
 from bench.report import describe
 from bench.report.formatting import TIMES, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.results.table_values import at_largest_batch, distinct_text
 
 USUAL_REFERENCE = "pytorch"
 
@@ -67,7 +67,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
 
     Args:
         rows: of one comparison.
-        label: the model and what was left out of it, as `bench.results.labels.model_label` says it.
+        label: the model and what was left out of it, as `bench.analysis.labels.model_label` says it.
     """
     overrides = parse_overrides(distinct_text(rows, "command"))
     parts = [

@@ -54,11 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
+    from bench.analysis.predictions import FOLDER, SCALING
     from bench.analysis.scale import topology as topologies
     from bench.config.sizes import PUBLISHED
     from bench.machine.source_code import git_commit
     from bench.results.disk import reporting_write_errors
-    from bench.results.predictions import FOLDER, SCALING
     from bench.scale import words
     from bench.scale.assumed import precisions_of
     from bench.scale.facts import facts_of
@@ -116,9 +116,9 @@ def _command(settings: Sequence[str]) -> str:
 def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
+    from bench.analysis.predictions import CHECKS, FOLDER, PUBLISHED
     from bench.results.disk import reporting_write_errors
     from bench.results.machines import list_study
-    from bench.results.predictions import CHECKS, FOLDER, PUBLISHED
     from bench.scale import words
     from bench.scale.check import check_rows
     from bench.scale.published import published_rows

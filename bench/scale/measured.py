@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.analysis.intervals import mean_with_interval
 from bench.analysis.scale.figures import Dice, Figure
 from bench.analysis.scale.network import Array, TimedSize
 from bench.analysis.scale.steps import Parts
+from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -19,9 +19,9 @@ from bench.results.collectives import SENT, Collective
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
-from bench.results.table_values import distinct_text
 from bench.scale.facts import overrides_in
 from bench.scale.links import rate_in
+from bench.statistics.intervals import mean_with_interval
 
 CONTROL_BYTES = 64
 """Collectives of up to so many bytes carry flags and norms, which are no part of a sharding's volume."""

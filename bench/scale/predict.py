@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.analysis.predictions import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.analysis.scale.figures import Band, Dice, band_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import Array, LinkedNodes
@@ -16,7 +17,6 @@ from bench.config.choices import SIXTEEN_BITS
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
 from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED, FP32_BYTES
-from bench.results.predictions import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.scale.assumed import assumed_parts
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

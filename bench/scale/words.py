@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from bench.analysis.predictions import COUNTED, WEAK
 from bench.analysis.scale.memory import largest_layers, predict_memory
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
-from bench.results.predictions import COUNTED, WEAK
 from bench.scale.predict import SHARDINGS, faster_at, kept_of
 
 Row = Mapping[str, Any]

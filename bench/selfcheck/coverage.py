@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bench.analysis import intervals, selftest
+from bench.analysis import selftest
 from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.errors import UserError
@@ -27,6 +27,7 @@ from bench.results import csv_files
 from bench.results.atomic import write_atomically
 from bench.results.machines import list_study
 from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recorded_noise
+from bench.statistics import intervals
 
 RESULTS = Path("results")
 

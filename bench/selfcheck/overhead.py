@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from bench.analysis import intervals
 from bench.config.compose import compose
 from bench.config.model import ALL
 from bench.config.schema import Config
@@ -35,6 +34,7 @@ from bench.measure.preflight import check_machine, check_packages
 from bench.measure.progress import ProgressBar
 from bench.results import arithmetic
 from bench.selfcheck.bare_loop_ranks import BareLoop
+from bench.statistics import intervals
 
 ALLOWED = (0.98, 1.02)
 """The ratios that pass: harness over bare loop."""

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.analysis.labels import model_label
 from bench.config import layers, sizes
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.preflight import check_and_name_device
-from bench.results.labels import model_label
 from bench.setup import stacks
 from bench.sweeps.plan_file import Part, Plan
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from bench.analysis.summary import summarise
 from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
@@ -11,6 +10,7 @@ from bench.measure.resume import rows_to_keep
 from bench.measure.schedule import missing_launches
 from bench.results import csv_files
 from bench.results.side_files import STEP_PARTS
+from bench.statistics.summary import summarise
 from bench.sweeps.comparisons import PlannedComparison
 
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.analysis.summary import BackendSummary
+from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.summary_table import COLUMNS, rows_of
 from bench.results.environment_cell import latest_environment
-from bench.results.table_values import distinct_text
+from bench.statistics.summary import BackendSummary
 
 SETTINGS = (
     *("comparison", "command", "started_at", "git_commit", "stack", "reference"),

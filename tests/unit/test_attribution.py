@@ -8,9 +8,9 @@ import pytest
 from scipy import stats as scipy_stats
 
 from bench.analysis import attribution
-from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.records import Record
+from bench.statistics.summary import summarise
 from tests.support.factories import comparison, failed
 
 NAMES = {

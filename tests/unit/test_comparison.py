@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from bench.__main__ import measure_and_report
-from bench.analysis.summary import widest_half_width
 from bench.measure import comparison as coordinator
 from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
 from bench.measure.cores import leaving_the_ranks_cores
 from bench.measure.launches import timed
+from bench.statistics.summary import widest_half_width
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, starter

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.analysis import intervals
 from bench.config.measure import Measure
 from bench.selfcheck import coverage
 from bench.selfcheck.coverage import RECORDINGS, read_recording, simulate
 from bench.selfcheck.noise import Noise, artificial_noise, recorded_noise
+from bench.statistics import intervals
 
 pytestmark = pytest.mark.once
 

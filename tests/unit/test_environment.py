@@ -4,6 +4,7 @@ import dataclasses
 import subprocess
 from pathlib import Path
 
+import grimp
 import pytest
 
 from bench.config import identity
@@ -46,7 +47,7 @@ def test_code_that_git_does_not_know_of_is_a_difference(
     def git(*arguments: str) -> None:
         subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
 
-    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "worker" / "engines").mkdir(parents=True)
     (tmp_path / "bench" / "known.py").write_text("")
     (tmp_path / "pyproject.toml").write_text("")
     git("init")
@@ -56,7 +57,7 @@ def test_code_that_git_does_not_know_of_is_a_difference(
     (tmp_path / "results.csv").write_text("not the harness's code")
     clean, before = source_code.git_commit(), source_code.code_hash()
     assert not clean.endswith("-dirty")
-    (tmp_path / "bench" / "own.py").write_text("")
+    (tmp_path / "bench" / "worker" / "engines" / "own.py").write_text("")
     assert source_code.git_commit() == f"{clean}-dirty"
     assert source_code.code_hash() != before
 
@@ -230,7 +231,12 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("file", "matters"),
     [
-        ("bench/coordinator.py", True),
+        ("bench/measure/comparison.py", True),
+        ("bench/statistics/summary.py", True),
+        ("bench/advise/words.py", False),
+        ("bench/analysis/answer.py", False),
+        ("bench/scale/words.py", False),
+        ("bench/tracking/content.py", False),
         ("conf/measure/quick.yaml", False),
         ("requirements/ort-cpu.txt", True),
         ("bench/report/table.py", False),
@@ -241,10 +247,25 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
 def test_the_code_s_hash_changes_with_what_decides_how_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, matters: bool
 ) -> None:
-    for name in ("bench/coordinator.py", "conf/measure/quick.yaml", "requirements/ort-cpu.txt", file):
+    for name in ("bench/measure/comparison.py", "conf/measure/quick.yaml", "requirements/ort-cpu.txt", file):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("before\n")
     monkeypatch.setattr(source_code, "ROOT", tmp_path)
     before = source_code.code_hash()
     (tmp_path / file).write_text("after\n")
     assert (source_code.code_hash() != before) is matters
+
+
+def test_what_measures_imports_nothing_whose_code_is_not_hashed() -> None:
+    graph = grimp.build_graph("bench", exclude_type_checking_imports=True, cache_dir=None)
+    hashed = tuple(name.removesuffix(".py").replace("/", ".") for name in source_code.MEASURING)
+
+    def measures(module: str) -> bool:
+        return module in ("bench", *hashed) or module.startswith(tuple(f"{name}." for name in hashed))
+
+    assert [
+        f"{module} imports {imported}"
+        for module in sorted(filter(measures, graph.modules))
+        for imported in sorted(graph.find_modules_directly_imported_by(module))
+        if not measures(imported)
+    ] == []

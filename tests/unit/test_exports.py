@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.analysis.intervals import median_interval
 from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
 from bench.measure import after_export
@@ -15,6 +14,7 @@ from bench.results import csv_files
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
+from bench.statistics.intervals import median_interval
 from tests.support.factories import comparison
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from bench.analysis import intervals
-from bench.analysis.intervals import Speedup
+from bench.statistics import intervals
+from bench.statistics.intervals import Speedup
 
 T = {1: 12.706204736432095, 2: 4.302652729911275, 3: 3.182446305284263}  # 97.5 % quantiles
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.memory_parts import MemoryParts
-from bench.analysis.summary import summarise
 from bench.results import csv_files
 from bench.results.prediction import Predicted, predict
+from bench.statistics.memory_parts import MemoryParts
+from bench.statistics.summary import summarise
 from tests.support.factories import MIB, block, record
 
 

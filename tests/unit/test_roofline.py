@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.analysis.summary import summarise
 from bench.errors import UserError
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
@@ -15,6 +14,7 @@ from bench.report.comparison_terminal import render_terminal
 from bench.results import csv_files
 from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record
+from bench.statistics.summary import summarise
 from tests.support.factories import block, record, workload
 
 ROOT = Path(__file__).resolve().parents[2]

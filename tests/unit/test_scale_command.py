@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.analysis.predictions import PUBLISHED, SCALING
 from bench.analysis.scale import topology
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
-from bench.results.predictions import PUBLISHED, SCALING
 from bench.results.step_parts import ReadyGradients
 from bench.scale import __main__ as command
 from bench.scale import facts as facts_module

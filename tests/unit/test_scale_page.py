@@ -9,6 +9,7 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bench.analysis.predictions import CHECKS, PUBLISHED, SCALING
 from bench.errors import UserError
 from bench.report.collection import collect
 from bench.report.figures import scale, style
@@ -22,7 +23,6 @@ from bench.report.scale_page import render_scale
 from bench.report.scale_tables import Banded, Scaling
 from bench.report.scale_words import accuracy_in_words, answer, textbook
 from bench.results import csv_files
-from bench.results.predictions import CHECKS, PUBLISHED, SCALING
 from tests.support.reports import golden_records, save, svg_texts
 
 Row = dict[str, Any]

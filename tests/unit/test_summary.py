@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bench.analysis import intervals
-from bench.analysis.intervals import Speedup
-from bench.analysis.summary import BackendSummary, summarise, widest_half_width
 from bench.results import csv_files
 from bench.results.records import Record
+from bench.statistics import intervals
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from tests.support.factories import (
     block,
     comparison,

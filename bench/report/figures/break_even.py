@@ -6,11 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.statistics.summary import BackendSummary
 
 
 def draw_break_even(page: Page) -> Figure:

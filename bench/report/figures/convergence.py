@@ -8,9 +8,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bench.analysis.convergence import BackendConvergence, Course
-from bench.analysis.intervals import Floats
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
+from bench.statistics.intervals import Floats
 
 HIGH = 3.0
 """Inches of the axes."""

@@ -5,12 +5,12 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.chart import Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.formatting import number
+from bench.statistics.summary import BackendSummary
 
 
 def draw_memory(page: Page) -> Figure:

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from bench.analysis.summary import BackendSummary
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Group, Panel, Row
+from bench.statistics.summary import BackendSummary
 
 ROWS_PER_PAGE = 48
 """A figure that would have more is continued on another page."""

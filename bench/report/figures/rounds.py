@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.results.arithmetic import step_milliseconds
 from bench.results.column_arrays import ColumnArrays
+from bench.statistics.summary import BackendSummary
 
 SWING = 0.25
 """A row's height is this share above and below the median; what lies beyond is drawn at its edge."""

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.analysis import reference
-from bench.analysis.summary import BackendSummary
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.formatting import TIMES, interval, ratio
+from bench.statistics.summary import BackendSummary
 
 ROWS_WITH_POINTS = 24
 """Rows of a page at most on which single rounds are drawn as points; on more they would blur."""

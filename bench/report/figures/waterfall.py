@@ -10,11 +10,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bench.analysis.attribution import Part
 from bench.analysis.fairness import Fairness
-from bench.analysis.intervals import Speedup
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.titled import titled_axes
 from bench.report.formatting import TIMES, ratio_and_interval
+from bench.statistics.intervals import Speedup
 
 STEP = 0.5
 """Inches from one bar to the next."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.analysis.intervals import Floats, midmean
 from bench.results.column_arrays import ColumnArrays
+from bench.statistics.intervals import Floats, midmean
 
 _LAUNCH_STRIDE = 2.0**26
 """Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from bench.analysis.backend_blocks import BackendBlocks, highest, loader_share
-from bench.analysis.comparability import (
+from bench.config.choices import OTHER_UPDATES
+from bench.results.column_arrays import ColumnArrays
+from bench.statistics.backend_blocks import BackendBlocks, highest, loader_share
+from bench.statistics.comparability import (
     choices_of,
     describe_permitted_differences,
     find_inequalities,
 )
-from bench.analysis.intervals import Speedup, half_width, speedup_of_launches, verdict
-from bench.analysis.memory_parts import MemoryParts, divide_peak
-from bench.config.choices import OTHER_UPDATES
-from bench.results.column_arrays import ColumnArrays
+from bench.statistics.intervals import Speedup, half_width, speedup_of_launches, verdict
+from bench.statistics.memory_parts import MemoryParts, divide_peak
 
 PYTORCH = ("eager", "compile")
 """The engines that are PyTorch itself."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bench.analysis.backend_blocks import highest
 from bench.results.arithmetic import mib
 from bench.results.column_arrays import ColumnArrays
+from bench.statistics.backend_blocks import highest
 
 
 @dataclass(frozen=True, kw_only=True)
