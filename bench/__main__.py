@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from bench.closing import print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
-from bench.config.naming import file_stem, repeat_command
+from bench.config.naming import file_stem
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, UserError
@@ -83,16 +83,16 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
         jobs.serve_first_task(config)
         return []
     name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
-    return measure_and_report(config, name, repeat_command(overrides, stacks.own()))
+    return measure_and_report(config, name, overrides)
 
 
-def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
+def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
 
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        command: that makes this comparison again.
+        overrides: of Hydra, that the configuration was composed of.
 
     Returns:
         A line for each launch that was not ok, and for each tracker that did not get the results.
@@ -107,7 +107,7 @@ def measure_and_report(config: Config, stem: str, command: str) -> list[str]:
     from bench.results.disk import reporting_write_errors
     from bench.tracking.track import track
 
-    outcome = measure_comparison(config, stem, command)
+    outcome = measure_comparison(config, stem, overrides)
     with reporting_write_errors(outcome.csv):
         written, refused = render_comparisons(Path(config.results_dir), Path(config.reports_dir))
     for sentence in refused:

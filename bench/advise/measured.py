@@ -71,7 +71,7 @@ def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> di
     config = compose(whole)
     stack = stacks.own()
     stem = file_stem(config, check_and_name_device(config), whole, stack)
-    results = read_comparison(measure_comparison(config, stem, repeat_command(whole, stack)).csv)
+    results = read_comparison(measure_comparison(config, stem, whole).csv)
     outcomes = {}
     for candidate in candidates:
         mine = results.of(candidate.backend)

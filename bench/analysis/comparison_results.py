@@ -7,8 +7,9 @@ import pandas as pd
 
 from bench.analysis import attribution, steadiness
 from bench.analysis.attribution import Attribution
-from bench.analysis.table_values import at_largest_batch, distinct_text
+from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
 from bench.analysis.throughput import log_ratios, stopped_by_width
+from bench.config.overrides import last_values
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
@@ -87,8 +88,18 @@ class ComparisonResults:
         return None if known.empty else int(known.iloc[0])
 
     @cached_property
+    def overrides(self) -> list[str]:
+        """Of Hydra, that measure it again."""
+        return latest_overrides(self.rows)
+
+    @property
+    def study(self) -> str:
+        """The experiment that it belongs to, such as `fairness`; empty if to none."""
+        return last_values(self.overrides).get("experiment", "")
+
+    @cached_property
     def command(self) -> str:
-        """The command that measures it again; empty if the file does not say."""
+        """The same as a line to type; empty if the file does not say."""
         return distinct_text(self.rows, "command")
 
     @cached_property

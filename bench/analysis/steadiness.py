@@ -15,7 +15,7 @@ from bench.analysis.clusters import distance_of_two_clusters
 from bench.analysis.products import find_product_warnings
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
-from bench.results.validity import Contamination
+from bench.results.validity import REMEDIES
 from bench.statistics.backend_blocks import loader_share
 from bench.statistics.intervals import Floats
 
@@ -196,11 +196,10 @@ def _check_launches(logs: Floats) -> Warnings:
 def _check_contamination(blocks: ColumnArrays) -> Warnings:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
-        last = Contamination.parse(str(bad["message"][-1]))
         yield (
             "contaminated",
-            f"{len(bad)} invalid blocks, the last: {last.reason}",
-            last.remedy or "set device.threads to what the backend really uses",
+            f"{len(bad)} invalid blocks, the last: {bad['message'][-1]}",
+            REMEDIES[bad["invalid_because"][-1]],
         )
 
 

@@ -27,6 +27,7 @@ class Device:
     # More ranks than cores, which take turns: what they send and hold is as it would be; nothing is timed.
     share_cores: bool = False
     nnodes: int = 1  # machines, with equally many ranks each
+    link_gbit_per_s: float | None = None  # what the link between them is held to; null: nothing holds it
     rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
     rdzv_timeout_s: float = 300  # how long to wait for them before anything starts
     rejoin_timeout_s: float = 30  # and between launches for one that was lost
@@ -78,6 +79,10 @@ class Device:
                 f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one",
                 "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port",
             )
+        if self.link_gbit_per_s is not None:
+            above_zero("device.link_gbit_per_s", self.link_gbit_per_s)
+            if self.nnodes == 1:
+                raise UserError("device.link_gbit_per_s has no meaning on one node", "leave it out")
         if self.nnodes == 1 and self.rdzv_endpoint is not None:
             raise UserError(
                 f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node",

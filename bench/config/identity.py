@@ -34,8 +34,9 @@ def measured_settings(config: Config) -> dict[str, Any]:
             del plain["measure"][setting]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
-    if not plain["device"]["share_cores"]:  # likewise
-        del plain["device"]["share_cores"]
+    for setting in ("share_cores", "link_gbit_per_s"):
+        if not plain["device"][setting]:  # likewise
+            del plain["device"][setting]
     if plain["model"]["trained"] == ALL:  # as it is of before there was a choice
         del plain["model"]["trained"]
     for backend in plain["backends"].values():

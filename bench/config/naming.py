@@ -8,11 +8,13 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.config.choices import RENDEZVOUS
+from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
@@ -66,27 +68,17 @@ def file_stem(
     return f"{name}-{digest}"
 
 
-def repeat_command(overrides: list[str], stack: str = DEFAULT_STACK) -> str:
+def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
     """Return the command that repeats a comparison: no settings of Hydra, trackers and the files' places."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:
         make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"
-    kept = [
-        override
-        for override in overrides
-        if not re.match(r"[+~]*(hydra\b|results_dir=|reports_dir=|resume=)", override)
-        and not is_about_trackers(override)
-    ]
+    kept = repeatable(overrides)
     if not kept:
         return make
     if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):
         return f'{make} ARGS="{" ".join(kept)}"'
     return f"{python} -m bench {shlex.join(kept)}"
-
-
-def is_about_trackers(override: str) -> bool:
-    """Whether an override chooses or sets trackers, which change nothing that is measured."""
-    return re.match(r"[+~]*track[.=]", override) is not None
 
 
 def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict[str, Any]:

@@ -155,7 +155,8 @@ class BlockTimer:
             if not contamination:
                 return
             again = repeats < self._plan.repeats
-            takers = self._look(LOOK_SECONDS).takers if again and contamination.by_other_processes else ()
+            by_others = contamination.cause == validity.OTHER_PROCESSES
+            takers = self._look(LOOK_SECONDS).takers if again and by_others else ()
             self.repeats.count(launch.number, name, contamination, takers, again=again)
             if not again:
                 return

@@ -59,13 +59,13 @@ class ComparisonOutcome:
     failures: list[str]
 
 
-def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOutcome:
+def measure_comparison(config: Config, stem: str, overrides: Sequence[str]) -> ComparisonOutcome:
     """Measure one comparison and write its results file.
 
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        command: that makes this comparison again, for the record.
+        overrides: of Hydra, that make this comparison again, for the record.
 
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
@@ -79,7 +79,7 @@ def measure_comparison(config: Config, stem: str, command: str) -> ComparisonOut
         locked(folder / "runs" / stem, stem),
         connected_nodes(config, bar.print_line) as nodes,
     ):
-        comparison = Comparison(config, stem, command=command, bar=bar, nodes=nodes)
+        comparison = Comparison(config, stem, overrides=overrides, bar=bar, nodes=nodes)
         with leaving_the_ranks_cores(comparison.cores), bar:
             comparison.measure()
     return ComparisonOutcome(csv=comparison.output.csv, failures=comparison.failures.failure_lines())
@@ -91,7 +91,7 @@ class Comparison:
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        command: that makes this comparison again, for the record.
+        overrides: of Hydra, that make this comparison again, for the record.
         start_group: starts a worker group; tests give their own.
         look: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
@@ -108,7 +108,7 @@ class Comparison:
         config: Config,
         stem: str,
         *,
-        command: str = "",
+        overrides: Sequence[str] = (),
         start_group: Callable[..., Group] = Group,
         look: Look | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -130,7 +130,7 @@ class Comparison:
         uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
         compiled = cuda_cache(os.environ, Path(sys.prefix)).exists()
         self._first_use = describe_first_use(gpus) if uses_onnxruntime and not compiled else ""
-        self.plan = plan = resolve(config, stem, command, gpus=gpus, cores=self.cores)
+        self.plan = plan = resolve(config, stem, overrides, gpus=gpus, cores=self.cores)
         self.output = plan.output
         self.bar = bar or ProgressBar(Console(stderr=True))
         self.earlier = take_over_earlier_run(plan.output, plan.records, resume=plan.resume)

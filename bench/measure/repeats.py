@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from bench.machine.telemetry.other_processes import MOST_NAMED, Taker, describe_takers
-from bench.results.validity import Contamination
+from bench.results.validity import OTHER_PROCESSES, Contamination
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Repeats:
             known = tally.takers.get(taker.pid)
             if known is None or taker.cores > known.cores:
                 tally.takers[taker.pid] = taker
-        if contamination.by_other_processes:
+        if contamination.cause == OTHER_PROCESSES:
             tally.by_others += again
             tally.lost += not again
         elif again:

@@ -16,6 +16,8 @@ from bench.config.choices import (
 )
 from bench.config.data import Data
 from bench.config.engine_options import format_engine_options
+from bench.config.naming import repeat_command
+from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
@@ -56,7 +58,7 @@ about."""
 def resolve(
     config: Config,
     stem: str,
-    command: str,
+    overrides: Sequence[str],
     *,
     gpus: Sequence[Gpu],
     cores: Sequence[tuple[int, ...]],
@@ -66,7 +68,7 @@ def resolve(
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        command: that makes this comparison again, for the record.
+        overrides: of Hydra, that make this comparison again, for the record.
         gpus: the visible ones; none on a CPU.
         cores: of each rank on this node.
     """
@@ -75,7 +77,7 @@ def resolve(
     return ComparisonPlan(
         names=sorted(config.backends, key=lambda name: name != reference),
         output=output,
-        records=_records(config, stem, command, gpus, cores),
+        records=_records(config, stem, overrides, gpus, cores),
         launching=_launching(config, output, gpus, cores),
         parity=ParityPlan(
             reference=reference,
@@ -264,7 +266,7 @@ def _spec(
 
 
 def _records(
-    config: Config, stem: str, command: str, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+    config: Config, stem: str, overrides: Sequence[str], gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
 ) -> dict[str, Record]:
     """The record of each backend, before there is a launch.
 
@@ -286,7 +288,8 @@ def _records(
         name: Record(
             study=config.study,
             comparison=stem,
-            command=command,
+            overrides=tuple(repeatable(overrides)),
+            command=repeat_command(overrides, stacks.own()),
             backend=name,
             reference=config.reference,
             engine=backend.engine,
@@ -342,6 +345,7 @@ def _workload(config: Config, name: str) -> Workload:
         batch_rule=config.measure.batch,
         memory_limit_gib=config.device.memory_limit_gib,
         nodes=config.device.nnodes,
+        link_gbit_per_s=config.device.link_gbit_per_s,
     )
 
 

@@ -25,8 +25,8 @@ from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
 
-FAIRNESS = "experiment=fairness"
-"""Part of the commands of the comparisons that leave settings alone on purpose."""
+FAIRNESS = "fairness"
+"""The study of the comparisons that leave settings alone on purpose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +147,10 @@ class ReportedComparison(ComparisonResults):
         rule = f"; {describe.largest_batch_rule(self.rows)}" if self.at_largest else ""
         return f"{self.hardware}{rule}"
 
-    @cached_property
+    @property
     def of_fairness(self) -> bool:
-        """Whether it is one of the comparisons that leave settings alone on purpose.
-
-        A long file name is cut, and a file may have lost its command: either says so.
-        """
-        return FAIRNESS in self.stem or FAIRNESS in self.command
+        """Whether it is one of the comparisons that leave settings alone on purpose."""
+        return self.study == FAIRNESS
 
 
 @dataclass(frozen=True, kw_only=True)

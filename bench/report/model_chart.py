@@ -3,11 +3,9 @@
 The comparisons of one machine share a panel. Nothing here imports matplotlib.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import unquote
 
 from bench.analysis import reference
 from bench.analysis.table_values import distinct_text
@@ -180,12 +178,12 @@ def _details(group: Sequence[ReportedComparison]) -> list[str]:
     telling = {name for name in _TELLING[1:] if len({mine[name] for mine in parts}) > 1}
     details = []
     for one, mine in zip(group, parts, strict=True):
-        same = [theirs for other, theirs in zip(group, parts, strict=True) if other.label == one.label]
-        differing = {name for name in mine if len({theirs[name] for theirs in same}) > 1}
+        same = [other for other in group if other.label == one.label]
+        differing = {name for name in mine if len({other.workload_parts[name] for other in same}) > 1}
         words = [one.label.removeprefix(one.model).removeprefix(", ")]
         words += [mine[name] for name in mine if name in (telling | differing) - {"size"}]
-        if same.count(mine) > 1:
-            words.append(unquote(one.stem.removeprefix(one.model).removeprefix("-").partition("-")[2]))
+        alike = [other.overrides for other in same if other.workload_parts == mine]
+        words += [own for own in one.overrides if not all(own in others for others in alike)]
         details.append(one_line(", ".join(filter(None, words))))
     return details
 
@@ -232,7 +230,7 @@ def _short_reason(one: ReportedComparison, summary: BackendSummary) -> str:
         return f"no {one.reference} to compare with"
     if base.status != "ok":
         return f"{one.reference}: {_STATUS_WORDS.get(base.status, base.status)}"
-    return re.sub("^no speed-up: ", "", one_line(summary.message).split(";")[0])
+    return one_line(summary.no_speedup)
 
 
 def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | None:

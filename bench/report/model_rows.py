@@ -77,7 +77,7 @@ def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Settin
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
     none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
-    backends and names, never by their results.
+    backends, overrides and time, never by their results.
 
     Args:
         families: comparisons that belong together; a model that one has is not taken from a later one.

@@ -7,10 +7,13 @@ from pathlib import Path
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
 from bench.closing import this_python
+from bench.config.naming import repeat_command
+from bench.config.overrides import replace_override
 from bench.errors import PASSED
 from bench.report.answer_words import sentence_of_comparison
 from bench.report.collection import ReportedComparison
 from bench.report.convergence_words import answer_about_target
+from bench.setup import stacks
 
 THOROUGH = "measure=thorough"
 LONG = (THOROUGH, "measure=converge")
@@ -63,23 +66,11 @@ def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
     if any(one.status not in PASSED for one in comparison.summaries):
         return "make doctor", "what can run on this machine"
     undecided = {outcome.verdict for _, outcome in outcomes_of(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
-    if undecided and comparison.command and not any(one in comparison.command for one in LONG):
-        return add_override(comparison.command, THOROUGH), "more launches, to decide what is inconclusive"
+    if undecided and not set(LONG) & set(comparison.overrides):
+        command = repeat_command(replace_override(comparison.overrides, THOROUGH), stacks.own())
+        command = re.sub("^python ", f"{this_python()} ", command)
+        return command, "more launches, to decide what is inconclusive"
     if any(one.speedup for one in comparison.others):
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""
-
-
-def add_override(command: str, override: str) -> str:
-    """A command of `bench.config.naming.repeat_command`, with an override more; its own of that key goes."""
-    key = override.partition("=")[0]
-    own = re.search(r'ARGS="([^"]*)"', command)
-    if own:
-        kept = [word for word in own[1].split() if word.partition("=")[0] != key]
-        return f'{command[: own.start()]}ARGS="{" ".join([*kept, override])}"{command[own.end() :]}'
-    if command.startswith("make "):
-        return f'{command} ARGS="{override}"'
-    python, *words = shlex.split(command)
-    kept = [word for word in words if word.partition("=")[0] != key]
-    return shlex.join([this_python() if python == "python" else python, *kept, override])

@@ -29,15 +29,16 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
     """Of those with the same model and workload, the one with most of the usual backends.
 
-    Of several such the one with the shortest name, whose command has the fewest overrides.
+    Of several such the one with fewest overrides, then the one measured last.
     """
 
-    def key(one: ReportedComparison) -> tuple[int, int, str]:
-        usual = sum(one.of(name) is not None for name in USUAL_BACKENDS)
-        return -usual, len(one.stem), one.stem
+    def key(one: ReportedComparison) -> tuple[int, int]:
+        return -sum(one.of(name) is not None for name in USUAL_BACKENDS), len(one.overrides)
 
+    latest_first = sorted(comparisons, key=lambda one: one.stem)
+    latest_first.sort(key=lambda one: one.measured_at, reverse=True)
     chosen: dict[tuple[str, tuple[str, ...]], ReportedComparison] = {}
-    for one in sorted(comparisons, key=key):
+    for one in sorted(latest_first, key=key):
         chosen.setdefault((one.label, tuple(one.workload_parts.values())), one)
     return [one for one in comparisons if any(one is kept for kept in chosen.values())]
 

@@ -20,7 +20,7 @@ PLAN = Path(__file__).resolve().parents[2] / "conf" / "sweeps" / "matrix.yaml"
 """What `make matrix` measures."""
 
 CHOICES = "choices"
-"""The experiment about other engines, optimizers and shardings; part of its comparisons' file names."""
+"""The study of other engines, optimizers and shardings."""
 
 COLUMNS = (
     "model",
@@ -71,7 +71,7 @@ def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[Report
 
 def is_of_choices(comparison: ReportedComparison) -> bool:
     """Whether it is about other engines, optimizers and shardings, which are not timed."""
-    return f"experiment={CHOICES}" in comparison.stem
+    return comparison.study == CHOICES
 
 
 def support_csv(comparisons: Sequence[ReportedComparison]) -> str:

@@ -1,13 +1,13 @@
 """What a comparison is called on pages and in the terminal: its model, and what is not as usual."""
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from bench.analysis.table_values import at_largest_batch, distinct_text
+from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
+from bench.config.overrides import last_values
 from bench.machine.processor_identity import name_processor
 from bench.report import describe
 from bench.report.formatting import TIMES, one_line, plural
@@ -63,13 +63,13 @@ def _spell_size(part: str) -> str:
 def make_title(rows: pd.DataFrame, label: str) -> str:
     """Such as `BERT-Mini, 2 ranks, as installed`: the model, where it ran, and what is not as usual.
 
-    Batch and length are named where the comparison's own command sets them: the usual ones are the model's.
+    Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
 
     Args:
         rows: of one comparison.
         label: the model and what was left out of it, as `bench.analysis.labels.model_label` says it.
     """
-    overrides = parse_overrides(distinct_text(rows, "command"))
+    overrides = last_values(latest_overrides(rows))
     parts = [
         spell_model(label),
         _ranks(rows),
@@ -105,25 +105,6 @@ def distinguish(titles: Sequence[str], tables: Sequence[pd.DataFrame], stems: Se
         added if count[title, added] == 1 else ", ".join(filter(None, [added, f"file {one_line(stem)}"]))
         for title, added, stem in zip(titles, additions, stems, strict=True)
     ]
-
-
-def parse_overrides(command: str) -> dict[str, str]:
-    """The overrides in the command that makes a comparison: by their key, without `+` or `~`."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a file may hold any text
-        return {}
-    given = [inner for word in words for inner in _words_of_make(word)]
-    pairs = [word.lstrip("+~").partition("=") for word in given if "=" in word]
-    return {key: value for key, _, value in pairs if re.fullmatch(r"[\w./@]+", key) and not key.isupper()}
-
-
-def _words_of_make(word: str) -> list[str]:
-    """What stands in `ARGS="…"`, or the word itself."""
-    name, _, value = word.partition("=")
-    if name == "MODEL":
-        return [f"model={value}"]
-    return value.split() if name == "ARGS" else [word]
 
 
 def _ranks(rows: pd.DataFrame) -> str:

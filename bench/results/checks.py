@@ -1,5 +1,7 @@
 """Refuses results files that are damaged, foreign, or would make a wrong figure without anybody noticing."""
 
+import json
+
 import numpy as np
 import pandas as pd
 
@@ -8,6 +10,7 @@ from bench.results import arithmetic
 from bench.results.column_arrays import ColumnArrays
 from bench.results.columns import COLUMNS
 from bench.results.records import SCHEMA_VERSION
+from bench.results.validity import REMEDIES
 
 
 def check_rows(table: pd.DataFrame, name: str) -> None:
@@ -23,10 +26,14 @@ def check_rows(table: pd.DataFrame, name: str) -> None:
         raise damaged(name, "it holds a status that does not exist")
     if len(set(zip(cells["comparison"], cells["reference"], strict=True))) > 1:
         raise damaged(name, "it mixes comparisons")
+    if not all(map(_is_list, set(cells["overrides"]))):
+        raise damaged(name, "overrides is no list in JSON")
     is_block = ~np.isnan(cells["round"])
     if (~is_block & (cells["status"] == "ok")).any():
         raise damaged(name, "a row without a round is ok")
     blocks = cells.where(is_block)
+    if not set(blocks.where(blocks["status"] == "invalid")["invalid_because"]) <= set(REMEDIES):
+        raise damaged(name, "an invalid block lacks its cause")
     needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
     if not (needed > 0).all():  # NaN is not, either
         raise damaged(name, "a measured row lacks its figures")
@@ -44,6 +51,13 @@ def check_rows(table: pd.DataFrame, name: str) -> None:
             raise damaged(name, f"{column} is not what it is derived from")
     if (blocks["roofline_share"] > 1).any():
         raise damaged(name, "roofline_share is above 1: nothing can exceed its limit")
+
+
+def _is_list(cell: str) -> bool:
+    try:
+        return isinstance(json.loads(cell), list)
+    except ValueError:
+        return False
 
 
 def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:

@@ -6,9 +6,11 @@ DTYPES = {
     "schema_version": WHOLE,
     "study": TEXT,  # why the comparison was made: bench, reproduce, methods …
     "comparison": TEXT,
-    "command": TEXT,  # that makes it again
+    "overrides": TEXT,  # JSON: those of Hydra that make it again, in order
+    "command": TEXT,  # the same as a line to type
     "status": TEXT,
     "message": TEXT,
+    "invalid_because": TEXT,  # the cause, one of bench.results.validity.REMEDIES; blank: the block is valid
     "started_at": TEXT,  # of the launch; ISO 8601, UTC
     "git_commit": TEXT,
     "stack": TEXT,
@@ -38,6 +40,7 @@ DTYPES = {
     "batch_rule": TEXT,  # equal; max: each backend at its own largest micro-batch
     "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: none
     "nodes": WHOLE,  # machines that the ranks are spread over
+    "link_gbit_per_s": REAL,  # that the link between them was held to; blank: nothing holds it
     "world_size": WHOLE,
     "micro_batch": WHOLE,
     "grad_accum": WHOLE,

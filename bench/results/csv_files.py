@@ -25,7 +25,7 @@ from bench.results.rows import rows_of_record
 Line = list[str]
 """The cells of a row."""
 
-REPEATED = ("command",)
+REPEATED = ("overrides", "command")
 """Columns that are blank where they say the same as in the row above."""
 
 DIGITS = 12

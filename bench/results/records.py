@@ -24,7 +24,8 @@ memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers'
 7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
 10: loop; precision, checkpointing and accumulation may differ within a comparison.
 11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib. 13: host_runtime_mib with all that
-transformers imports; where it was without, it is blank. 14: study; an environment stands in one row."""
+transformers imports; where it was without, it is blank. 14: study, overrides, invalid_because,
+link_gbit_per_s; what is long and mostly the same stands in one row."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -116,6 +117,7 @@ class Workload:
     loader: str = ""  # how batches are prepared, such as workers=2; empty if they lie ready
     memory_limit_gib: float | None = None
     nodes: int = 1
+    link_gbit_per_s: float | None = None  # that the link between them was held to
     layers: int | None = None  # of the deepest stack; None where the configuration does not say
     published_layers: int | None = None  # likewise, of the model as published
     parameters: int | None = None  # known once a worker has built the model
@@ -249,7 +251,8 @@ class Record:
 
     study: str
     comparison: str  # the results file's stem
-    command: str = ""  # that makes it again
+    overrides: tuple[str, ...] = ()  # of Hydra, that make it again
+    command: str = ""  # the same as a line to type
     backend: str
     reference: str  # the backend that speed-ups are measured against
     engine: str

@@ -1,5 +1,6 @@
 """A record becomes rows of the results CSV: one for each block, or one for a launch that failed."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,8 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         | roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if contamination else "ok",
-            "message": str(contamination or ""),
+            "message": contamination.reason if contamination else "",
+            "invalid_because": contamination.cause if contamination else "",
             "round": block.round,
             "position": block.position,
             "attempt": block.attempt,
@@ -142,6 +144,7 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         row |= {column: getattr(source, column) for column in COLUMNS if hasattr(source, column)}
     predicted = record.predicted
     return row | {
+        "overrides": json.dumps(record.overrides, ensure_ascii=False),
         "optimizer_implementation": record.proof.get("optimizer", {}).get("implementation"),
         "checkpointing": int(work.checkpointing),
         "host_runtime_mib": _highest_mib(record.host_runtime_bytes),

@@ -17,8 +17,18 @@ FOREIGN_SHARE = 0.05
 UNCERTAIN_SECONDS = 0.02
 """For each core: the kernel counts in ticks of 0.01 s, and a tick may be cut at either end of a block."""
 
-OTHERS_HAD = "other processes had"
-"""How the reason begins where other processes spoiled a block."""
+OTHER_PROCESSES = "other processes"
+HYPERVISOR = "hypervisor"
+OWN_THREADS = "own threads"
+SKIPPED_STEPS = "skipped steps"
+
+REMEDIES = {
+    OTHER_PROCESSES: "end them",
+    HYPERVISOR: "use a machine whose cores are not shared",
+    OWN_THREADS: "set device.threads to what the backend really uses",
+    SKIPPED_STEPS: "with a smaller precision.initial_scale they may not",
+}
+"""What to do where a block does not count, by cause."""
 
 STEADY_BYTES = 8 << 20
 """New memory per step below which a process' memory counts as settled."""
@@ -32,24 +42,13 @@ STEADY_SPEED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Contamination:
-    """Why a block does not count, in numbers, and what to do about it (empty: nothing in particular)."""
+    """Why a block does not count: one of the causes of `REMEDIES`, and the same in numbers."""
 
+    cause: str
     reason: str
-    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
-
-    @classmethod
-    def parse(cls, message: str) -> "Contamination":
-        """Read it back from the column `message`, which has it as `str` prints it."""
-        reason, _, remedy = message.partition("; ")
-        return cls(reason=reason, remedy=remedy)
-
-    @property
-    def by_other_processes(self) -> bool:
-        """Whether it is other processes that had the cores."""
-        return self.reason.startswith(OTHERS_HAD)
+        return f"{self.reason}; {REMEDIES[self.cause]}"
 
 
 def allowed_seconds(core_seconds: float, cores: int) -> float:
@@ -67,9 +66,9 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
     if block.skipped_steps:
         # It did less work than the others'. The scale is half of what it was, and the block measured again.
         return Contamination(
+            cause=SKIPPED_STEPS,
             reason=f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients "
             "overflowed in fp16",
-            remedy="with a smaller precision.initial_scale they may not",
         )
     ranks, seconds = len(block.seconds), max(block.seconds)
     share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
@@ -77,21 +76,22 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
     used = sum(block.cpu_seconds)
     if used > CPU_ALLOWANCE * core_seconds:
         return Contamination(
+            cause=OWN_THREADS,
             reason=f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
-            f"{CPU_ALLOWANCE} x {share}"
+            f"{CPU_ALLOWANCE} x {share}",
         )
     takers = (
-        (block.other_cpu_seconds, OTHERS_HAD, "end them"),
-        (block.stolen_seconds, "the hypervisor took", "use a machine whose cores are not shared"),
+        (block.other_cpu_seconds, OTHER_PROCESSES, "other processes had"),
+        (block.stolen_seconds, HYPERVISOR, "the hypervisor took"),
     )
     allowed = allowed_seconds(core_seconds, ranks * cores_per_rank)
-    for taken, who, remedy in takers:
+    for taken, cause, who in takers:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:
             return Contamination(
+                cause=cause,
                 reason=f"{who} {sum(known):.3f} CPU seconds of the ranks' cores, more than the "
                 f"{allowed:.3f} allowed in {share}",
-                remedy=remedy,
             )
     return None
 

@@ -20,6 +20,7 @@ from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
 from bench.analysis.scale.steps import predict_step
+from bench.config.overrides import last_values
 from bench.errors import UserError
 from bench.results.collectives import sent_bytes
 from bench.results.model_facts import ModelFacts
@@ -288,10 +289,8 @@ def _trained_bytes(one: Measured, backend: str) -> float | None:
 def _workload(one: Measured) -> tuple[str, ...]:
     """The overrides that decide the model's shapes."""
     chosen = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
-    last = dict(each.split("=", 1) for each in one.overrides)
-    return tuple(
-        f"{key}={value}" for key, value in sorted(last.items()) if key in chosen or key.startswith("model.")
-    )
+    last = sorted(last_values(one.overrides).items())
+    return tuple(f"{key}={value}" for key, value in last if key in chosen or key.startswith("model."))
 
 
 def _link(one: Measured) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shlex
 import subprocess
 from collections.abc import Sequence
 
@@ -30,7 +29,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     """
     of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
     config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])
-    plan = resolve(config, "facts", "", gpus=[], cores=[(0,)])
+    plan = resolve(config, "facts", overrides, gpus=[], cores=[(0,)])
     (backend,) = plan.launching.backends.values()
     spec = backend.spec
     if (
@@ -51,10 +50,3 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
             "see whether `make bench` trains it",
         )
     return config, msgspec.json.decode(counted.stdout.splitlines()[-1], type=ModelFacts)
-
-
-def overrides_in(command: str) -> list[str]:
-    """The Hydra overrides of a command as results files have it: `make bench … ARGS="key=value …"`."""
-    words = shlex.split(command)
-    given = next((word.partition("=")[2] for word in words if word.startswith("ARGS=")), None)
-    return [word for word in (words if given is None else shlex.split(given)) if "=" in word]

@@ -5,11 +5,10 @@ other with another. What they send passes a pair of virtual interfaces whose rat
 """
 
 import os
-import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,8 +124,9 @@ def measure_over(gbit_per_s: float, overrides: Sequence[str]) -> int:
         try:
             measured = subprocess.run(
                 first.command(
-                    *(sys.executable, "-m", "bench", *overrides, f"label={label_of(gbit_per_s)}"),
+                    *(sys.executable, "-m", "bench", *overrides),
                     *("device=cpu", "device.world_size=2", "device.nnodes=2"),
+                    f"device.link_gbit_per_s={gbit_per_s:g}",
                     f"device.rdzv_endpoint={endpoint}",
                 ),
                 cwd=ROOT,
@@ -137,18 +137,6 @@ def measure_over(gbit_per_s: float, overrides: Sequence[str]) -> int:
             agent.terminate()
             agent.wait()
         return measured.returncode
-
-
-def label_of(gbit_per_s: float) -> str:
-    """The label of results over such a link."""
-    return f"link-{gbit_per_s:g}gbit"
-
-
-def rate_in(overrides: Iterable[str]) -> float | None:
-    """Bytes/s that the link carries which `label_of` has named in a command, without headers; None
-    if there was none."""
-    found = next(filter(None, (re.fullmatch(r"label=link-([\d.]+)gbit", one) for one in overrides)), None)
-    return float(found[1]) * 1e9 / 8 * PAYLOAD_SHARE if found else None
 
 
 def _run(*command: str) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from bench.analysis.scale.figures import Dice, Figure
 from bench.analysis.scale.network import Array, TimedSize
 from bench.analysis.scale.steps import Parts
-from bench.analysis.table_values import distinct_text
+from bench.analysis.table_values import distinct_text, latest_overrides
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -19,8 +19,7 @@ from bench.results.collectives import SENT, Collective
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
-from bench.scale.facts import overrides_in
-from bench.scale.links import rate_in
+from bench.scale.links import PAYLOAD_SHARE
 from bench.statistics.intervals import mean_with_interval
 
 CONTROL_BYTES = 64
@@ -52,12 +51,13 @@ class Measured:
     @cached_property
     def overrides(self) -> list[str]:
         """Of Hydra, that make it again."""
-        return overrides_in(distinct_text(self.rows, "command"))
+        return latest_overrides(self.rows)
 
     @cached_property
     def bytes_per_s(self) -> float | None:
-        """Of the slow link between its two nodes; None where there is none."""
-        return rate_in(self.overrides)
+        """That the slow link between its two nodes carries, without headers; None where there is none."""
+        gbit_per_s = self.rows["link_gbit_per_s"].iloc[0]
+        return None if np.isnan(gbit_per_s) else float(gbit_per_s) * 1e9 / 8 * PAYLOAD_SHARE
 
     @cached_property
     def on_cuda(self) -> bool:

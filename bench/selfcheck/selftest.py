@@ -106,10 +106,10 @@ def main(arguments: list[str] | None = None) -> int:
         resident, folder = config.measure.resident, Path(config.results_dir)
         paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
         cases = [case for case in CASES[resident] if options.case in (None, case.name)]
-        configs = {case.name: _config_of(case, options.overrides) for case in CASES[resident]}
+        lines = {case.name: _overrides_of(case, options.overrides) for case in CASES[resident]}
         raw = folder / "runs" / resident
-        earlier = _read_earlier(paths, configs, gather=options.gather)
-        verdicts = _measure_missing(paths, raw, cases, configs, earlier, console, options.minutes)
+        earlier = _read_earlier(paths, lines, gather=options.gather)
+        verdicts = _measure_missing(paths, raw, cases, lines, earlier, console, options.minutes)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -140,17 +140,16 @@ def describe_outcome(*, right: bool, made: int, wanted: int) -> str:
     return f"Of {made} comparisons whose outcome is known, the harness is right {often}."
 
 
-def _config_of(case: Case, overrides: Sequence[str]) -> Config:
-    config = compose([*case.overrides(), *overrides])
-    launches = config.measure.launches * case.measured_as_one
-    return dataclasses.replace(config, measure=dataclasses.replace(config.measure, launches=launches))
+def _overrides_of(case: Case, overrides: Sequence[str]) -> list[str]:
+    line = [*case.overrides(), *overrides]
+    return [*line, f"measure.launches={compose(line).measure.launches * case.measured_as_one}"]
 
 
 def _measure_missing(
     paths: Mapping[str, Path],
     raw: Path,
     cases: Sequence[Case],
-    configs: Mapping[str, Config],
+    lines: Mapping[str, Sequence[str]],
     earlier: tuple[pd.DataFrame, pd.DataFrame],
     console: Console,
     minutes: float,
@@ -172,7 +171,7 @@ def _measure_missing(
                 + f" of {case.comparisons}",
                 highlight=False,
             )
-            rows = _measure_rows(configs[case.name], f"{case.name}-{first}", raw)
+            rows = _measure_rows(lines[case.name], f"{case.name}-{first}", raw)
             verdicts, rounds = (_without(table, case.name, numbers) for table in (verdicts, rounds))
             for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
                 verdicts = pd.concat([verdicts, verdict_table(part, case.name, number, case.preset)])
@@ -188,16 +187,16 @@ def _without(table: pd.DataFrame, case: str, numbers: Container[int]) -> pd.Data
     return table[[row.case != case or row.number not in numbers for row in table.itertuples()]]
 
 
-def _measure_rows(config: Config, stem: str, raw: Path) -> pd.DataFrame:
+def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
     """Measure one comparison into the folder `raw`, or what is missing of it; the rows of its results file.
 
     Raises:
         UserError: a launch failed.
     """
-    config = dataclasses.replace(config, results_dir=str(raw))
+    config = dataclasses.replace(compose(line), results_dir=str(raw))
     check_and_name_device(config)
     config = dataclasses.replace(config, resume=_is_interrupted(raw / f"{stem}.csv", config))
-    outcome = measure_comparison(config, stem, command="")
+    outcome = measure_comparison(config, stem, line)
     rows = csv_files.read(outcome.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
         raise UserError(f"the self-test cannot go on: {'; '.join(outcome.failures)}")
@@ -217,14 +216,14 @@ def _is_interrupted(csv: Path, config: Config) -> bool:
 
 
 def _read_earlier(
-    paths: Mapping[str, Path], configs: Mapping[str, Config], *, gather: bool
+    paths: Mapping[str, Path], lines: Mapping[str, Sequence[str]], *, gather: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The verdicts and rounds of earlier calls: of the same harness and machine, unless gathered."""
     if not all(path.exists() for path in paths.values()):
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (read_table(paths[name]) for name in TABLES)
-    config = next(iter(configs.values()))
-    here = environment.hash_environment(identity.collect_environment(config))
+    configs = {name: compose(line) for name, line in lines.items()}
+    here = environment.hash_environment(identity.collect_environment(next(iter(configs.values()))))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     same = verdicts["config_hash"] == verdicts["case"].map(wanted)
     verdicts = verdicts[same if gather else same & (verdicts["environment_hash"] == here)]

@@ -48,6 +48,7 @@ class BackendSummary:
     micro_batch: int | None = None  # of the valid blocks
     samples_per_s: float | None = None
     speedup: Speedup | None = None  # None for the reference itself
+    no_speedup: str = ""  # why it has no speed-up although its blocks are valid
     verdict: str | None = None
     over_best: Speedup | None = (
         None  # over the comparison's best PyTorch; None for that, and if it is the reference
@@ -251,7 +252,8 @@ def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:
 
 
 def _without_speedup(summary: BackendSummary, reason: str) -> BackendSummary:
-    return replace(summary, message=_join_sentences(f"no speed-up: {reason}", summary.message))
+    message = _join_sentences(f"no speed-up: {reason}", summary.message)
+    return replace(summary, no_speedup=reason, message=message)
 
 
 def _break_even_steps(

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.analysis.labels import model_label
 from bench.config import layers, sizes
 from bench.config.compose import compose
-from bench.config.naming import file_stem, repeat_command
+from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.preflight import check_and_name_device
@@ -24,14 +24,14 @@ class PlannedComparison:
         expected_s: the seconds that it may take; 0 if the plan does not say.
         config: checked against this machine.
         stem: the name of its results file without the ending.
-        command: the command that measures it alone.
+        overrides: of Hydra, that measure it alone.
     """
 
     part: str
     expected_s: float
     config: Config
     stem: str
-    command: str
+    overrides: list[str]
 
     @property
     def csv(self) -> Path:
@@ -93,5 +93,5 @@ def _comparisons_of(
             expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
             stem=file_stem(config, check_and_name_device(config), line, stack),
-            command=repeat_command(line, stack),
+            overrides=line,
         )

@@ -115,7 +115,7 @@ class Sweep:
     def _measure(self, comparison: PlannedComparison) -> None:
         """Measure one comparison, or what is missing of it; a launch that fails leaves a row."""
         config = config_to_measure(comparison) if self.plan.skip_complete else comparison.config
-        measure_comparison(config, comparison.stem, comparison.command)
+        measure_comparison(config, comparison.stem, comparison.overrides)
 
     def _track(self, comparison: PlannedComparison) -> Sequence[str]:
         outcome = track(comparison.csv, comparison.config.track)

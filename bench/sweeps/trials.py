@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.config import layers
 from bench.config.compose import compose
-from bench.config.naming import file_stem, repeat_command
+from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import measure_comparison
@@ -79,9 +79,8 @@ def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
     whole = [*line, *SHORT]
     config = compose(whole)
     config = dataclasses.replace(config, results_dir=str(results_dir / FOLDER))
-    stack = stacks.own()
-    stem = file_stem(config, check_and_name_device(config), whole, stack)
-    outcome = measure_comparison(config, stem, repeat_command(whole, stack))
+    stem = file_stem(config, check_and_name_device(config), whole, stacks.own())
+    outcome = measure_comparison(config, stem, whole)
     table = csv_files.read(outcome.csv)
     timed = table[table["round"].notna()]  # invalid blocks, too: others on the cores only make it longer
     if timed.empty:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.config.compose import compose
-from bench.config.naming import is_about_trackers
+from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
 from bench.measure.preflight import check_trackers
 from bench.results import csv_files

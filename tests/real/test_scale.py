@@ -10,12 +10,11 @@ import pytest
 
 from bench.analysis.scale.sendings import sendings, sent_in_a_step
 from bench.config.backend import Backend
-from bench.config.naming import repeat_command
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results.collectives import sent_bytes, volumes
-from bench.scale.facts import facts_of, overrides_in
+from bench.scale.facts import facts_of
 from bench.scale.links import Node, two_nodes
 from bench.scale.measured import Measured, read_measured
 from bench.setup import stacks
@@ -146,11 +145,6 @@ def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
 def test_a_command_that_cannot_be_counted_is_one_sentence() -> None:
     with pytest.raises(UserError, match="bert-huge"):
         facts_of(["model=bert-huge"])
-    overrides = ["model=a", "backend=[b,c]", "measure=quick"]
-    for command in (repeat_command(overrides), repeat_command(overrides, "modern"), "make bench"):
-        assert overrides_in(command) == ([] if command == "make bench" else overrides)
-    odd = [*overrides, "data.path=/a b"]
-    assert overrides_in(repeat_command(odd)) == odd
 
 
 @pytest.mark.once

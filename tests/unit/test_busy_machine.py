@@ -19,7 +19,7 @@ from bench.machine.telemetry.other_processes import (
 from bench.measure.progress import ProgressBar
 from bench.measure.quiet import QuietCores
 from bench.measure.repeats import Repeats
-from bench.results.validity import Contamination
+from bench.results.validity import OTHER_PROCESSES, Contamination
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
 from tests.support.configs import BACKENDS
 from tests.support.fakes import Script
@@ -177,7 +177,7 @@ def test_blocks_spoiled_by_something_else_need_no_look(tmp_path: Path) -> None:
 
 
 def test_the_largest_share_of_each_process_is_said() -> None:
-    repeats, by_others = Repeats(), Contamination(reason="other processes had 1 CPU seconds")
+    repeats, by_others = Repeats(), Contamination(cause=OTHER_PROCESSES, reason="too much")
     for cores in (0.2, 0.9, 0.4):
         repeats.count(1, "a", by_others, [Taker(name="cc1", pid=5, cores=cores), MAKE], again=True)
     repeats.count(1, "a", by_others, [], again=False)

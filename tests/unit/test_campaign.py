@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Campaign:
             )
         )
 
-    def measure(self, config: Config, stem: str, command: str) -> None:
+    def measure(self, config: Config, stem: str, overrides: Sequence[str]) -> None:
         self.asked.append((stem, config.resume))
         self.course(config, stem)
         self.write(config, stem)

@@ -53,6 +53,19 @@ def test_a_file_that_is_something_else_is_refused(saved: Path, content: bytes) -
     refused(saved)
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"overrides": "seed=3"}, "overrides is no list in JSON"),
+        ({"overrides": '{"seed": 3}'}, "overrides is no list in JSON"),
+        ({"status": "invalid", "message": "other processes had it"}, "an invalid block lacks its cause"),
+    ],
+)
+def test_a_file_whose_facts_cannot_be_read_is_refused(saved: Path, changes: dict[str, str], why: str) -> None:
+    csv_files.write_rows(saved, csv_files.read(saved).assign(**changes).to_dict("records"))
+    assert why in refused(saved)
+
+
 def test_a_file_with_nothing_but_its_header_is_refused(saved: Path) -> None:
     saved.write_text(lines(saved)[0])
     assert "it has no rows" in refused(saved)

@@ -7,7 +7,7 @@ import pytest
 from bench.closing import WIDTH, print_closing, this_python
 from bench.compare.changes import Change
 from bench.compare.closing_words import answer_of as answer_of_compared
-from bench.report.next_command import add_override, answer_of, suggest
+from bench.report.next_command import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
 from tests.support.answers import UNDECIDED, compared
 
@@ -116,26 +116,25 @@ def test_the_next_command_follows_from_what_was_found(
 
 
 def test_what_is_thorough_already_is_not_suggested_again() -> None:
-    open_still = compared(
-        "gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, command='make bench ARGS="measure=thorough"'
-    )
+    open_still = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, overrides=("measure=thorough",))
     assert "thorough" not in suggest(open_still, CSV)[0]
 
 
 @pytest.mark.parametrize(
-    ("command", "with_it"),
+    ("overrides", "command"),
     [
-        ("make bench", 'make bench ARGS="measure=thorough"'),
-        ("make bench STACK=modern", 'make bench STACK=modern ARGS="measure=thorough"'),
+        ((), 'make bench ARGS="measure=thorough"'),
         (
-            'make bench ARGS="model=gpt2 measure=quick seed=1"',
+            ("model=gpt2", "measure=quick", "seed=1"),
             'make bench ARGS="model=gpt2 seed=1 measure=thorough"',
         ),
-        ("python -m bench 'label=a b'", f"{this_python()} -m bench 'label=a b' measure=thorough"),
+        (("label=a b",), f"{this_python()} -m bench 'label=a b' measure=thorough"),
+        (("label=measure=thorough",), 'make bench ARGS="label=measure=thorough measure=thorough"'),
     ],
 )
-def test_an_override_is_added_to_the_command_that_repeats_a_comparison(command: str, with_it: str) -> None:
-    assert add_override(command, "measure=thorough") == with_it
+def test_the_longer_command_is_written_from_the_overrides(overrides: tuple[str, ...], command: str) -> None:
+    undecided = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, overrides=overrides)
+    assert suggest(undecided, CSV)[0] == command
 
 
 # After `make compare` and `make selftest`

@@ -259,7 +259,7 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
 
 def test_more_launches_of_another_kind_are_not_suggested() -> None:
     records = comparison(
-        {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.2], [2.4]]}, command='make bench ARGS="measure=converge"'
+        {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.2], [2.4]]}, overrides=("measure=converge",)
     )
     one = ReportedComparison(stem="m", rows=csv_files.table_of_records(records))
     assert "thorough" not in suggest(one, Path("m.csv"))[0]

@@ -26,6 +26,7 @@ def uncontrolled(*left_alone: str, noise: float = 0.0, **changes: Any) -> list[R
     ratio = 1.3 * math.prod(LEFT_ALONE[setting] for setting in left_alone)
     random = np.random.default_rng([len(setting) for setting in left_alone])
     figures: dict[str, Any] = {
+        "overrides": ("experiment=fairness",),
         "cores_per_rank": 2 if "threads" in left_alone else 1,
         "allocator": "system" if "allocator" in left_alone else "tuned",
         "blas": "stock" if "blas" in left_alone else "full",
@@ -128,7 +129,7 @@ def test_the_waterfall_goes_through_every_setting_that_varies(
     comparisons: Any, names: list[str], orders: str, tmp_path: Path
 ) -> None:
     for number, records in enumerate(comparisons()):
-        save(tmp_path, records, stem=f"{number}-experiment=fairness")
+        save(tmp_path, records, stem=f"{number}")
     render_comparisons(tmp_path / "results", tmp_path / "reports")
     texts = svg_texts(tmp_path / "reports" / "fairness.svg")
     bars = [words.removeprefix("of that: ") for words in texts if words.startswith("of that: ")]
@@ -138,12 +139,11 @@ def test_the_waterfall_goes_through_every_setting_that_varies(
     assert orders in " ".join(texts)
 
 
-def test_a_comparison_is_one_of_fairness_by_its_command_if_its_name_was_cut() -> None:
-    rows = csv_files.table_of_records(
-        uncontrolled(command='make bench ARGS="experiment=fairness device.blas=full"')
-    )
+def test_a_comparison_is_one_of_fairness_by_its_overrides_whatever_it_is_called() -> None:
+    rows = csv_files.table_of_records(uncontrolled())
     cut = ReportedComparison(stem="bert-tiny-cpux1-device.allocator=system,exp~0123456789ab", rows=rows)
-    other = ReportedComparison(stem="bert-tiny-cpux1", rows=rows.assign(command="make bench"))
+    named = rows.assign(overrides="[]", command='make bench ARGS="experiment=fairness"')
+    other = ReportedComparison(stem="bert-tiny-cpux1-experiment=fairness", rows=named)
     (experiment,) = Collection(comparisons=[cut, other]).fairness_experiments.values()
     assert [one.stem for one in experiment] == [cut.stem]
 

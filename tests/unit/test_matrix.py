@@ -3,11 +3,13 @@
 import csv
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.measure import preflight
 from bench.report import __main__ as report_command
@@ -75,11 +77,12 @@ def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: P
 def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     alike: dict[str, Any] = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
     shape: dict[str, Any] = {
-        "comparison": "gpt2-cpux2-experiment=choices",
+        "comparison": "gpt2-cpux2-choices",
+        "overrides": ("experiment=choices", "model=gpt2"),
         "workload": workload(model="gpt2", size="mini"),
     }
     csv_files.write_records(
-        folder / "gpt2-cpux2-experiment=choices.csv",
+        folder / "gpt2-cpux2-choices.csv",
         [
             record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
             record(
@@ -133,10 +136,10 @@ def both_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_make_matrix_measures_every_model_once_in_mini(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, str, str]] = []
+    asked: list[tuple[str, str, list[str]]] = []
 
-    def measure(config: Config, stem: str, command: str) -> None:
-        asked.append((config.model.name, config.model.size, command))
+    def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
+        asked.append((config.model.name, config.model.size, repeatable(overrides)))
         csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
@@ -144,8 +147,8 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert sweeps.main(["matrix", "device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == planned_models() + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
-    assert asked[0][2] == 'make bench ARGS="experiment=matrix model=bert-large device=cpu"'
-    assert asked[-1][2] == 'make bench ARGS="experiment=choices model=whisper-small device=cpu"'
+    assert asked[0][2] == ["experiment=matrix", "model=bert-large", "device=cpu"]
+    assert asked[-1][2] == ["experiment=choices", "model=whisper-small", "device=cpu"]
     with (tmp_path / "m" / TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
@@ -168,7 +171,7 @@ def test_a_plan_of_which_everything_is_measured_says_so(
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def measure(config: Config, stem: str, command: str) -> None:
+    def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
         asked.append(stem)
         csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 

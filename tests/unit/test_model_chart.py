@@ -149,13 +149,14 @@ def test_references_have_panels_of_their_own() -> None:
 
 
 def test_two_workloads_of_a_model_are_told_apart_and_its_shrinking_is_named() -> None:
-    def of(stem: str, **changes: Any) -> ReportedComparison:
-        made = comparison({"pytorch": [[2.0]], "ortmodule": [[1.6]]}, workload=workload(**changes))
+    def of(stem: str, *overrides: str, **changes: Any) -> ReportedComparison:
+        seconds = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
+        made = comparison(seconds, workload=workload(**changes), overrides=overrides)
         return ReportedComparison(stem=stem, rows=csv_files.table_of_records(made))
 
     chart = model_chart([of("bert-tiny-cpux2"), of("bert-tiny-cpux2-seq_len=64", seq_len=64)])
     assert {line.label for line in chart.lines} == {"bert-tiny, length 128", "bert-tiny, length 64"}
-    chart = model_chart([of("bert-tiny-cpux2"), of("bert-tiny-cpux2-experiment=stacks")])
+    chart = model_chart([of("bert-tiny-cpux2"), of("b", "experiment=stacks")])
     assert {line.label for line in chart.lines} == {"bert-tiny", "bert-tiny, experiment=stacks"}
     chart = model_chart([of("a"), of("b", size="mini")])
     assert {line.label for line in chart.lines} == {"bert-tiny", "bert-tiny, mini"}
@@ -214,9 +215,16 @@ def test_without_the_usual_backends_all_are_shown() -> None:
 def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
     rows = of_model(BY_NAME["gpt2"]).rows
     few = rows[rows["backend"] != "ortmodule_zero1"]
-    stems = {"gpt2-cpux2-b": few, "gpt2-cpux2-long-name": rows, "gpt2-cpux2-long": rows}
-    given = [ReportedComparison(stem=stem, rows=mine) for stem, mine in stems.items()]
-    assert [one.stem for one in choose_one_of_each_model(given)] == ["gpt2-cpux2-long"]
+    later = rows.assign(started_at="2026-11-30T00:00:00Z")
+    tables = {
+        "b": few.assign(overrides="[]"),
+        "short": rows.assign(overrides='["seed=1", "micro_batch=4"]'),
+        "a-long-name": rows.assign(overrides='["seed=1"]'),
+        "another-long-name": later.assign(overrides='["seed=2"]'),
+        "c-measured-with-it": later.assign(overrides='["seed=2"]'),
+    }
+    given = [ReportedComparison(stem=stem, rows=mine) for stem, mine in tables.items()]
+    assert [one.stem for one in choose_one_of_each_model(given)] == ["another-long-name"]
 
 
 def test_the_caption_names_machine_workload_and_interval() -> None:

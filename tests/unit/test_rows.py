@@ -166,6 +166,17 @@ def test_a_block_that_used_more_cpu_than_its_share_is_invalid_and_says_why_in_nu
     assert second["samples_per_s"] == 80.0
 
 
+def test_what_a_reader_would_look_for_in_messages_and_commands_has_columns_of_its_own() -> None:
+    skipped = block(loss_scale=2.0, skipped_steps=1)
+    shape = workload(link_gbit_per_s=0.25)
+    (row,) = rows_of_record(record(blocks=(skipped,), overrides=("seed=3", "label=ä b"), workload=shape))
+    assert row["overrides"] == '["seed=3", "label=ä b"]'
+    assert row["link_gbit_per_s"] == 0.25
+    assert row["invalid_because"] == "skipped steps"
+    assert row["message"].endswith("overflowed in fp16"), "without a remedy"
+    assert rows_of_record(record())[0]["invalid_because"] == ""
+
+
 def test_more_cores_per_rank_raise_the_cpu_budget() -> None:
     (row,) = rows_of_record(record(cores_per_rank=2, blocks=(block(cpu_seconds=(4.3, 4.3)),)))
     assert row["status"] == "ok"

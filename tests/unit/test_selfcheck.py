@@ -1,6 +1,7 @@
 """The self-test's tables and its exit status, from rows with known figures."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from bench.analysis.selftest import noise_table, passed, verdict_table
 from bench.config import identity
-from bench.config.schema import Config
+from bench.config.compose import compose
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
@@ -223,7 +224,7 @@ def test_a_comparison_without_a_speed_up_is_made_again(tmp_path: Path, made: lis
 def test_a_comparison_that_was_interrupted_goes_on_only_where_launches_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = selftest._config_of(selftest.CASES["one"][1], ["measure.resident=one"])
+    config = compose(selftest._overrides_of(selftest.CASES["one"][1], ["measure.resident=one"]))
     assert config.measure.launches == 80
     path = tmp_path / "same-1.csv"
     assert not selftest._is_interrupted(path, config), "there is none"
@@ -242,9 +243,10 @@ def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
 ) -> None:
     measured: list[tuple[str, int]] = []
 
-    def measure_rows(config: Config, stem: str, *_: object) -> pd.DataFrame:
-        measured.append((stem, config.measure.launches))
-        return rows([[2.0, 2.0]] * config.measure.launches)
+    def measure_rows(line: Sequence[str], stem: str, *_: object) -> pd.DataFrame:
+        launches = compose(line).measure.launches
+        measured.append((stem, launches))
+        return rows([[2.0, 2.0]] * launches)
 
     monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
     for _ in range(2):  # the second call finds everything made

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.report.collection import ReportedComparison, with_distinct_titles
-from bench.report.titles import parse_overrides, spell_model
+from bench.report.titles import spell_model
 from tests.support.answers import OTHER_CPU, compared
 from tests.support.factories import ENVIRONMENT, workload
 
@@ -50,11 +50,11 @@ def test_the_usual_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"command": 'make bench ARGS="micro_batch=4"'}, "GPT-2, 2 ranks, batch 4, as installed"),
-        ({"command": 'make bench ARGS="seq_len=128"'}, "GPT-2, 2 ranks, length 128, as installed"),
-        ({"command": 'make bench ARGS="model.task=masked-lm"'}, "GPT-2, 2 ranks, masked-lm, as installed"),
-        ({"command": 'make bench ARGS="seed=3"'}, "GPT-2, 2 ranks, as installed, seed=3"),
-        ({"command": 'make bench ARGS="label=here measure.rounds=3"'}, "GPT-2, 2 ranks, as installed"),
+        ({"overrides": ("micro_batch=4",)}, "GPT-2, 2 ranks, batch 4, as installed"),
+        ({"overrides": ("seq_len=128",)}, "GPT-2, 2 ranks, length 128, as installed"),
+        ({"overrides": ("model.task=masked-lm",)}, "GPT-2, 2 ranks, masked-lm, as installed"),
+        ({"overrides": ("seed=3",)}, "GPT-2, 2 ranks, as installed, seed=3"),
+        ({"overrides": ("label=here", "measure.rounds=3")}, "GPT-2, 2 ranks, as installed"),
         ({"allocator": "system"}, "GPT-2, 2 ranks, system allocator, as installed"),
         ({"cores_per_rank": 2}, "GPT-2, 2 ranks, threads not held, as installed"),
     ],
@@ -69,8 +69,8 @@ def test_backends_beside_the_usual_ones_and_another_reference_are_named() -> Non
     assert title(fused, reference="pytorch_fused") == "GPT-2, 2 ranks, over pytorch_fused, as installed"
     many = SECONDS | {f"backend_{number}": 2.0 for number in range(4)}
     assert title(many) == "GPT-2, 2 ranks, with 4 more backends, as installed"
-    experiment = 'make bench ARGS="experiment=attribution"'
-    assert "the backends of experiment=attribution" in title(many, command=experiment)
+    experiment = ("experiment=attribution",)
+    assert "the backends of experiment=attribution" in title(many, overrides=experiment)
 
 
 def test_on_gpus_they_are_named_in_place_of_ranks_and_mkl() -> None:
@@ -124,20 +124,6 @@ def test_what_nothing_else_tells_apart_is_told_by_its_file() -> None:
     ]
 
 
-# Commands
-
-
-@pytest.mark.parametrize(
-    ("command", "overrides"),
-    [
-        ("make bench", {}),
-        (
-            'make bench MODEL=gpt2 GPUS=8 ARGS="seed=3 +x.y=[a,b]"',
-            {"model": "gpt2", "seed": "3", "x.y": "[a,b]"},
-        ),
-        ("python -m bench 'label=a b' model=gpt2", {"label": "a b", "model": "gpt2"}),
-        ("an unfinished 'quote", {}),
-    ],
-)
-def test_the_overrides_are_read_from_the_command(command: str, overrides: dict[str, str]) -> None:
-    assert parse_overrides(command) == overrides
+def test_what_another_program_would_read_out_of_the_command_changes_no_title() -> None:
+    assert title(command='make bench ARGS="seed=3 micro_batch=4"') == title()
+    assert title(overrides=("+seed=1", "seed=3")) == "GPT-2, 2 ranks, as installed, seed=3"

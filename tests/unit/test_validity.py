@@ -14,9 +14,9 @@ def test_a_block_that_kept_to_its_share_counts() -> None:
 
 def test_more_cpu_than_cores_is_unfair() -> None:
     unfair = block(seconds=2.0, cpu_seconds=(2.2, 2.3))
-    assert str(validity.find_contamination(unfair, cores_per_rank=1)) == (
-        "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
-    )
+    found = validity.find_contamination(unfair, cores_per_rank=1)
+    assert found is not None
+    assert found.reason == "used 4.500 CPU seconds, more than 4.400 = 1.1 x 2.000 s x 2 ranks x 1 cores"
     assert validity.find_contamination(unfair, cores_per_rank=2) is None
 
 
@@ -54,11 +54,22 @@ def test_a_block_that_skipped_steps_did_less_work() -> None:
     assert validity.find_contamination(none, 1) is None
 
 
-def test_the_column_message_gives_reason_and_remedy_back() -> None:
-    found = validity.find_contamination(block(other_cpu_seconds=(0.5, 0.5)), 1)
+@pytest.mark.parametrize(
+    ("spoiled", "cause"),
+    [
+        ({"other_cpu_seconds": (0.5, 0.5)}, "other processes"),
+        ({"stolen_seconds": (0.5, 0.5)}, "hypervisor"),
+        ({"cpu_seconds": (2.2, 2.3)}, "own threads"),
+        ({"loss_scale": 2.0, "skipped_steps": 1}, "skipped steps"),
+    ],
+)
+def test_the_cause_is_a_word_of_its_own_for_which_there_is_a_remedy(
+    spoiled: dict[str, Any], cause: str
+) -> None:
+    found = validity.find_contamination(block(seconds=2.0, **spoiled), 1)
     assert found is not None
-    assert found.remedy == "end them"
-    assert validity.Contamination.parse(str(found)) == found
+    assert found.cause == cause
+    assert str(found) == f"{found.reason}; {validity.REMEDIES[cause]}"
 
 
 def test_what_is_unknown_spoils_nothing() -> None:
