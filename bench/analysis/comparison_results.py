@@ -94,7 +94,12 @@ class ComparisonResults:
 
     @property
     def study(self) -> str:
-        """The experiment that it belongs to, such as `fairness`; empty if to none."""
+        """Why it was made, such as `bench` or `fairness`."""
+        return distinct_text(self.rows, "study")
+
+    @property
+    def experiment(self) -> str:
+        """The experiment that it belongs to, such as `choices`; empty if to none."""
         return last_values(self.overrides).get("experiment", "")
 
     @cached_property

@@ -107,7 +107,8 @@ def _set(settings: dict[str, Any], key: str, value: Any) -> None:
         for inner, part in value.items():
             _set(settings, f"{key}.{str(inner).replace('.', '%2E')}", part)
         return
-    for replaced in [old for old in settings if old == key or old.startswith(f"{key}.")]:
+    is_choice = "." not in key  # of a group, which Hydra makes before it sets any value, wherever it stands
+    for replaced in [old for old in settings if old.startswith(f"{key}.") and not is_choice]:
         del settings[replaced]
     settings[key] = value
 

@@ -71,7 +71,7 @@ def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[Report
 
 def is_of_choices(comparison: ReportedComparison) -> bool:
     """Whether it is about other engines, optimizers and shardings, which are not timed."""
-    return comparison.study == CHOICES
+    return comparison.experiment == CHOICES
 
 
 def support_csv(comparisons: Sequence[ReportedComparison]) -> str:

@@ -31,7 +31,7 @@ _SPELLINGS = (
 
 _SAID_OTHERWISE = re.compile(
     r"(model(\.size|\.task)?|backend|experiment|reference|micro_batch|grad_accum|seq_len|precision|attention|"
-    r"checkpointing|data|label|resume|results_dir|reports_dir|device|"
+    r"checkpointing|data|machine|study|device|"
     r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )

@@ -70,6 +70,7 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
         (["adam.lr=1e-3"], "lr-0-001"),
         (["seq_len=64", "micro_batch=4"], "micro_batch-4-seq_len-64"),
         (["seed=1", "seed=2"], "seed-2"),
+        (["device.threads=2", "device=cpu"], "threads-2"),
         (["data={batches: 4}"], "batches-4"),
         (["data.path=some/where/train"], "path-train"),
         (["+model.config.layers=[1,2]"], "layers-1-2"),

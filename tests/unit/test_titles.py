@@ -54,7 +54,7 @@ def test_the_usual_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
         ({"overrides": ("seq_len=128",)}, "GPT-2, 2 ranks, length 128, as installed"),
         ({"overrides": ("model.task=masked-lm",)}, "GPT-2, 2 ranks, masked-lm, as installed"),
         ({"overrides": ("seed=3",)}, "GPT-2, 2 ranks, as installed, seed=3"),
-        ({"overrides": ("label=here", "measure.rounds=3")}, "GPT-2, 2 ranks, as installed"),
+        ({"overrides": ("machine=here", "study=mine", "measure.rounds=3")}, "GPT-2, 2 ranks, as installed"),
         ({"allocator": "system"}, "GPT-2, 2 ranks, system allocator, as installed"),
         ({"cores_per_rank": 2}, "GPT-2, 2 ranks, threads not held, as installed"),
     ],
