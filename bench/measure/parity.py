@@ -1,11 +1,12 @@
 """Does a backend train like the reference? Judged with dropout off, before anything is timed."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
 from bench.results.records import TensorVerdict
 
 GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
@@ -29,6 +30,18 @@ LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
 
 COARSE_FLOOR = 0.7
 """The same of the last step in precisions that round more than fp32: all that is seen is a lost update."""
+
+ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}
+"""By precision, the relative distance of its neighbouring numbers: how far a gradient may be off, relative to
+the largest one of its peers.
+
+An attention's kernel rounds its output before it takes from the gradients of a row of scores what they share.
+What that leaves in the gradients of queries and keys is up to an eighth of this, of the values' gradient, and
+may be far larger than they are.
+"""
+
+MOVEMENT_MULTIPLE = 2.0
+"""How many times the largest movement of its peers a weight may be off if its gradients are below that."""
 
 NOTHING = ExpectedTensor(norm=0.0, noise=0.0)
 """What is expected of a tensor that plain PyTorch does not have."""
@@ -118,6 +131,7 @@ def check_parity(
 def judge_tensors(
     ours: Mapping[str, float],
     expected: Mapping[str, ExpectedTensor],
+    precision: str,
     reference: Mapping[str, float] | None = None,
     *,
     same_update: bool = True,
@@ -125,11 +139,12 @@ def judge_tensors(
     """Compare gradients, buffers and movements, tensor by tensor, with plain PyTorch's in fp32.
 
     A tensor may be off by a multiple of what rounding changes in it, or of what the reference is off itself
-    where that is more, as in 16 bits.
+    where that is more, as in 16 bits, or by what rounding leaves of the gradients beside it.
 
     Args:
         ours: how far a backend's are from the expected ones.
         expected: by the same names.
+        precision: of the backend.
         reference: how far the reference's are in the same precision, where that is not fp32.
         same_update: the backend's optimizer makes AdamW's update; else only the first step can be judged.
 
@@ -137,6 +152,7 @@ def judge_tensors(
         The worst first.
     """
     own = reference or {}
+    leftovers = _leftovers_of_rounding(expected, precision)
     verdicts = []
     for name, error in ours.items():
         one = expected.get(name, NOTHING)
@@ -146,11 +162,42 @@ def judge_tensors(
             if not same_update:
                 continue
             multiple, floor = LATER_MULTIPLE, LATER_FLOORS[kind] if reference is None else COARSE_FLOOR
-        allowed = max(multiple * one.noise, floor * one.norm, OWN_MULTIPLE * own.get(name, 0.0))
+        allowed = max(
+            multiple * one.noise,
+            floor * one.norm,
+            OWN_MULTIPLE * own.get(name, 0.0),
+            leftovers.get(name, 0.0),
+        )
         verdicts.append(
             TensorVerdict(tensor=name, error=error, norm=one.norm, noise=one.noise, allowed=allowed)
         )
     return sorted(verdicts, key=TensorVerdict.share, reverse=True)
+
+
+def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: str) -> dict[str, float]:
+    """How far rounding may leave gradients off, and movements whose gradients are smaller than that."""
+    largest: dict[tuple[str, ...], float] = {}
+    for tensor, one in expected.items():
+        largest[_peers_of(tensor)] = max(one.norm, largest.get(_peers_of(tensor), 0.0))
+    leftovers = {
+        tensor: ROUNDING[precision] * largest[_peers_of(tensor)]
+        for tensor in expected
+        if _kind_of(tensor) in (GRADIENT, LAST_GRADIENT)
+    }
+    for tensor in [one for one in expected if _kind_of(one) == MOVEMENT]:
+        gradients = [tensor.replace(MOVEMENT, kind, 1) for kind in (GRADIENT, LAST_GRADIENT)]
+        if max(expected[one].norm for one in gradients) < max(leftovers[one] for one in gradients):
+            leftovers[tensor] = MOVEMENT_MULTIPLE * largest[_peers_of(tensor)]
+    return leftovers
+
+
+def _peers_of(tensor: str) -> tuple[str, ...]:
+    """What is equal for tensors of a kind and name (weight, bias) in one part of a repeated layer.
+
+    So are those of the queries, keys and values of an attention. A tensor in no layer has itself alone.
+    """
+    found = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
+    return found.groups() if found else (tensor,)
 
 
 def _kind_of(tensor: str) -> str:

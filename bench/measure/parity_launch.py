@@ -136,6 +136,7 @@ class ParityLaunch:
             precision: judge_tensors(
                 of[name],
                 self._expected,
+                precision,
                 None if precision == FP32 else of.get(self._plan.reference, {}),
                 same_update=not self._plan.updates[name],
             )

@@ -258,8 +258,8 @@ def test_a_block_lasts_until_its_last_kernel_has_ended() -> None:
     assert found["not waited for"] < 0.2 * found["kernels"]
 
 
-def _rates() -> dict[str, float]:
-    """FLOP/s of every precision, as device_of sets it up."""
+def _rate(precision: str) -> float | None:
+    """FLOP/s of matrix products in it, as device_of sets it up, which a process can do once."""
     import torch
 
     from bench.config.training import Precision
@@ -268,30 +268,26 @@ def _rates() -> dict[str, float]:
     from bench.worker.workload.precision import AMPERE
     from tests.support.configs import a_spec
 
-    found: dict[str, float] = {}
     if torch.cuda.get_device_capability() < AMPERE:
-        return found
-    for name in ("fp32", "tf32", "bf16"):
-        spec = replace(a_spec(), device="cuda", precision=Precision(name=name), device_uuids=("MIG-",))
-        device = device_of(spec, 0)
-        timed, _ = products.time_products(
-            engines.make("eager").prepare_product,
-            [],
-            device,
-            name,
-            synchronize=torch.cuda.synchronize,
-            barrier=torch.cuda.synchronize,
-        )
-        found[name] = max(one.flops / one.seconds for one in timed)
-    return found
+        return None
+    spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=("MIG-",))
+    timed, _ = products.time_products(
+        engines.make("eager").prepare_product,
+        [],
+        device_of(spec, 0),
+        precision,
+        synchronize=torch.cuda.synchronize,
+        barrier=torch.cuda.synchronize,
+    )
+    return max(one.flops / one.seconds for one in timed)
 
 
 @pytest.mark.gpu
 def test_fp32_is_not_tf32_in_secret() -> None:
-    rates = apart(_rates)
-    if not rates:
+    fp32, tf32, bf16 = (apart(_rate, precision) for precision in ("fp32", "tf32", "bf16"))
+    if fp32 is None or tf32 is None or bf16 is None:
         pytest.skip("this GPU has neither TF32 nor bf16")
-    assert 2 * rates["fp32"] < rates["tf32"] < rates["bf16"]
+    assert 2 * fp32 < tf32 < bf16
 
 
 def _status_of_no_memory() -> tuple[str, str]:
@@ -367,7 +363,10 @@ def listed(*names: str) -> str:
 
 
 MISSION = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
-IN_16_BITS = ("pytorch", "compile", "pytorch_zero1", "ortmodule", "ortmodule_zero1")
+IN_16_BITS = {
+    "bf16": ("pytorch", "compile", "ortmodule"),
+    "fp16": ("pytorch", "pytorch_zero1", "ortmodule_zero1"),
+}
 FIGURES = (
     *("device_peak_mib", "torch_peak_allocated_mib", "torch_peak_reserved_mib", "energy_j"),
     *("device_baseline_mib", "optimizer_state_bytes", "loss_difference", "roofline_share"),
@@ -445,22 +444,16 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 @pytest.mark.long
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_backends_train_alike_in_16_bits_in_parts_and_from_a_checkpoint(
-    precision: str, tmp_path: Path, is_pretended: bool
-) -> None:
-    names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS  # a CPU's arithmetic knows no more
+def test_backends_train_alike_in_16_bits(precision: str, tmp_path: Path, is_pretended: bool) -> None:
+    # A CPU's arithmetic knows no more.
+    names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
     _, rows = bench(
-        tmp_path,
-        *(f"precision={precision}", listed(*names), "measure=quick", "measure.parts=step"),
-        *("after=checkpoint", "seq_len=64", "micro_batch=32"),
+        tmp_path, f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32"
     )
     check_rows(rows)
     assert set(rows["precision"]) == {precision}
     if precision == "fp16":
         assert (rows["skipped_steps"] == 0).all()
-    assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
-    checkpoints = rows_in(tmp_path, "checkpoint")
-    assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
     if not is_pretended:
         chosen = {
             one["proof"]["optimizer"]["implementation"]
@@ -470,6 +463,19 @@ def test_backends_train_alike_in_16_bits_in_parts_and_from_a_checkpoint(
         assert chosen == {"foreach"}, "torch's own choice on a GPU"
         for one in records(tmp_path, "compile"):
             assert not one["proof"] or not one["proof"]["engine"]["cuda_graphs"]
+
+
+@pytest.mark.long
+def test_a_step_in_16_bits_has_parts_and_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    _, rows = bench(
+        tmp_path,
+        *("precision=fp16", listed("pytorch", "pytorch_zero1"), "measure=quick", "measure.parts=step"),
+        *("after=checkpoint", "seq_len=64", "micro_batch=32"),
+    )
+    check_rows(rows)
+    assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
+    checkpoints = rows_in(tmp_path, "checkpoint")
+    assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
 
 
 @pytest.mark.long

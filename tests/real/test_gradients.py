@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, ExpectedTensor
-from bench.measure.parity import check_tensors, judge_tensors
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.measure.parity import OWN_MULTIPLE, check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
 
 torch = pytest.importorskip("torch")
@@ -70,7 +70,7 @@ class Setting:
         reader = TensorReader(self.spec.expected_tensors, rank=0)
         reader.read(GRADIENT, gradients.items())
         reader.read(BUFFER, buffers.items())
-        check_tensors(judge_tensors(reader.differences, self.expected), "fp32")
+        check_tensors(judge_tensors(reader.differences, self.expected, "fp32"), "fp32")
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +190,80 @@ def test_without_memory_for_an_optimizer_the_first_step_is_compared(
     reader.read(LAST_GRADIENT, setting.gradients().items())
     reader.read_weights(setting.model.named_parameters())
     assert not reader.differences, "of what is not expected nothing is compared"
+
+
+# --- an attention's kernel in bf16 ----------------------------------------------------------------------
+
+
+class Kernel(torch.autograd.Function):  # type: ignore[name-defined]
+    """Attention as GPUs' kernels compute it: 16 bits for all that is kept, and for factors of products."""
+
+    @staticmethod
+    @torch.autocast("cpu", enabled=False)
+    def forward(context: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
+        scores = query.float() @ key.float().mT * query.shape[-1] ** -0.5
+        shares = (scores if mask is None else scores + mask).softmax(-1)
+        output = (shares.to(value.dtype).float() @ value.float()).to(value.dtype)
+        context.save_for_backward(query, key, value, shares, output)
+        return output
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        query, key, value, shares, output = context.saved_tensors
+        of_shares = gradient.float() @ value.float().mT
+        common = (gradient.float() * output.float()).sum(-1, keepdim=True)  # of a rounded output
+        of_scores = (shares * (of_shares - common) * query.shape[-1] ** -0.5).to(query.dtype).float()
+        found = (of_scores @ key.float(), of_scores.mT @ query.float(), shares.mT @ gradient.float())
+        return *(one.to(query.dtype) for one in found), None
+
+
+def kernel(query: Any, key: Any, value: Any, attn_mask: Any = None, **_: Any) -> Any:
+    return Kernel.apply(query, key, value, attn_mask)
+
+
+def test_an_attention_s_kernel_in_bf16_is_right_and_an_update_lost_beside_it_is_seen(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.worker import initial_state
+    from bench.worker.gradients import TensorReader, train, write_expected
+    from bench.worker.workload import model as models
+    from bench.worker.workload import precision
+
+    spec = replace(
+        setting.spec,
+        model=a_model(config=a_model().config | {"hidden_size": 128, "num_hidden_layers": 4}),
+        initial_state=str(tmp_path / "state"),
+        expected_tensors=str(tmp_path / "expected"),
+    )
+    cpu, steps, softmax = torch.device("cpu"), [setting.batches] * 4, torch.nn.functional.softmax
+    torch.manual_seed(0)
+    model = models.build(spec.model, attention="eager", dropout=False)
+    for layer in model.bert.encoder.layer:  # alike in all positions, as in the last of many layers
+        torch.nn.init.constant_(layer.attention.self.value.bias, 5)
+    initial_state.save(model, spec, rank=0)
+    expected = write_expected(spec, steps, rank=0, device=cpu).expected
+    # As under CUDA's autocast.
+    monkeypatch.setattr(
+        torch.nn.functional, "softmax", lambda one, dim, **_: softmax(one, dim, dtype=torch.float32)
+    )
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", kernel)
+
+    def differences(attention: str) -> dict[str, float]:
+        model = models.build(spec.model, attention=attention, dropout=False)
+        initial_state.load(model, spec, 0, cpu)
+        precision.autocast(model, "bf16", "cpu")
+        reader = TensorReader(spec.expected_tensors, rank=0)
+        train(model, steps, spec, cpu, reader)
+        return reader.differences
+
+    reference, ours = differences("eager"), differences("sdpa")
+    verdicts = judge_tensors(ours, expected, "bf16", reference)
+    print(*verdicts[:5], sep="\n")
+    check_tensors(verdicts, "bf16")
+    key = f"{LAST_GRADIENT} bert.encoder.layer.3.attention.self.key.bias"
+    assert ours[key] > 5 * OWN_MULTIPLE * reference[key], "far more than the reference's own rounding"
+    for part in ("attention.self.value.bias", "output.dense.weight"):
+        lost = f"{MOVEMENT} bert.encoder.layer.3.{part}"
+        with_lost = ours | {lost: expected[lost].norm}
+        with pytest.raises(LaunchFailed, match=f"the {lost} in bf16"):
+            check_tensors(judge_tensors(with_lost, expected, "bf16", reference), "bf16")

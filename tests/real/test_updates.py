@@ -42,7 +42,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
 def test_right_updates_pass(sharding: str, found: Found) -> None:
-    worst = judge_tensors(found.right[sharding].differences, found.expected)[0]
+    worst = judge_tensors(found.right[sharding].differences, found.expected, "fp32")[0]
     print(f"{sharding}: {worst}")
     assert worst.share() < 0.3, "of what is allowed"
 
@@ -51,7 +51,7 @@ def test_right_updates_pass(sharding: str, found: Found) -> None:
 def test_a_wrong_update_has_diverged_and_its_tensor_is_named(fault: str, found: Found) -> None:
     ours = found.wrong[fault].differences
     with pytest.raises(LaunchFailed, match=f"^the {FAULTS[fault].tensor}") as caught:
-        check_tensors(judge_tensors(ours, found.expected), "fp32")
+        check_tensors(judge_tensors(ours, found.expected, "fp32"), "fp32")
     assert caught.value.status == "diverged"
     print(caught.value.message)
 
@@ -65,7 +65,7 @@ def test_nothing_else_shows_it(fault: str, found: Found) -> None:
     of_first = {
         name: error for name, error in ours.differences.items() if re.match(f"{GRADIENT}|{BUFFER}", name)
     }
-    check_tensors(judge_tensors(of_first, found.expected), "fp32")
+    check_tensors(judge_tensors(of_first, found.expected, "fp32"), "fp32")
 
 
 _INSTEAD = """

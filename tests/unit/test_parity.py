@@ -117,13 +117,16 @@ def test_a_loss_that_holds_is_fine() -> None:
 NAMES = ("gradient a", "gradient b", "gradient c", "buffer running_var", "last gradient a", "movement a")
 EXPECTED = dict.fromkeys(NAMES, ExpectedTensor(norm=1.0, noise=1e-6)) | {
     "gradient key.bias": ExpectedTensor(norm=1e-9, noise=1e-9),
+    "gradient noisy": ExpectedTensor(norm=1.0, noise=0.01),
+    "last gradient noisy": ExpectedTensor(norm=1.0, noise=0.01),
     "movement noisy": ExpectedTensor(norm=1.0, noise=0.01),
     "gradient unused": ExpectedTensor(norm=0.0, noise=0.0),
 }
 
 
 def check(ours: dict[str, float], reference: dict[str, float] | None = None) -> None:
-    check_tensors(judge_tensors(ours, EXPECTED, reference), "fp32")
+    precision = "fp32" if reference is None else "bf16"
+    check_tensors(judge_tensors(ours, EXPECTED, precision, reference), precision)
 
 
 def test_a_tensor_may_be_off_by_a_multiple_of_its_noise() -> None:
@@ -154,7 +157,7 @@ def test_in_16_bits_a_lost_update_is_seen_and_a_rounded_one_is_not() -> None:
 
 def test_another_update_than_adamw_s_is_judged_by_the_first_step_alone() -> None:
     ours = {"gradient a": 1e-6, "last gradient a": 0.1, "movement a": 1.0}
-    (found,) = judge_tensors(ours, EXPECTED, same_update=False)
+    (found,) = judge_tensors(ours, EXPECTED, "fp32", same_update=False)
     assert found.tensor == "gradient a"
 
 
@@ -178,7 +181,11 @@ def test_the_worst_tensor_is_named_and_the_others_are_counted() -> None:
     ours = {"gradient a": 0.1, "gradient b": 0.3, "gradient c": 0.0}
     with pytest.raises(LaunchFailed, match=r"the gradient b of .*1 more of 3 tensors are off"):
         check(ours)
-    assert [one.tensor for one in judge_tensors(ours, EXPECTED)] == ["gradient b", "gradient a", "gradient c"]
+    assert [one.tensor for one in judge_tensors(ours, EXPECTED, "fp32")] == [
+        "gradient b",
+        "gradient a",
+        "gradient c",
+    ]
 
 
 def test_a_tensor_that_nobody_expects_or_that_is_not_finite_is_wrong() -> None:
@@ -191,3 +198,78 @@ def test_a_tensor_that_nobody_expects_or_that_is_not_finite_is_wrong() -> None:
 
 def test_zero_where_zero_is_expected_is_right() -> None:
     check({"gradient unused": 0.0})
+
+
+VALUE, OTHER, KEY = (
+    f"bert.encoder.layer.18.attention.self.{name}.bias" for name in ("value", "query", "key")
+)
+ATTENTION = {
+    f"gradient {VALUE}": ExpectedTensor(norm=6e-3, noise=6e-9),
+    f"gradient {OTHER}": ExpectedTensor(norm=1e-3, noise=1e-9),
+    f"gradient {KEY}": ExpectedTensor(norm=2.6e-11, noise=3.5e-11),
+    f"last gradient {VALUE}": ExpectedTensor(norm=3e-3, noise=3e-9),
+    f"last gradient {OTHER}": ExpectedTensor(norm=1e-9, noise=1e-12),
+    f"last gradient {KEY}": ExpectedTensor(norm=2.61e-11, noise=3.52e-11),
+    f"movement {VALUE}": ExpectedTensor(norm=8e-3, noise=1e-7),
+    f"movement {OTHER}": ExpectedTensor(norm=8e-3, noise=1e-7),
+    f"movement {KEY}": ExpectedTensor(norm=1e-5, noise=1e-5),
+    "movement head.bias": ExpectedTensor(norm=8e-3, noise=1e-7),
+    "gradient head.bias": ExpectedTensor(norm=1e-9, noise=1e-15),
+    "last gradient head.bias": ExpectedTensor(norm=1e-9, noise=1e-15),
+}
+"""An attention of bert-large: the keys' last gradient as an H100 had it, the others as they are beside it."""
+
+
+def check_attention(ours: dict[str, float], precision: str, own: float = 0.0) -> None:
+    reference = None if precision == "fp32" else dict.fromkeys(ATTENTION, own)
+    check_tensors(judge_tensors(ours, ATTENTION, precision, reference), precision)
+
+
+def test_what_an_attention_s_kernel_rounds_is_no_wrong_gradient_and_no_wrong_movement() -> None:
+    ours = {f"last gradient {KEY}": 1.674e-6, f"movement {KEY}": 8e-3}
+    check_attention(ours, "bf16", own=5.85e-10)
+
+
+def test_in_fp32_there_is_more_room_for_it_than_its_noise_leaves() -> None:
+    layer = "last gradient bert.encoder.layer.8.attention.self"
+    expected = {
+        f"{layer}.key.bias": ExpectedTensor(norm=1.285e-12, noise=2.04e-12),
+        f"{layer}.value.bias": ExpectedTensor(norm=1e-3, noise=1e-9),
+    }
+    (found,) = judge_tensors({f"{layer}.key.bias": 3.85e-11}, expected, "fp32")
+    assert found.share() < 0.5, "0.94 on the H100, of 20 times the noise"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", [VALUE, OTHER, "head.bias"])
+def test_an_update_that_is_lost_beside_it_is_seen(precision: str, name: str) -> None:
+    with pytest.raises(LaunchFailed, match=f"movement {name}"):
+        check_attention({f"movement {name}": 8e-3}, precision)
+
+
+def test_what_is_rounding_alone_moves_no_farther_than_its_peers() -> None:
+    for error in (0.02, math.inf):
+        with pytest.raises(LaunchFailed, match=f"movement {KEY}"):
+            check_attention({f"movement {KEY}": error}, "bf16")
+
+
+def test_a_weight_without_any_gradient_decays_all_the_same() -> None:
+    expected = {
+        f"{kind} unused": ExpectedTensor(norm=0.0, noise=0.0) for kind in ("gradient", "last gradient")
+    }
+    expected["movement unused"] = ExpectedTensor(norm=1e-3, noise=1e-9)
+    (found,) = judge_tensors({"movement unused": 1e-3}, expected, "bf16", {})
+    assert found.share() > 1
+
+
+def test_only_peers_lend_their_rounding() -> None:
+    """A part of another layer, another name, or another kind is no peer; nor is what is in no layer."""
+    large = {"gradient h.1.attn.q.bias", "gradient h.0.mlp.q.bias", "gradient h.0.attn.q.weight"}
+    large |= {"last gradient h.0.attn.q.bias", "gradient head.bias"}
+    small = {"gradient h.0.attn.k.bias": 1e-6, "gradient final.bias": 1e-6}
+    expected = {name: ExpectedTensor(norm=1.0, noise=0.0) for name in large}
+    expected |= {name: ExpectedTensor(norm=norm, noise=0.0) for name, norm in small.items()}
+    verdicts = judge_tensors(small, expected, "bf16", {})
+    assert all(one.share() > 1 for one in verdicts)
+    peer = {"gradient h.0.attn.q.bias": ExpectedTensor(norm=1.0, noise=0.0)}
+    assert judge_tensors(small, expected | peer, "bf16", {})[-1].share() < 1
