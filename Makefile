@@ -69,8 +69,8 @@ sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
 	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
 
-compare: setup ## compare results/ with its last commit, or BASE=… with NEW=… (files, folders, git revisions)
-## ARGS=--markdown prints a table for a pull request
+compare: setup ## compare results/ with its last commit and a new result with other machines', or BASE=… with NEW=…
+## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/

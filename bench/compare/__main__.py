@@ -1,11 +1,12 @@
-"""python -m bench.compare BASE NEW: did training become slower, or larger, between two sets of results?
+"""python -m bench.compare [BASE [NEW]]: did training become slower, or larger, between two sets of results?
 
-BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: every
-results/*.csv of the working tree against its committed version. With --changed a file that is the same on
-both sides is only counted, and it is fine if nothing is left to compare.
+BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
+it differs from its last commit. Files that are the same on both sides are only counted. A file that BASE does
+not have is shown beside the same comparison on other machines, which is no verdict.
 
-Exit status: 0 fine, 1 a regression (beyond its tolerance in conf/tolerances.yaml with an interval that
-excludes no change, or a backend that no longer runs), 2 nothing, or not every file, could be compared.
+Exit status: 0 nothing became worse, 1 a regression (beyond its tolerance in conf/tolerances.yaml with an
+interval that excludes no change, or a backend that no longer runs), 2 a damaged file, or files that cannot be
+compared.
 """
 
 import argparse
@@ -13,46 +14,92 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from bench.analysis.table_values import distinct_text
 from bench.closing import print_closing
 from bench.compare.changes import Change, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
-from bench.compare.sources import RESULTS, Reader, find_source, folder_source, last_commit_source, pair_files
-from bench.compare.tables import WIDTH, render_markdown, render_terminal
+from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
+from bench.compare.sources import (
+    RESULTS,
+    Pairing,
+    ResultsFile,
+    Source,
+    find_machine_names,
+    find_source,
+    folder_source,
+    last_commit_source,
+    pair_files,
+)
+from bench.compare.tables import (
+    WIDTH,
+    render_machines_for_terminal,
+    render_machines_in_markdown,
+    render_markdown,
+    render_terminal,
+)
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
-from bench.report.markdown import escaped
+from bench.report.formatting import plural
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 
-UNCHANGED = None
-"""In place of an exit status: a file that is the same on both sides, with --changed."""
+MOST_SHOWN = 3
+"""New files, and those that are gone, that the terminal shows; of the others only the number is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedPair:
+    """What differs between two versions of a file.
+
+    Attributes:
+        command: that measures the newer one again; empty if the file does not say.
+    """
+
+    changes: list[Change]
+    differences: list[str]
+    command: str
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether something became worse beyond its tolerance."""
+        return any(change.regressions for change in self.changes)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a change of any backend has an interval."""
+        return any(change.ratio and change.ratio.low is not None for change in self.changes)
 
 
 @dataclass
 class Found:
-    """What the pairs of files have shown so far.
+    """What has been compared so far; what could not be was said on stderr."""
 
-    Attributes:
-        tables: for the terminal, one for each pair.
-        changes: of every pair that has a number on both sides, by its title.
-        commands: that measure the pairs with a regression again.
-    """
+    pairs: dict[str, ComparedPair] = field(default_factory=dict)
+    new: dict[str, OtherMachines] = field(default_factory=dict)
+    uncompared: int = 0
 
-    tables: list[str] = field(default_factory=list)
-    changes: dict[str, list[Change]] = field(default_factory=dict)
-    commands: list[str] = field(default_factory=list)
+    def refuse(self, sentence: object) -> None:
+        """Say why a file is not compared, and count it."""
+        print(sentence, file=sys.stderr)
+        self.uncompared += 1
+
+    @property
+    def worth_showing(self) -> dict[str, ComparedPair]:
+        """The pairs that became worse, or all if none did."""
+        return {title: pair for title, pair in self.pairs.items() if pair.is_worse} or self.pairs
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, and return the exit status."""
     options = _parser().parse_args(arguments)
+    found = Found()
     try:
         tolerances = read_tolerances(options.tolerances)
         folder = options.results
@@ -63,97 +110,125 @@ def main(arguments: list[str] | None = None) -> int:
             else folder_source(Path(folder), "the working tree")
         )
         pairing = pair_files(base, new)
+        for title, old, now in pairing.pairs:
+            _compare_pair(title, old, now, tolerances, found)
+        if pairing.new:
+            _look_at_other_machines(pairing.new, base, folder, found)
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
-    outcomes: list[int | None] = []
-    for stem, read in pairing.new.items():
-        try:
-            read()
-            sentence = f"{stem} is new: {base.name} has no version of it to compare with"
-            print(f"- {escaped(sentence)}" if options.markdown else sentence)
-        except UserError as error:
-            print(error, file=sys.stderr)
-            outcomes.append(NOT_COMPARED)
-    for stem in pairing.missing:
-        print(f"{stem} is in {base.name}, but not in {new.name}; measure it again", file=sys.stderr)
-    found = Found()
-    if options.markdown and pairing.new:
-        print()  # ends the list
-    outcomes += [_compare_pair(*pair, tolerances, options, found) for pair in pairing.pairs]
-    if options.changed:
-        print(f"Results files that are the same as in {base.name}: {outcomes.count(UNCHANGED)}.")
-    if not options.markdown and (found.tables or pairing.new):  # else errors have said everything
-        uncompared = outcomes.count(NOT_COMPARED) + len(pairing.missing)
-        _close(found, uncompared=uncompared, new=len(pairing.new))
-    if REGRESSION in outcomes:
+    if options.markdown:
+        _print_markdown(found, pairing, base)
+    else:
+        _print_for_terminal(found, pairing, base)
+    if any(pair.is_worse for pair in found.pairs.values()):
         return REGRESSION
-    if pairing.missing or NOT_COMPARED in outcomes or not (outcomes or options.changed):
+    nothing = not (found.new or pairing.missing or pairing.unchanged)
+    if found.uncompared or (nothing and not any(pair.has_numbers for pair in found.pairs.values())):
         return NOT_COMPARED
     return FINE
 
 
 def _compare_pair(
-    title: str,
-    read_base: Reader,
-    read_new: Reader,
-    tolerances: Mapping[str, float],
-    options: argparse.Namespace,
-    found: Found,
-) -> int | None:
-    """Print one pair's table in Markdown, or keep it for the end.
-
-    Returns:
-        Its exit status, or `UNCHANGED` if there is nothing to print.
-    """
+    title: str, old: ResultsFile, now: ResultsFile, tolerances: Mapping[str, float], found: Found
+) -> None:
     try:
-        base, new = read_base(), read_new()
-        if options.changed and base.equals(new):
-            return UNCHANGED
-        changes = compare(base, new, tolerances)
+        base, new = old.read(), now.read()
+        pair = ComparedPair(
+            changes=compare(base, new, tolerances),
+            differences=named_differences(base, new),
+            command=distinct_text(new, "command"),
+        )
     except UserError as error:
-        # in the comment of a pull request it is one of many
-        print(f"{title}: {error}" if options.markdown else error, file=sys.stderr)
-        return NOT_COMPARED
-    differences = named_differences(base, new)
-    if options.markdown:
-        print(render_markdown(title, changes, differences))
-    else:
-        terminal = Console(width=WIDTH)
-        with terminal.capture() as table:
-            terminal.print(render_terminal(title, changes, differences))
-        found.tables.append(table.get())
-    if any(change.regressions for change in changes):
-        found.changes[title] = changes
-        found.commands += [distinct_text(new, "command")] if "command" in new else []
-        return REGRESSION
-    if any(change.ratio and change.ratio.low is not None for change in changes):
-        found.changes[title] = changes
-        return FINE
-    print(
-        f"{title}: nothing could be compared, since no backend is ok with at least two "
-        "launches in both files; measure with measure.launches=2 or more",
-        file=sys.stderr,
+        found.refuse(f"{title}: {error}")
+        return
+    found.pairs[title] = pair
+    if not pair.has_numbers and not pair.is_worse:
+        print(
+            f"{title}: nothing could be compared, since no backend is ok with at least two "
+            "launches in both files; measure with measure.launches=2 or more",
+            file=sys.stderr,
+        )
+
+
+def _look_at_other_machines(
+    files: Mapping[str, ResultsFile], base: Source, folder: str, found: Found
+) -> None:
+    names: dict[str, str] = {}
+    try:
+        names = find_machine_names(folder)
+    except UserError as error:
+        found.refuse(error)
+    known = read_results(base.files)
+    for place, file in files.items():
+        try:
+            file.read()
+        except UserError as error:
+            found.refuse(error)
+            continue
+        new = read_results({place: file})[place]
+        found.new[place] = look_at_other_machines(place, new, known, names)
+
+
+def _print_markdown(found: Found, pairing: Pairing, base: Source) -> None:
+    for title, pair in found.worth_showing.items():
+        print(render_markdown(title, pair.changes, pair.differences))
+    for place, others in found.new.items():
+        print(render_machines_in_markdown(place, others))
+    for place in pairing.missing:
+        print(f"- {_gone(place, base)}")
+    if not base.single:
+        print(f"\nResults files that are the same as in {base.name}: {pairing.unchanged}.")
+
+
+def _print_for_terminal(found: Found, pairing: Pairing, base: Source) -> None:
+    """The answer, the tables and what to type next; no more than the answer if nothing has changed."""
+    answer = answer_of(
+        {title: pair.changes for title, pair in found.pairs.items() if pair.is_worse or pair.has_numbers},
+        uncompared=found.uncompared,
+        new=len(found.new),
+        missing=len(pairing.missing),
+        unchanged=pairing.unchanged,
+        base=base.name,
     )
-    return NOT_COMPARED
-
-
-def _close(found: Found, *, uncompared: int, new: int) -> None:
-    """Print the answer, the tables and what to type next."""
-    worse = next(iter(filter(None, found.commands)), "")
+    if not (found.pairs or found.new or pairing.missing):
+        if pairing.unchanged and not found.uncompared:  # else errors have said everything
+            print(answer)
+        return
+    parts: list[RenderableType] = [
+        *(
+            render_terminal(title, pair.changes, pair.differences)
+            for title, pair in found.worth_showing.items()
+        ),
+        *(render_machines_for_terminal(*one) for one in islice(found.new.items(), MOST_SHOWN)),
+        *_count_more(len(found.new), "more new file", "; --markdown shows all"),
+        *(_gone(place, base) for place in pairing.missing[:MOST_SHOWN]),
+        *_count_more(len(pairing.missing), "more file", f" only {base.name} has"),
+    ]
+    worse = next((pair.command for pair in found.pairs.values() if pair.is_worse and pair.command), "")
     next_command, purpose = (
         (worse, "does it become worse again?")
         if worse
-        else ("make report", "rebuild tables, figures and page")
-        if found.changes and not uncompared
         else ("make bench", "measure what is to be compared")
+        if found.uncompared
+        else ("make report", "rebuild tables, figures and page")
     )
-    print_closing(
-        answer_of(found.changes, uncompared=uncompared, new=new),
-        table="\n".join(found.tables),
-        next_command=next_command,
-        purpose=purpose,
-    )
+    print_closing(answer, table="\n".join(map(_draw, parts)), next_command=next_command, purpose=purpose)
+
+
+def _count_more(count: int, noun: str, words: str) -> list[str]:
+    return [f"and {plural(count - MOST_SHOWN, noun)}{words}"] if count > MOST_SHOWN else []
+
+
+def _draw(part: RenderableType) -> str:
+    terminal = Console(width=WIDTH, highlight=False, markup=False)
+    with terminal.capture() as drawn:
+        terminal.print(part)
+    return drawn.get()
+
+
+def _gone(place: str, base: Source) -> str:
+    return f"{place} is gone: only {base.name} has it"
 
 
 def _end_unread() -> NoReturn:
@@ -177,7 +252,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="of the working tree and of revisions, relative to the present folder (default: results)",
     )
-    parser.add_argument("--changed", action="store_true", help="only count files that are the same in both")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     return parser
 

@@ -9,29 +9,51 @@ MOST_NAMED = 3
 """Regressions that the sentence names."""
 
 
-def answer_of(compared: Mapping[str, Sequence[Change]], *, uncompared: int, new: int) -> str:
+def answer_of(
+    compared: Mapping[str, Sequence[Change]],
+    *,
+    uncompared: int,
+    new: int,
+    missing: int = 0,
+    unchanged: int = 0,
+    base: str = "base",
+) -> str:
     """How many comparisons became worse, and which; what could not be compared is told apart.
 
     Args:
         compared: the changes of every pair of files that has a number on both sides, by its title.
         uncompared: pairs and files that could not be compared.
         new: files that the base has no version of.
+        missing: files that only the base has.
+        unchanged: files that are the same on both sides.
+        base: its name.
     """
-    worse = [
-        f"{change.backend} of {title} ({', '.join(change.regressions)})"
+    worse = {
+        title: [
+            f"{one.backend} of {title} ({', '.join(one.regressions)})" for one in changes if one.regressions
+        ]
         for title, changes in compared.items()
-        for change in changes
-        if change.regressions
-    ]
-    others = [
-        *([f"{plural(uncompared, 'file')} could not be compared"] if uncompared else []),
-        *([f"{plural(new, 'file')} {'is' if new == 1 else 'are'} new"] if new else []),
-    ]
-    if not compared:
-        return f"Nothing was compared{': ' if others else ''}{', '.join(others)}."
-    if worse:
-        more = f" and {len(worse) - MOST_NAMED} more" if len(worse) > MOST_NAMED else ""
-        verdict = f"Worse beyond the tolerance: {', '.join(worse[:MOST_NAMED])}{more}"
+    }
+    named = [words for several in worse.values() for words in several]
+    well = sum(not several for several in worse.values())
+    counts = ((uncompared, "file could not be compared"), (new, "file is new"), (missing, "file is gone"))
+    others = [_counted(count, words) for count, words in counts if count]
+    others += [_counted(unchanged, f"file is as in {base}")] if unchanged else []
+    if named:
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        verdict = f"Worse beyond the tolerance: {', '.join(named[:MOST_NAMED])}{more}"
+        others = [*([f"{plural(well, 'other file')} did not become worse"] if well else []), *others]
+    elif compared:
+        verdict = f"Nothing became worse beyond its tolerance in {plural(well, 'comparison')}"
+    elif uncompared or not others:
+        verdict = "Nothing was compared"
+    elif unchanged and len(others) == 1:
+        return f"Nothing has changed: {others[0]}."
     else:
-        verdict = f"Nothing became worse beyond its tolerance in {plural(len(compared), 'comparison')}"
+        verdict = others.pop(0)
     return f"{'; '.join([verdict, *others])}."
+
+
+def _counted(count: int, words: str) -> str:
+    """`2 files are new` of `file is new`."""
+    return f"{count} {words if count == 1 else words.replace('file', 'files').replace(' is ', ' are ')}"

@@ -10,11 +10,11 @@ from bench.machine import environment
 from bench.machine.processor_identity import (
     describe_instruction_sets,
     find_processor_differences,
-    is_described,
     name_processor,
 )
 from bench.report.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
+from bench.statistics.comparability import OF_OWN_BATCH
 from bench.statistics.summary import summarise
 
 WORKLOAD = (
@@ -26,10 +26,6 @@ WORKLOAD = (
 
 HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
 """Columns of the hardware: a difference forbids a comparison."""
-
-
-OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
-"""The columns of `WORKLOAD` that are a result, where each backend is measured at its largest batch."""
 
 
 NAMED_COLUMNS = ("git_commit", "stack", "allocator", "blas", "seed", "config_hash", "environment_hash")
@@ -60,13 +56,7 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         if set(base[column]) != set(new[column])
     ]
     old, now = latest_environment(base), latest_environment(new)
-    unknown = _unknown_cpus(old, now)
-    entries = [
-        line
-        for line in environment.find_differences(old, now)
-        if not (unknown and line.startswith("cpu.") and " missing" in line)  # `unknown` says it in one line
-    ]
-    lines = [*_largest_batches(base, new), *unknown, *columns, *entries]
+    lines = [*_largest_batches(base, new), *columns, *environment.find_differences(old, now)]
     return [one_line(line) for line in lines]
 
 
@@ -108,20 +98,3 @@ def _refuse_another_cpu(base: dict[str, Any], new: dict[str, Any]) -> None:
         sets = (describe_instruction_sets(side) for side in (base, new))
         words += f", with the instruction sets {' and '.join(sets)}"
     raise UserError(one_line(words), "measure both on the same machine")
-
-
-def _unknown_cpus(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Which files do not say enough of their CPU to know that it was the same one."""
-    unknown = {
-        name: environment
-        for name, environment in (("base", base), ("new", new))
-        if not is_described(environment)
-    }
-    if not unknown:
-        return []
-    cpus = ", ".join(dict.fromkeys(map(name_processor, unknown.values())))
-    verb = "was" if len(unknown) == 1 else "were"
-    return [
-        f"{' and '.join(unknown)} {verb} measured on a CPU of unknown model, {cpus}: it may be another "
-        "machine, which moves the throughputs; the change of the speed-ups is the safer figure"
-    ]

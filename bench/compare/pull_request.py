@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def compare(base: str, results: str, tolerances: Path) -> tuple[str, int]:
     """The Markdown and the exit status of comparing the working tree's results with a revision's."""
-    command = ["-m", "bench.compare", base, "--markdown", "--changed", "--results", results]
+    command = ["-m", "bench.compare", base, "--markdown", "--results", results]
     done = subprocess.run(
         [sys.executable, *command, "--tolerances", str(tolerances)],
         env={**os.environ, "PYTHONPATH": str(HARNESS)},

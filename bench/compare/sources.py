@@ -1,35 +1,58 @@
 """Where results come from: a file, a folder or a git revision, and which file is compared with which."""
 
+import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from bench.analysis.predictions import FOLDER as PREDICTED
 from bench.errors import UserError
-from bench.results import csv_files
+from bench.results import csv_files, machines
 
 RESULTS = "results"
 
 NAME_TWO = "name two files: python -m bench.compare BASE NEW"
 
-Reader = Callable[[], pd.DataFrame]
+NO_COMPARISONS = (PREDICTED, "runs", "tracking")
+"""Folders whose tables hold something else, or are not committed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsFile:
+    """A results file that is not parsed yet, so that a damaged one stops no other.
+
+    Attributes:
+        name: under which messages speak of it.
+    """
+
+    name: str
+    content: bytes
+
+    def read(self) -> pd.DataFrame:
+        """Its rows.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        return csv_files.parse(self.content, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Results files that are not read yet, so that a damaged one stops no other.
+    """Results files by their place, such as `amd-family25-model1-2-cores-8b86/bench/bert-mini-cpux2`.
 
     Attributes:
         name: under which messages speak of it.
-        files: what reads a file, by the file's stem.
-        single: it is one file that was named itself, so that its stem need not match.
+        under: how all places begin, where it is a part of the results of all machines.
+        single: it is one file that was named itself, so that its place need not match.
     """
 
     name: str
-    files: Mapping[str, Reader]
+    files: Mapping[str, ResultsFile]
+    under: str = ""
     single: bool = False
 
 
@@ -38,26 +61,38 @@ class Pairing:
     """What is compared with what, and what only one source has.
 
     Attributes:
-        pairs: a title and the readers of base and new.
-        new: by stem, what base does not have.
-        missing: the stems that new does not have.
+        pairs: a title, and the files of base and new.
+        new: by place, what base does not have.
+        missing: the places that new does not have.
+        unchanged: how many files are the same on both sides.
     """
 
-    pairs: Sequence[tuple[str, Reader, Reader]]
-    new: Mapping[str, Reader] = field(default_factory=dict)
+    pairs: Sequence[tuple[str, ResultsFile, ResultsFile]]
+    new: Mapping[str, ResultsFile] = field(default_factory=dict)
     missing: Sequence[str] = field(default_factory=tuple)
+    unchanged: int = 0
 
 
 def pair_files(base: Source, new: Source) -> Pairing:
-    """Pair the files of two sources by their stems; two single files are a pair whatever their names."""
+    """Pair the files of two sources by their places; two single files are a pair whatever their names."""
     if base.single and new.single:
         (old,), (now,) = base.files.values(), new.files.values()
         return Pairing(pairs=[(f"{base.name}, then {new.name}", old, now)])
-    both = [stem for stem in new.files if stem in base.files]
+    both = [place for place in new.files if place in base.files]
+    changed = [place for place in both if base.files[place].content != new.files[place].content]
     return Pairing(
-        pairs=[(stem, base.files[stem], new.files[stem]) for stem in both],
-        new={} if base.single else {k: read for k, read in new.files.items() if k not in base.files},
-        missing=[] if new.single else [stem for stem in base.files if stem not in new.files],
+        pairs=[(place, base.files[place], new.files[place]) for place in changed],
+        new={
+            place: file
+            for place, file in new.files.items()
+            if place not in base.files and place.startswith(base.under) and not base.single
+        },
+        missing=[
+            place
+            for place in base.files
+            if place not in new.files and place.startswith(new.under) and not new.single
+        ],
+        unchanged=len(both) - len(changed),
     )
 
 
@@ -71,28 +106,93 @@ def find_source(given: str, folder: str = RESULTS) -> Source:
     if path.is_dir():
         return folder_source(path, given)
     if path.exists() or path.suffix == ".csv":
-        return Source(name=path.name, files={path.stem: partial(csv_files.read, path)}, single=True)
+        file = ResultsFile(name=given, content=csv_files.read_content(path))
+        return Source(name=path.name, files={_under(path.parent) + path.stem: file}, single=True)
     if _is_revision(given):
         return revision_source(given, folder)
     raise UserError(f"{given} is no file, no folder and no git revision; check the path, or `git log`")
 
 
-def folder_source(path: Path, name: str) -> Source:
-    """Every results file of a folder; those of folders inside are left out."""
-    return Source(
-        name=name, files={file.stem: partial(csv_files.read, file) for file in csv_files.list_files(path)}
-    )
+def folder_source(folder: Path, name: str) -> Source:
+    """Every results file in a folder and in those inside.
+
+    Raises:
+        UserError: there is none.
+    """
+    under = _under(folder)
+    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*.csv"))}
+    files = {
+        under + place.with_suffix("").as_posix(): ResultsFile(
+            name=str(path), content=csv_files.read_content(path)
+        )
+        for place, path in paths.items()
+        if _holds_comparison(place)
+    }
+    if not files:
+        raise UserError(f"{folder} holds no results file", "measure with `make bench` first")
+    return Source(name=name, files=files, under=under)
 
 
 def revision_source(name: str, folder: str = RESULTS) -> Source:
     """Every results file of a git revision in a folder, which is relative to the present one."""
-    listed = _git("ls-tree", "-z", "--name-only", name, f"{Path(folder).as_posix()}/").decode().split("\0")
-    paths = [Path(line) for line in listed if line.endswith(".csv")]
-    return Source(name=name, files={path.stem: partial(_read_committed, name, path) for path in paths})
+    start = os.path.relpath(folder)
+    listed = _git("ls-tree", "-r", "-z", name, f"{start}/").decode().split("\0")
+    objects = {
+        place: line.split()[2]
+        for line in listed
+        if line.endswith(".csv")
+        and _holds_comparison(place := Path(line.partition("\t")[2]).relative_to(start))
+    }
+    contents = _read_objects(list(objects.values()))
+    under = _under(Path(folder))
+    files = {
+        under + place.with_suffix("").as_posix(): ResultsFile(
+            name=f"{name}:{start}/{place.as_posix()}", content=content
+        )
+        for place, content in zip(objects, contents, strict=True)
+    }
+    return Source(name=name, files=files, under=under)
 
 
-def _read_committed(name: str, path: Path) -> pd.DataFrame:
-    return csv_files.parse(_git("show", f"{name}:./{path.as_posix()}"), f"{name}:{path.as_posix()}")
+def last_commit_source(folder: str = RESULTS) -> Source:
+    """The results of HEAD; none before the first commit."""
+    _git("rev-parse", "--git-dir")
+    return revision_source("HEAD", folder) if _is_revision("HEAD") else Source(name="HEAD", files={})
+
+
+def find_machine_names(folder: str) -> dict[str, str]:
+    """What the machines are called whose folders are in the working tree, by the folder's name."""
+    path = Path(folder).resolve()
+    return machines.name_machines(path.parents[len(_parts(path)) - 1] if _parts(path) else path)
+
+
+def _under(folder: Path) -> str:
+    """How the places of a folder's files begin: with its machine and what is inside, if it is a machine's."""
+    return "".join(f"{part}/" for part in _parts(folder.resolve()))
+
+
+def _parts(folder: Path) -> tuple[str, ...]:
+    for above in (folder, *folder.parents):
+        if (above / machines.FILE).exists():
+            return folder.relative_to(above.parent).parts
+    return ()
+
+
+def _holds_comparison(place: Path) -> bool:
+    """Whether it lies where comparisons do; what lies beside one has a dot in its name."""
+    return "." not in place.stem and not set(NO_COMPARISONS) & set(place.parts[:-1])
+
+
+def _read_objects(names: Sequence[str]) -> list[bytes]:
+    """The contents of git's objects, by one process: a thousand would take seconds."""
+    output = _git("cat-file", "--batch", given="\n".join([*names, ""]).encode())
+    contents, start = [], 0
+    for _ in names:
+        begin = output.index(b"\n", start) + 1
+        end = begin + int(output[start : begin - 1].split()[2])
+        contents.append(output[begin:end])
+        start = end + 1
+    return contents
 
 
 def _is_revision(name: str) -> bool:
@@ -103,15 +203,9 @@ def _is_revision(name: str) -> bool:
     return True
 
 
-def last_commit_source(folder: str = RESULTS) -> Source:
-    """The results of HEAD; none before the first commit."""
-    _git("rev-parse", "--git-dir")
-    return revision_source("HEAD", folder) if _is_revision("HEAD") else Source(name="HEAD", files={})
-
-
-def _git(*arguments: str) -> bytes:
+def _git(*arguments: str, given: bytes = b"") -> bytes:
     try:
-        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
+        return subprocess.run(["git", *arguments], input=given, capture_output=True, check=True).stdout
     except FileNotFoundError:
         raise UserError(f"git is not installed; install it, or {NAME_TWO}") from None
     except (OSError, subprocess.CalledProcessError):

@@ -1,16 +1,25 @@
-"""The table of one pair of files, for the terminal and in Markdown."""
+"""The tables, for the terminal and in Markdown: of a pair of files, and of a new one and other machines."""
+
+from textwrap import shorten
 
 from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from bench.analysis.machines import SameComparison
+from bench.analysis.table_values import distinct_text
 from bench.compare.changes import Change
-from bench.report.formatting import MISSING, one_line, ratio, ratio_and_interval
+from bench.compare.other_machines import OtherMachines
+from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
+from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
 from bench.report.markdown import escaped, table
 
 WIDTH = 100
 """Of the terminal, in characters."""
+
+MOST_MACHINES, MOST_BACKENDS = 6, 4
+"""Rows and columns of other machines' results in the terminal: a new result takes at most 40 lines."""
 
 HEADERS = (
     "backend",
@@ -25,7 +34,7 @@ HEADERS = (
 
 def render_terminal(title: str, changes: list[Change], differences: list[str]) -> Group:
     """The table of one pair of files and what differs between them, at most 100 columns wide."""
-    grid = Table(title=Text(one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
+    grid = _grid(title)
     for header in HEADERS:
         name = header == "backend"
         grid.add_column(
@@ -52,6 +61,62 @@ def render_markdown(title: str, changes: list[Change], differences: list[str]) -
             "",
         ]
     )
+
+
+def render_machines_for_terminal(title: str, found: OtherMachines) -> Group:
+    """A new result and the same comparison on other machines, at most 100 columns wide."""
+    if found.same is None:
+        return Group(Text(f"{one_line(title)} is new: {found.reason}."))
+    same = SameComparison(machines=found.same.machines, backends=found.same.backends[:MOST_BACKENDS])
+    grid = _grid(f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}")
+    for header in headers_of(same):
+        right = header not in ("machine", PRODUCTS)
+        grid.add_column(
+            one_line(header).replace(" over", "\nover"), justify="right" if right else "left", overflow="fold"
+        )
+    rows = rows_of(same)
+    of_machines, of_all = rows[: len(same.machines)], rows[len(same.machines) :]
+    for row in [*of_machines[:MOST_MACHINES], *of_all]:
+        grid.add_row(*(Text(one_line(cell).replace("× [", "×\n[")) for cell in row))
+    left_out = [
+        f"and {plural(len(every) - most, noun)}; --markdown shows all"
+        for every, most, noun in (
+            (of_machines, MOST_MACHINES, "more machine"),
+            (found.same.backends, MOST_BACKENDS, "more backend"),
+        )
+        if len(every) > most
+    ]
+    return Group(grid, *(Text(f"- {line}") for line in [*left_out, *_below_the_machines(found)]))
+
+
+def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
+    """The same in Markdown."""
+    if found.same is None:
+        return f"- {escaped(f'{title} is new: {found.reason}')}\n"
+    headers = headers_of(found.same)
+    lines = table([escaped(header) for header in headers], rows_of(found.same), numeric=headers[2:])
+    below = [f"- {escaped(line)}" for line in _below_the_machines(found)]
+    return "\n".join([f"### {escaped(f'{title}: {title_of(found.same)}')}", "", *lines, *below, ""])
+
+
+def _below_the_machines(found: OtherMachines) -> list[str]:
+    """What is equal, what differs, and how to read the last rows."""
+    assert found.same is not None
+    rows = next(iter(found.same.machines.values())).rows
+    threads, allocator, blas = (
+        distinct_text(rows, column) for column in ("threads_per_rank", "allocator", "blas")
+    )
+    predicted = [one for one in found.same.backends if one.spread and one.spread.predicted_low is not None]
+    return [
+        f"no verdict, since machines differ; equal are workload, {plural(threads, 'thread')} a rank, "
+        f"allocator {allocator}, blas {blas}",
+        *(["one more machine lies within the last row's interval with 95 %"] if predicted else []),
+        *found.differences,
+    ]
+
+
+def _grid(title: str) -> Table:
+    return Table(title=Text(one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
 
 
 def _cells(change: Change) -> list[str]:

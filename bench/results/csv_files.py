@@ -97,14 +97,22 @@ def read(path: Path) -> pd.DataFrame:
     Raises:
         UserError: if the file is missing, damaged, not a results file or of another schema.
     """
+    return parse(read_content(path), str(path))
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a results file, which `parse` takes.
+
+    Raises:
+        UserError: it is missing, or may not be read.
+    """
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise UserError(
             f"{path} cannot be read ({reason})", "check the path, or measure with `make bench`"
         ) from None
-    return parse(content, str(path))
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """The folders of machines: `results/<machine>/machine.json` says which machine's results lie there."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,26 @@ def name_machine(folder: Path) -> str:
         UserError: its file is damaged.
     """
     return str(_read(folder)["name"])
+
+
+def name_machines(results: Path) -> dict[str, str]:
+    """By the folder's name, a short name that no other machine here has: `AMD EPYC (family 25, model 17)`.
+
+    Raises:
+        UserError: a machine's file is damaged.
+    """
+    short = {folder.name: _shorten(name_machine(folder)) for folder in list_machines(results)}
+    names = list(short.values())
+    return {
+        folder: name if names.count(name) == 1 else f"{name} {folder.rpartition('-')[2]}"
+        for folder, name in short.items()
+    }
+
+
+def _shorten(name: str) -> str:
+    """Without stepping, instruction sets, cores and memory, in which machines rarely differ alone."""
+    device = re.split(r", instruction sets of |, \d+ cores?, ", name)[0]
+    return re.sub(r", stepping \d+|\((R|TM)\)| Processor\b", "", device)
 
 
 def keep_identity(folder: Path) -> None:

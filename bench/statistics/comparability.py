@@ -32,6 +32,9 @@ MUST_EQUAL = (
 The environment must be equal, too, but for what another stack brings; it is said in what it differs.
 """
 
+OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
+"""Columns that are a result, where each backend is measured at its own largest batch."""
+
 CHOICES = (
     *("engine", "engine_options", "optimizer", "sharding", "attention", "stack"),
     *("precision", "checkpointing", "grad_accum", "loop", "loader"),

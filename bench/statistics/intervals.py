@@ -103,7 +103,7 @@ def speedup_of_launches(
     sample = middles if several else launches[0]
     half_log = None
     if len(sample) > 1:
-        half_log = _t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(_squared_standard_error(sample))
+        half_log = _t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
@@ -120,7 +120,7 @@ def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CO
     if len(sample) < 2:
         return Amount(value=float(sample.mean()), half=None)
     quantile = float(stdtrit(len(sample) - 1, 1 - (1 - confidence) / (2 * among)))
-    return Amount(value=float(sample.mean()), half=quantile * math.sqrt(_squared_standard_error(sample)))
+    return Amount(value=float(sample.mean()), half=quantile * math.sqrt(squared_standard_error(sample)))
 
 
 def midmean(values: Floats) -> float:
@@ -171,7 +171,7 @@ def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: b
     total_rounds = sum(len(values) for _, values in samples)
     if fewest < 2:
         return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
-    errors = [weight**2 * _squared_standard_error(values) for weight, values in samples]
+    errors = [weight**2 * squared_standard_error(values) for weight, values in samples]
     total = sum(errors)
     if total == 0:
         return _speedup(centre, 0.0, fewest, total_rounds)
@@ -211,7 +211,7 @@ def _t_quantile(freedom: float, stopped_by_width: bool) -> float:
     return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
-def _squared_standard_error(sample: Floats) -> float:
+def squared_standard_error(sample: Floats) -> float:
     """Squared standard error of the sample's mean."""
     return float(sample.var(ddof=1)) / len(sample)
 

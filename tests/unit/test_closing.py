@@ -151,7 +151,15 @@ def test_a_regression_is_named_and_what_was_not_compared_is_told_apart() -> None
     )
     assert answer_of_compared({}, uncompared=0, new=0) == "Nothing was compared."
     assert (
-        answer_of_compared({}, uncompared=1, new=0) == "Nothing was compared: 1 file could not be compared."
+        answer_of_compared({}, uncompared=1, new=0) == "Nothing was compared; 1 file could not be compared."
+    )
+    assert answer_of_compared({}, uncompared=0, new=0, unchanged=9, base="HEAD") == (
+        "Nothing has changed: 9 files are as in HEAD."
+    )
+    assert answer_of_compared({}, uncompared=0, new=1, missing=2) == "1 file is new; 2 files are gone."
+    assert answer_of_compared({"a": [worse], "b": [well]}, uncompared=0, new=0, unchanged=1) == (
+        "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 other file did not become worse; "
+        "1 file is as in base."
     )
     assert answer_of_compared({"a": [worse] * 5}, uncompared=0, new=0).endswith("memory) and 2 more.")
 

@@ -208,16 +208,6 @@ def test_other_versions_are_compared_and_named(pair: Compare) -> None:
     assert "packages.torch: 2.6.0, now 2.7.0" in output
 
 
-def test_a_cpu_of_unknown_model_and_equal_name_is_compared_and_named(pair: Compare) -> None:
-    old = with_environment(two_backends(), cpu={"model": "Example CPU", "cores": 2})
-    status, output, _ = pair(old, two_backends())
-    words = " ".join(output.split())
-    assert status == 0
-    assert "base was measured on a CPU of unknown model, Example CPU (family and model not recorded)" in words
-    assert "cpu.family" not in output
-    assert "unknown model" not in pair(two_backends(), two_backends())[1]
-
-
 def test_a_backend_that_is_no_longer_measured_is_a_regression(pair: Compare) -> None:
     fewer = [one for one in two_backends() if one.backend == "pytorch"]
     status, output, _ = pair(two_backends(), fewer)

@@ -1,6 +1,5 @@
 """Where compared results come from: files, folders and git revisions, damaged ones among them."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,11 @@ import pytest
 from bench.compare.__main__ import main
 from bench.results import csv_files
 from tests.support.compared import line_of
-from tests.support.factories import (
-    two_backends,
-)
+from tests.support.factories import two_backends
+from tests.support.git import git, write_results
+
+A, B = "machine/bench/a", "machine/reproduce/b"
+"""The places of two results files."""
 
 
 def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
@@ -51,33 +52,33 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
 # Folders and revisions
 
 
-def test_folders_are_paired_by_name_and_what_is_missing_is_named(
+def test_folders_are_paired_by_place_and_what_is_missing_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(tmp_path / "old" / "a.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "old" / "b.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "new" / "a.csv", two_backends(seed=2))
-    csv_files.write_records(tmp_path / "new" / "c.csv", two_backends(seed=2))
-    folders = [str(tmp_path / name) for name in ("old", "new")]
-    assert main(folders) == 2
+    csv_files.write_records(tmp_path / "old" / "machine" / "bench" / "a.csv", two_backends(seed=1))
+    csv_files.write_records(tmp_path / "old" / "machine" / "bench" / "b.csv", two_backends(seed=1))
+    csv_files.write_records(tmp_path / "new" / "machine" / "bench" / "a.csv", two_backends(seed=2))
+    csv_files.write_records(tmp_path / "new" / "machine" / "methods" / "b.csv", two_backends(seed=2))
+    assert main([str(tmp_path / name) for name in ("old", "new")]) == 0
     output = capsys.readouterr()
     assert "same" in line_of(output.out, "ortmodule")
-    assert "c is new" in output.out
-    assert output.err.startswith("b is in ")
-    (tmp_path / "old" / "b.csv").unlink()
-    assert main(folders) == 0
+    assert "machine/methods/b is new" in output.out
+    assert "machine/bench/b is gone: only" in output.out
+
+
+def test_a_folder_without_results_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    csv_files.write_records(tmp_path / "old" / "a.csv", two_backends())
+    (tmp_path / "new").mkdir()
+    assert main([str(tmp_path / "old"), str(tmp_path / "new")]) == 2
+    assert "holds no results file" in capsys.readouterr().err
 
 
 # The working tree against its last commit
 
 
-def git(*arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
-
-
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The present folder: a git checkout without a commit."""
     monkeypatch.chdir(tmp_path)
     for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(variable, raising=False)
@@ -85,45 +86,87 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_working_tree_is_compared_with_its_committed_files_and_new_ones_are_named(
+def commit() -> None:
+    git("add", ".")
+    git("commit", "-m", "measured")
+
+
+def test_only_what_differs_from_the_last_commit_is_compared(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=1))
-    git("add", ".")
-    git("commit", "-m", "base")
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2))
-    csv_files.write_records(checkout / "results" / "b.csv", two_backends(seed=3))
+    write_results(A, two_backends(seed=1))
+    write_results(B, two_backends(seed=1))
+    commit()
+    write_results("predicted/checks", two_backends())  # no comparison lies there
+    write_results("machine/bench/runs/raw", two_backends())
+    write_results(f"{A}.breakdown", two_backends())
     assert main([]) == 0
-    assert "b is new" in capsys.readouterr().out
+    assert capsys.readouterr().out == "Nothing has changed: 2 files are as in HEAD.\n"
 
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=2, torch=2.3))
+    write_results(A, two_backends(seed=2))
+    git("add", ".")  # what is staged is not committed
+    assert main([]) == 0
+    output = capsys.readouterr().out
+    assert "in 1 comparison; 1 file is as in HEAD." in output
+    assert B not in output
+
+    write_results(A, two_backends(seed=2, torch=2.3))
+    write_results(B, two_backends(seed=2))
     assert main([]) == 1
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"pytorch of {A} (throughput); 1 other file did not become worse." in output
+    assert B not in output
 
 
 def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, ort in ((1, 1.5), (2, 1.8)):
-        csv_files.write_records(checkout / "results" / "a.csv", two_backends(seed=seed, ort=ort))
-        git("add", ".")
-        git("commit", "-m", "measured")
+        write_results(A, two_backends(seed=seed, ort=ort))
+        commit()
     assert main(["HEAD~1", "HEAD"]) == 1
     assert main(["HEAD~1"]) == 1
     capsys.readouterr()
     assert main(["HEAD", "HEAD~1"]) == 0
     assert "faster" in line_of(capsys.readouterr().out, "ortmodule")
-    (checkout / "results" / "a.csv").unlink()
-    assert main([]) == 2
+
+
+def test_a_file_that_is_gone_is_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in (A, B):
+        write_results(place, two_backends())
+    commit()
+    (checkout / "results" / f"{B}.csv").unlink()
+    assert main([]) == 0
+    assert capsys.readouterr().out.splitlines()[1:4] == [
+        "1 file is gone; 1 file is as in HEAD.",
+        "",
+        f"{B} is gone: only HEAD has it",
+    ]
+
+
+def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for machine in ("one", "two"):
+        write_results(f"{machine}/bench/a", two_backends(seed=1))
+        Path("results", machine, "machine.json").write_text('{"name": "CPU", "identity": {}}')
+    commit()
+    write_results("one/bench/a", two_backends(seed=2, ort=1.8))
+    for new in ("results/one", "results/one/bench", "results/one/bench/a.csv"):
+        assert main(["HEAD", new]) == 1
+        output = capsys.readouterr().out
+        assert "ortmodule of one/bench/a" in output
+        assert "gone" not in output
 
 
 def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for stem in ("a", "b"):
-        csv_files.write_records(checkout / "results" / f"{stem}.csv", two_backends())
-    git("add", ".")
-    git("commit", "-m", "base")
-    (checkout / "results" / "a.csv").write_text("half")
+    for place in (A, B):
+        write_results(place, two_backends(seed=1))
+    commit()
+    (checkout / "results" / f"{A}.csv").write_text("half")
+    write_results(B, two_backends(seed=2))
     assert main([]) == 2
     output = capsys.readouterr()
     assert "a.csv is damaged" in output.err
@@ -138,12 +181,12 @@ def test_without_git_two_files_have_to_be_named(
     assert "git is not installed; install it, or name two files" in capsys.readouterr().err
 
 
-def test_before_the_first_commit_everything_is_new_and_nothing_compared(
+def test_before_the_first_commit_everything_is_new(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(checkout / "results" / "a.csv", two_backends())
-    assert main([]) == 2
-    assert "a is new" in capsys.readouterr().out
+    write_results(A, two_backends())
+    assert main([]) == 0
+    assert f"{A} is new: no other machine has a result of bert-tiny" in capsys.readouterr().out
 
 
 def test_outside_a_checkout_the_sentence_names_the_way_out(

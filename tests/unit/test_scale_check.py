@@ -53,7 +53,7 @@ def measured(folder: Path, ranks: int, allocator: str = "tuned", **changes: Any)
     }
     comparison = Comparison(
         config,
-        f"m-cpux{ranks}{config.label or ''}",
+        f"m-cpux{ranks}{'-link' if config.device.link_gbit_per_s else ''}",
         overrides=["model=m"],
         start_group=cast(Any, starter(scripts, groups)),
         look=nobody_looks,

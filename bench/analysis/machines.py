@@ -1,0 +1,211 @@
+"""How much a speed-up differs between machines, which the interval of one machine's launches leaves out.
+
+Two virtual machines of one kind can have intervals that exclude each other. So a comparison that several
+machines made has a row for each machine, their mean, and what one more machine may be expected to show.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.throughput import log_ratios
+from bench.results.column_arrays import ColumnArrays
+from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of
+from bench.statistics.intervals import CONFIDENCE, Floats, Speedup, launch_midmeans, squared_standard_error
+
+FEWEST_TO_PREDICT = 3
+"""Machines: of two it is not known how much machines spread."""
+
+SMALLEST_VARIANCE = 1e-12
+"""Of a mean of logarithms; launches that agree to more digits than a clock has would outweigh all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Several machines together, as ratios.
+
+    Attributes:
+        machines: how many.
+        mean, low, high: of the population that the machines are of, with its 95 % interval.
+        predicted_low, predicted_high: between which one more machine lies with 95 %; None of two machines.
+        between: standard deviation of the machines' true log speed-ups.
+    """
+
+    machines: int
+    mean: float
+    low: float
+    high: float
+    predicted_low: float | None
+    predicted_high: float | None
+    between: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOnMachines:
+    """A backend's speed-up over another one on each machine; no spread unless two have intervals."""
+
+    backend: str
+    base: str
+    speedups: Mapping[str, Speedup]
+    spread: Spread | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameComparison:
+    """A comparison that machines have made, by the machine's name, and what became of its backends."""
+
+    machines: Mapping[str, ComparisonResults]
+    backends: Sequence[BackendOnMachines]
+
+
+def group_by_comparison(
+    by_machine: Mapping[str, Iterable[ComparisonResults]], base: str = ""
+) -> list[SameComparison]:
+    """The comparisons that at least two machines have made, in the order in which they are given.
+
+    Of several of one machine that with the shortest name counts, whose command has the fewest overrides:
+    rounds of the same machine would make the machines look more alike than they are.
+
+    Args:
+        by_machine: the comparisons of each machine, by a name that no other one has.
+        base: the backend that speeds are compared with; the reference if empty.
+    """
+    groups: dict[tuple[tuple[str, str], ...], dict[str, ComparisonResults]] = {}
+    for machine, several in by_machine.items():
+        for one in sorted(several, key=lambda one: (len(one.stem), one.stem)):
+            if settings := settings_of(one):
+                groups.setdefault(tuple(settings.items()), {}).setdefault(machine, one)
+    found = [compare_machines(group, base) for group in groups.values() if len(group) > 1]
+    return [same for same in found if same.backends]
+
+
+def settings_of(results: ComparisonResults) -> dict[str, str]:
+    """What is equal for comparisons of the same; empty if its reference was not timed.
+
+    Of the columns of the reference, since other backends may be measured beside it. Where each backend has
+    its own largest batch, that is a result.
+    """
+    cells = ColumnArrays(results.rows)
+    timed = cells.where((cells["status"] == "ok") & (cells["backend"] == cells["reference"]))
+    if not len(timed):
+        return {}
+    columns = [
+        name
+        for name in (*MUST_EQUAL, "micro_batch", "padding_share", "slowed_by")
+        if not (results.at_largest and name in OF_OWN_BATCH)
+    ]
+    texts = {name: "/".join(map(_text, timed.distinct(name))) for name in columns}
+    return {"reference": results.reference, **texts, **choices_of(timed)}
+
+
+def backends_of(results: ComparisonResults) -> dict[str, dict[str, str]]:
+    """Of each backend that has a speed-up over the reference: what it is."""
+    cells = ColumnArrays(results.rows)
+    return {
+        one.backend: choices_of(cells.where((cells["status"] == "ok") & (cells["backend"] == one.backend)))
+        for one in results.others
+        if one.speedup
+    }
+
+
+def compare_machines(machines: Mapping[str, ComparisonResults], base: str = "") -> SameComparison:
+    """Each backend that at least two machines have measured; under one name it must be the same."""
+    known = {machine: backends_of(results) for machine, results in machines.items()}
+    made: dict[str, list[str]] = {}
+    for machine, backends in known.items():
+        for name, choices in backends.items():
+            others = made.setdefault(name, [])
+            if name != base and (not others or known[others[0]][name] == choices):
+                others.append(machine)
+    compared = [
+        _compare_backend(name, base, {machine: machines[machine] for machine in its})
+        for name, its in made.items()
+        if len(its) > 1
+    ]
+    return SameComparison(machines=machines, backends=[one for one in compared if len(one.speedups) > 1])
+
+
+def _compare_backend(backend: str, base: str, machines: Mapping[str, ComparisonResults]) -> BackendOnMachines:
+    base = base or next(iter(machines.values())).reference
+    speedups = {name: results.speedup_between(backend, base) for name, results in machines.items()}
+    middles = [launch_midmeans(log_ratios(one.rows, backend, base)) for one in machines.values()]
+    several = [launches for launches in middles if len(launches) > 1]
+    return BackendOnMachines(
+        backend=backend,
+        base=base,
+        speedups={name: speedup for name, speedup in speedups.items() if speedup},
+        spread=spread_of(
+            np.array([launches.mean() for launches in several]),
+            np.array([squared_standard_error(launches) for launches in several]),
+        )
+        if len(several) > 1
+        else None,
+    )
+
+
+def spread_of(logs: Floats, variances: Floats) -> Spread:
+    """The random-effects mean of at least two machines, and what one more may show.
+
+    The variance between machines is Paule and Mandel's, the mean's interval Hartung and Knapp's: Student's t
+    with machines - 1 degrees of freedom. Their factor of the standard error is 1 by the definition of that
+    variance; where it is 0 the factor would be smaller, and is not used (Röver, Knapp & Friede, BMC Medical
+    Research Methodology 15 (2015), 99). The prediction has machines - 2 degrees of freedom.
+    Sources: R. C. Paule & J. Mandel, Journal of Research of the National Bureau of Standards 87 (1982),
+    377-385; J. Hartung & G. Knapp, Statistics in Medicine 20 (2001), 3875-3889; J. P. T. Higgins, S. G.
+    Thompson & D. J. Spiegelhalter, Journal of the Royal Statistical Society A 172 (2009), 137-159.
+
+    Args:
+        logs: of each machine's speed-up, shape (machines,).
+        variances: the squared standard error of each.
+    """
+    count = len(logs)
+    variances = np.maximum(variances, SMALLEST_VARIANCE)
+    between = variance_between(logs, variances)
+    weights = 1 / (variances + between)
+    mean, squared_error = float(np.average(logs, weights=weights)), float(1 / weights.sum())
+    half = _quantile(count - 1) * math.sqrt(squared_error)
+    further = half_of_prediction(between, squared_error, count)
+    return Spread(
+        machines=count,
+        mean=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        predicted_low=None if further is None else math.exp(mean - further),
+        predicted_high=None if further is None else math.exp(mean + further),
+        between=math.sqrt(between),
+    )
+
+
+def variance_between(values: Floats, variances: Floats) -> float:
+    """Paule and Mandel's variance between groups, by the steps of DerSimonian and Kacker.
+
+    With it the weighted sum of squares is what it is expected to be, groups - 1; 0 if it is smaller anyway.
+    Source: R. DerSimonian & R. Kacker, Contemporary Clinical Trials 28 (2007), 105-114.
+    """
+    between = 0.0
+    while True:  # the sum falls and is convex, so that steps from 0 never go too far
+        weights = 1 / (variances + between)
+        squares = (values - np.average(values, weights=weights)) ** 2
+        excess = float((weights * squares).sum()) - (len(values) - 1)
+        if excess <= 1e-9:
+            return between
+        between += excess / float((weights**2 * squares).sum())
+
+
+def half_of_prediction(between: float, squared_error: float, count: int) -> float | None:
+    """Half of the 95 % prediction interval for one more value; None of fewer than three."""
+    if count < FEWEST_TO_PREDICT:
+        return None
+    return _quantile(count - 2) * math.sqrt(between + squared_error)
+
+
+def _quantile(freedom: int) -> float:
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _text(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

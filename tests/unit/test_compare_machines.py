@@ -1,0 +1,134 @@
+"""`make compare` as after a measurement: one committed file made slower, or a result of a new machine."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.compare.__main__ import main
+from bench.results import csv_files
+from bench.results.machines import name_machines
+from bench.setup.checkout import ROOT
+from tests.support.git import git
+
+KNOWN, UNKNOWN = "amd-family25-model17-2-cores-b93e", "amd-family99-model9-2-cores-0000"
+STEM = "bert-mini-cpux2"
+FULL_PATH = f"{STEM}-blas-full-f41f"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The present folder: a git checkout with the results of BERT-Mini that are committed here."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    for path in [*ROOT.glob("results/*/bench/bert-mini-cpux2*.csv"), *ROOT.glob("results/*/machine.json")]:
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "measured")
+    return tmp_path / "results"
+
+
+def slow_down(path: Path, backend: str, by: float) -> None:
+    """Make the blocks of a backend take so much longer."""
+    rows = csv_files.read(path)
+    its = (rows["backend"] == backend) & (rows["status"] == "ok")
+    rows.loc[its, "seconds"] *= by
+    for column in ("samples_per_s", "model_flops_per_s", "roofline_share"):
+        rows.loc[its, column] /= by
+    csv_files.write_rows(path, rows.to_dict("records"))
+
+
+def copy_to_a_new_machine(results: Path, stem: str) -> Path:
+    """Write a machine of another identity, and a committed result as its own under another name."""
+    path = results / UNKNOWN / "reproduce" / "mine-1234.csv"
+    path.parent.mkdir(parents=True)
+    shutil.copy(results / KNOWN / "bench" / f"{stem}.csv", path)
+    machine = json.loads((results / KNOWN / "machine.json").read_text())
+    machine["name"] = machine["name"].replace("family 25, model 17", "family 99, model 9")
+    machine["identity"] |= {"family": 99, "model_number": 9}
+    (results / UNKNOWN / "machine.json").write_text(json.dumps(machine))
+    return path
+
+
+def test_a_planted_regression_is_shown_alone(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow_down(checkout / KNOWN / "bench" / f"{STEM}.csv", "ortmodule", by=1.3)
+    slow_down(checkout / KNOWN / "bench" / f"{FULL_PATH}.csv", "ortmodule", by=0.99)
+    assert main([]) == 1
+    output = capsys.readouterr().out
+    assert f"ortmodule of {KNOWN}/bench/{STEM}" in " ".join(output.split())
+    assert "1 other file did not become worse" in " ".join(output.split())
+    assert output.count("REGRESSION") == 1
+    assert FULL_PATH not in output
+
+
+def test_nothing_has_changed_is_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("Nothing has changed: ")
+    assert (output.out.count("\n"), output.err) == (1, "")
+
+
+def test_a_new_machine_is_shown_beside_the_others_without_a_verdict(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_to_a_new_machine(checkout, STEM)
+    assert main([]) == 0
+    output = capsys.readouterr().out
+    lines = output.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    words = " ".join(output.split())
+    for row in ("here: AMD EPYC (family", "Intel Xeon (family", "mean of machines", "one more machine"):
+        assert row in words
+    assert "1.518×" in words  # of the machine of family 26
+    assert "194, 205" in words  # the rates of matrix products
+    assert "allocator tuned, blas stock" in words
+    assert "REGRESSION" not in words
+
+
+def test_in_markdown_the_table_has_a_row_for_each_machine(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_to_a_new_machine(checkout, FULL_PATH)
+    assert main(["--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    machines = [line.split(" | ")[0] for line in lines if line.startswith("| ")][2:]
+    assert machines == [
+        "| here: AMD EPYC (family 99, model 9)",
+        "| AMD EPYC (family 25, model 17)",
+        "| AMD EPYC (family 26, model 2)",
+        "| AMD EPYC (family 25, model 1)",
+        "| mean of machines",
+        "| one more machine",
+    ]
+
+
+def test_without_the_same_comparison_elsewhere_a_sentence_names_the_nearest(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = copy_to_a_new_machine(checkout, STEM)
+    rows = csv_files.read(path).assign(blas="other")
+    csv_files.write_rows(path, rows.to_dict("records"))
+    assert main([]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"{UNKNOWN}/reproduce/mine-1234 is new: no other machine has made this comparison; nearest is"
+        in words
+    )
+    assert "blas (stock, here other)." in words
+
+
+def test_machines_of_one_name_are_told_apart_by_their_folders(checkout: Path) -> None:
+    copy_to_a_new_machine(checkout, STEM)
+    shutil.copy(checkout / KNOWN / "machine.json", checkout / UNKNOWN / "machine.json")
+    names = name_machines(checkout)
+    assert (names[KNOWN], names[UNKNOWN]) == (
+        "AMD EPYC (family 25, model 17) b93e",
+        "AMD EPYC (family 25, model 17) 0000",
+    )
+    assert names["intel-family6-model167-2-cores-8b1a"] == "Intel Xeon (family 6, model 167)"

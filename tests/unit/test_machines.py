@@ -1,0 +1,189 @@
+"""How far machines lie apart: published examples, machines that are equal, and too few of them."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.machines import (
+    group_by_comparison,
+    half_of_prediction,
+    settings_of,
+    spread_of,
+    variance_between,
+)
+from bench.report.machines_table import render_machines
+from bench.results import csv_files
+from bench.results.machines import list_machines
+from bench.results.records import Record
+from bench.setup.checkout import ROOT
+from tests.support.factories import comparison, noisy_seconds, two_backends, workload
+
+KACKER = np.array([61.00, 61.40, 62.21, 62.30, 62.34, 62.60, 62.70, 62.84, 65.90])
+KACKER_VARIANCES = np.array([0.2025, 1.2100, 0.0900, 0.2025, 0.3844, 0.5625, 0.0676, 0.0225, 1.8225])
+"""Nine laboratories: R. N. Kacker, Metrologia 41 (2004), 132-136, table 1."""
+
+
+def results(records: list[Record], stem: str = "bert-tiny-cpux2") -> ComparisonResults:
+    return ComparisonResults(stem=stem, rows=csv_files.table_of_records(records))
+
+
+# The model
+
+
+def test_the_variance_between_is_that_of_a_published_example() -> None:
+    assert math.sqrt(variance_between(KACKER, KACKER_VARIANCES)) == pytest.approx(0.8399, abs=6e-5)
+
+
+def test_mean_and_standard_error_are_those_that_metafor_finds_for_it() -> None:
+    """`rma(y, v, method="PM")` of R's metafor, as statsmodels' tests quote it."""
+    shift = 62.0  # else the ratio of a logarithm of 62 has too few digits left
+    spread = spread_of(KACKER - shift, KACKER_VARIANCES)
+    assert spread.between**2 == pytest.approx(0.705395309224248, rel=1e-6)
+    assert math.log(spread.mean) + shift == pytest.approx(62.4076199113286, abs=1e-7)
+    half = float(scipy.stats.t.ppf(0.975, 8)) * 0.338030602684471
+    assert math.log(spread.high / spread.low) / 2 == pytest.approx(half, rel=1e-6)
+
+
+def test_the_prediction_is_that_of_a_published_example() -> None:
+    """Ten trials of blood pressure, with the figures that R's pimeta prints of them.
+
+    Data: R. D. Riley, J. P. T. Higgins & J. J. Deeks, BMJ 342 (2011), d549.
+    """
+    mean, mean_low = -0.3340597, -0.5068
+    squared_error = ((mean - mean_low) / float(scipy.stats.t.ppf(0.975, 9))) ** 2
+    half = half_of_prediction(0.02824971, squared_error, 10)
+    assert half is not None
+    assert (mean - half, mean + half) == pytest.approx((-0.7597777, 0.09165839), abs=1e-4)
+
+
+def test_equal_machines_have_no_variance_between_them() -> None:
+    spread = spread_of(np.full(4, math.log(1.1)), np.full(4, 0.01**2))
+    assert spread.between == 0
+    assert spread.mean == pytest.approx(1.1)
+    assert spread.predicted_high is not None
+    assert math.log(spread.predicted_high / 1.1) == pytest.approx(float(scipy.stats.t.ppf(0.975, 2)) * 0.005)
+
+
+def test_of_two_machines_nothing_is_predicted() -> None:
+    spread = spread_of(np.log([1.0, 1.1]), np.full(2, 0.01**2))
+    assert (spread.machines, spread.predicted_low, spread.predicted_high) == (2, None, None)
+    assert spread.low < 1.0 < 1.1 < spread.high
+
+
+def test_three_machines_of_one_kind_whose_intervals_exclude_each_other() -> None:
+    logs, highs = np.log([0.955, 1.010, 1.065]), np.log([0.975, 1.036, 1.074])
+    variances = ((highs - logs) / float(scipy.stats.t.ppf(0.975, 3))) ** 2
+    spread = spread_of(logs, variances)
+    assert spread.between == pytest.approx(0.055, abs=0.002)
+    assert spread.predicted_low is not None
+    assert spread.predicted_low < 0.6  # three machines say little about a fourth
+
+
+# Which comparisons are the same
+
+
+def test_each_machine_has_a_row_and_the_shortest_name_of_several_counts() -> None:
+    by_machine = {
+        "one": [results(two_backends(1, ort=1.0), "longer-name"), results(two_backends(2), "name")],
+        "two": [results(two_backends(3))],
+        "three": [results(two_backends(4))],
+    }
+    (same,) = group_by_comparison(by_machine)
+    (ort,) = same.backends
+    assert (ort.backend, ort.base) == ("ortmodule", "pytorch")
+    assert list(ort.speedups) == ["one", "two", "three"]
+    assert ort.speedups["one"].ratio == pytest.approx(2.0 / 1.5, rel=0.01)
+    assert ort.spread is not None
+    assert ort.spread.machines == 3
+
+
+def test_one_machine_is_no_group() -> None:
+    assert group_by_comparison({"one": [results(two_backends(1)), results(two_backends(2), "again")]}) == []
+
+
+@pytest.mark.parametrize("changes", [{"blas": "full"}, {"allocator": "system"}, {"threads_per_rank": 2}])
+def test_other_settings_are_another_comparison(changes: dict[str, object]) -> None:
+    two = {"pytorch": noisy_seconds(2.0, 1), "ortmodule": noisy_seconds(1.5, 2)}
+    one, other = results(comparison(two)), results(comparison(two, **changes))
+    assert group_by_comparison({"one": [one], "two": [other]}) == []
+    unequal = {name for name, value in settings_of(one).items() if settings_of(other)[name] != value}
+    assert unequal == set(changes)
+
+
+def test_another_backend_of_the_same_name_is_left_out_and_one_beside_it_does_not_matter() -> None:
+    two = {"pytorch": noisy_seconds(2.0, 1), "ortmodule": noisy_seconds(1.5, 2)}
+    more = results(comparison({**two, "pytorch_fused": noisy_seconds(1.9, 3)}))
+    (same,) = group_by_comparison({"one": [results(comparison(two))], "two": [more]})
+    assert [one.backend for one in same.backends] == ["ortmodule"]
+    renamed = more.rows.assign(optimizer=more.rows["optimizer"].replace("adamw_fused", "adamw"))
+    changed = ComparisonResults(stem="other", rows=renamed)
+    assert group_by_comparison({"one": [results(comparison(two))], "two": [changed]}) == []
+
+
+def test_the_largest_batch_is_a_result_and_no_setting() -> None:
+    one, two = (
+        results(
+            comparison({"pytorch": noisy_seconds(2.0, 1)}, workload=workload(batch_rule="max", micro_batch=n))
+        )
+        for n in (4, 8)
+    )
+    assert settings_of(one) == settings_of(two)
+
+
+def test_speeds_over_another_backend_are_compared_on_request() -> None:
+    three = {"pytorch": 2.0, "pytorch_fused": 1.8, "ortmodule": 1.5}
+    by_machine = {
+        name: [
+            results(comparison({one: noisy_seconds(s, seed + i) for i, (one, s) in enumerate(three.items())}))
+        ]
+        for seed, name in ((1, "one"), (11, "two"))
+    }
+    (same,) = group_by_comparison(by_machine, base="pytorch_fused")
+    (ort,) = same.backends
+    assert ort.speedups["two"].ratio == pytest.approx(1.2, rel=0.01)
+
+
+def test_the_readme_quotes_the_mean_of_the_committed_machines_and_what_one_more_may_show() -> None:
+    by_machine = {
+        folder.name: [
+            ComparisonResults(stem=path.stem, rows=csv_files.read(path))
+            for path in folder.glob("bench/bert-mini-cpux2*.csv")
+            if "." not in path.stem
+        ]
+        for folder in list_machines(ROOT / "results")
+    }
+    cells = []
+    for base, settings in (("", "stock"), ("pytorch_best", "stock"), ("pytorch_best", "full")):
+        (spread,) = [
+            backend.spread
+            for same in group_by_comparison(by_machine, base)
+            for backend in same.backends
+            if backend.backend == "ortmodule"
+            and {settings_of(one)["blas"] for one in same.machines.values()} == {settings}
+        ]
+        assert spread is not None
+        low, high = spread.predicted_low, spread.predicted_high
+        predicted = "unknown" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+        cells.append(f"{spread.mean:.3f}×; {predicted}")
+    assert f"| {' | '.join(cells)} |" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# The table
+
+
+def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() -> None:
+    by_machine = {f"machine {n}": [results(two_backends(n))] for n in (1, 2, 3)}
+    lines = [line for line in render_machines(by_machine).splitlines() if line.startswith("|")]
+    assert lines[0] == "| machine | GFLOP/s: PyTorch, ONNX Runtime | ortmodule over pytorch |"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [
+        *by_machine,
+        "mean of machines",
+        "one more machine",
+    ]
+    del by_machine["machine 3"]
+    assert "one more machine |" not in render_machines(by_machine)
+    del by_machine["machine 2"]
+    assert render_machines(by_machine) == ""
