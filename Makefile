@@ -73,7 +73,7 @@ compare: setup ## compare results/ with its last commit and a new result with ot
 ## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
-report: setup ## rebuild reports/ from results/
+report: setup ## rebuild reports/ from results/, and pages with sortable tables in rendered/
 	$(VENV)/bin/python -m bench.report results --out reports
 
 reproduce: setup ## measure the published comparison's models, as many of their layers as fit, and draw the figure

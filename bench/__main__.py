@@ -102,15 +102,16 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     from bench.measure.comparison import measure_comparison
     from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
+    from bench.report.files import reported_folders
     from bench.report.next_command import answer_with_target, suggest
-    from bench.report.render import render_comparisons
+    from bench.report.render import render_report
     from bench.results.disk import reporting_write_errors
     from bench.tracking.track import track
 
     outcome = measure_comparison(config, stem, overrides)
     with reporting_write_errors(outcome.csv):
-        written, refused = render_comparisons(Path(config.results_dir), Path(config.reports_dir))
-    for sentence in refused:
+        rendered = render_report(*reported_folders(Path(config.results_dir), Path(config.reports_dir)))
+    for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     comparison = read_comparison(outcome.csv)
     console = Console(width=TERMINAL_WIDTH)
@@ -123,7 +124,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     print_closing(
         answer_with_target(comparison),
         table=table.get(),
-        files=[outcome.csv, *(path for path in written if path.stem in (stem, "index"))],
+        files=[outcome.csv, Path(f"{rendered.written[0]}#{comparison.anchor}"), rendered.written[1]],
         next_command=command_next,
         purpose=purpose,
     )

@@ -62,7 +62,6 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.config.compose import compose
     from bench.measure.preflight import check_and_name_device
     from bench.report import describe
-    from bench.report.files import folder_of_all
     from bench.sweeps.fitted_plan import effort_of
     from bench.sweeps.trials import TrialFailed
 
@@ -89,7 +88,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
         return 1
     machine, training = describe.short_machine(tried.results.rows), tried.training
     effects = find_effects(
-        read_comparisons(folder_of_all(results)),
+        read_comparisons(results),
         tried.results.machine_key,
         choices_of(tried.config, PLAIN),
     )

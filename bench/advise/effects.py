@@ -8,7 +8,7 @@ from bench.advise.bounds import ANYTHING, Bounds
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.methods import Change, find_methods
 from bench.report.collection import collect
-from bench.report.files import BY_MACHINE, read_of_every_machine
+from bench.report.files import files_of, is_machine
 
 OTHER_MODEL = 0.25
 """By what share a choice may do more or less for a model than for those that were measured."""
@@ -53,11 +53,15 @@ class Effects:
 
 
 def read_comparisons(results_dir: Path) -> Sequence[ComparisonResults]:
-    """All comparisons in a folder of results; what cannot be read is left out: `make report` names it."""
-    machines = [read_of_every_machine(results_dir, name).comparisons for name in BY_MACHINE]
-    return [
-        one for found in (collect(sorted(results_dir.glob("*.csv"))).comparisons, *machines) for one in found
-    ]
+    """All comparisons of a machine; what cannot be read is left out: `make report` names it.
+
+    Args:
+        results_dir: of a study of it.
+    """
+    machine = results_dir.parent
+    return collect(
+        files_of(*(sorted(machine.iterdir()) if is_machine(machine) else [results_dir]))
+    ).comparisons
 
 
 def find_effects(

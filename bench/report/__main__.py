@@ -17,7 +17,9 @@ from textwrap import fill
 from bench.closing import WIDTH, print_closing, this_python
 from bench.errors import UserError
 from bench.report import definitions, figure_command, table_command
-from bench.report.render import render_other_pages, render_report
+from bench.report.files import RENDERED
+from bench.report.render import Rendered, render_all, render_report
+from bench.results.machines import list_machines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,24 +35,31 @@ def main(arguments: list[str] | None = None) -> int:
         return table_command.main(arguments[1:])
     options = _parser().parse_args(arguments)
     try:
-        rendered = render_report(options.results_dir, options.out)
+        rendered = _render(options)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    others, others_refused = render_other_pages(options.results_dir, options.out)
-    for sentence in (*rendered.refused, *others_refused):
+    for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
-    answer, *further = rendered.answers or [definitions.NO_ANSWER]
+    sentences = [f"{one.setting}: {one.short}" for one in rendered.answers]
+    answer, *further = sentences or [definitions.NO_ANSWER]
     print_closing(
         answer,
         table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),
-        files=[*rendered.written[:3], *others, *rendered.written[3:]],
+        files=rendered.written,
         next_command=shlex.join(
             [this_python(), "-m", "bench.report", "figure", str(options.results_dir), "--out", "speedup.pdf"]
         ),
         purpose="the models side by side",
     )
-    return 2 if rendered.refused or others_refused else 0
+    return 2 if rendered.refused else 0
+
+
+def _render(options: argparse.Namespace) -> Rendered:
+    """Of all machines, or of one, or of a folder that is no machine's."""
+    if list_machines(options.results_dir):
+        return render_all(options.results_dir, options.out, options.rendered)
+    return render_report(options.results_dir, options.out)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,6 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("results_dir", type=Path, metavar="RESULTS_DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="REPORTS_DIR")
+    parser.add_argument(
+        "--rendered",
+        type=Path,
+        default=RENDERED,
+        metavar="FOLDER",
+        help="where each machine has an index.html, too, if RESULTS_DIR is of several (default: rendered)",
+    )
     return parser
 
 

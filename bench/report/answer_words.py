@@ -80,6 +80,11 @@ class AnswerWords:
     why: str
     to_do: str
 
+    @property
+    def short(self) -> str:
+        """The first sentence."""
+        return self.sentences[0].text
+
 
 def put_in_words(found: Answer) -> AnswerWords:
     """The sentences that are true of what was found."""

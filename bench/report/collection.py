@@ -39,7 +39,6 @@ class ReportedComparison(ComparisonResults):
         checkpoints: what became of saved training states, as `CHECKPOINTS` reads it, likewise.
         followed: held-out losses, as `HELD_OUT_LOSSES` reads them, likewise.
         path: the results file, if it was read from one.
-        folder: of its page, inside that of the reports; empty for the reports' own.
         distinction: what tells it from others that are shown with it under the same title.
     """
 
@@ -48,7 +47,6 @@ class ReportedComparison(ComparisonResults):
     checkpoints: pd.DataFrame | None = None
     followed: pd.DataFrame | None = None
     path: Path | None = None
-    folder: str = ""
     distinction: str = ""
 
     @cached_property
@@ -56,10 +54,15 @@ class ReportedComparison(ComparisonResults):
         """What it is called: its model, and what is not as usual."""
         return ", ".join(filter(None, [make_title(self.rows, self.label), self.distinction]))
 
+    @cached_property
+    def study(self) -> str:
+        """Why it was made, which is also the folder of its file."""
+        return one_line(distinct_text(self.rows, "study"))
+
     @property
-    def page(self) -> str:
-        """Its page, as the pages over all comparisons link to it."""
-        return f"{self.folder}/{self.stem}.md" if self.folder else f"{self.stem}.md"
+    def anchor(self) -> str:
+        """Where its section stands on a page: its file's name, which only another study may use as well."""
+        return self.stem if self.study == "bench" else f"{self.study}-{self.stem}"
 
     @cached_property
     def breakdowns(self) -> list[Breakdown]:
@@ -226,12 +229,8 @@ def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
     return one_line(f"{heading}; machine {number}: {name_processor(environment)}, instruction sets {sets}")
 
 
-def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
+def read_comparison(path: Path) -> ReportedComparison:
     """Read one results file, and what belongs to it.
-
-    Args:
-        path: of the CSV.
-        folder: of its page, inside that of the reports.
 
     Raises:
         UserError: one of them is damaged.
@@ -245,7 +244,6 @@ def read_comparison(path: Path, folder: str = "") -> ReportedComparison:
         checkpoints=_read_beside(path, rows, CHECKPOINTS),
         followed=_read_beside(path, rows, HELD_OUT_LOSSES),
         path=path,
-        folder=folder,
     )
 
 
@@ -260,12 +258,12 @@ def _read_beside(path: Path, rows: pd.DataFrame, part: SideFile) -> pd.DataFrame
     return None if mine.empty else mine[table.columns]
 
 
-def collect(paths: Iterable[Path], folder: str = "") -> Collection:
+def collect(paths: Iterable[Path]) -> Collection:
     """Read these files; one that is damaged is named and stops no other."""
     comparisons, refused = [], []
     for path in paths:
         try:
-            comparisons.append(read_comparison(path, folder))
+            comparisons.append(read_comparison(path))
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)
@@ -276,7 +274,7 @@ def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[Repo
     distinctions = distinguish(
         [one.title for one in comparisons],
         [one.rows for one in comparisons],
-        [one.page.removesuffix(".md") for one in comparisons],
+        [one.anchor for one in comparisons],
     )
     return [
         replace(one, distinction=distinction) if distinction else one

@@ -1,6 +1,4 @@
-"""The page of one comparison: its table, what went wrong, and how it was measured."""
-
-from pathlib import Path
+"""The section of one comparison: its table, what went wrong, and how it was measured."""
 
 import pandas as pd
 
@@ -15,7 +13,7 @@ from bench.statistics.summary import BackendSummary
 
 
 def render_comparison(comparison: ReportedComparison) -> str:
-    """The page in Markdown."""
+    """The section in Markdown, without its heading."""
     rows, summaries = comparison.rows, comparison.summaries
     columns = columns_of(rows, summaries)
     over = describe_reference(comparison.reference, [one.backend for one in summaries])
@@ -25,10 +23,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
     notes += [f"- {escaped(sentence)}" for sentence in comparison.explanation]
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
-    up = "../" * len(Path(comparison.folder).parts)
     lines = [
-        f"# {escaped(comparison.title)}",
-        "",
         *table(
             list(columns),
             [[cell(summary) for cell in columns.values()] for summary in summaries],
@@ -40,8 +35,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
         *exported_models(comparison),
         *saved_states(comparison),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
-        f"- results file: {escaped(comparison.stem)}.csv",
-        f"- figures, and every other comparison: [index.md]({up}index.md)",
+        f"- results file: {escaped(comparison.study)}/{escaped(comparison.stem)}.csv",
         "",
     ]
     return "\n".join(lines)

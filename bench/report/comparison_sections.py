@@ -1,4 +1,4 @@
-"""What a comparison's page says besides its table: of the beginning, of the target, and of what is left."""
+"""What a comparison's section says besides its table: of the beginning, the target, and what is left."""
 
 import math
 from typing import Any
@@ -66,7 +66,7 @@ def beginnings(comparison: ReportedComparison) -> list[str]:
         for one in comparison.beginnings
     ]
     return [
-        "## What each backend takes to begin",
+        "**What each backend takes to begin**",
         "",
         *table(list(BEGINNING_COLUMNS), cells, numeric={*BEGINNING_COLUMNS[1:]}),
         *definitions.BEGINNING,
@@ -95,7 +95,7 @@ def time_to_target(comparison: ReportedComparison) -> list[str]:
         for one in found.backends
     ]
     return [
-        "## Time to the target",
+        "**Time to the target**",
         "",
         f"Held-out loss to reach: {found.target:g}. Margin of final losses: ± {found.margin:g}.",
         "",
@@ -123,7 +123,7 @@ def exported_models(comparison: ReportedComparison) -> list[str]:
         for row in rows
     ]
     return [
-        "## After training",
+        "**After training**",
         "",
         *table(list(EXPORT_COLUMNS), cells, numeric={*EXPORT_COLUMNS[2:]}),
         *definitions.EXPORTED,
@@ -147,7 +147,7 @@ def saved_states(comparison: ReportedComparison) -> list[str]:
         for row in comparison.checkpoints.to_dict("records")
     ]
     return [
-        "## Checkpoints",
+        "**Checkpoints**",
         "",
         *table(list(CHECKPOINT_COLUMNS), cells, numeric={*CHECKPOINT_COLUMNS[2:]}),
         *definitions.CHECKPOINTS,

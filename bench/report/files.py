@@ -1,25 +1,23 @@
-"""Which results files a command is given."""
+"""Which results files a command is given, and where its report goes."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.report.collection import Collection, ReportedComparison, collect
+from bench.report.collection import ReportedComparison, collect
 from bench.results.csv_files import list_files
+from bench.results.machines import FILE, list_machines
+
+RENDERED = Path("rendered")
+"""Where reports of this machine alone go (`reports_dir` in conf/config.yaml); git ignores it."""
 
 REPRODUCED = "reproduce"
-METHODS = "methods"
-CLAIMS = "claims"
-ADVICE = "advise"
-SCALE = "scale"
-BY_MACHINE = (REPRODUCED, METHODS, CLAIMS, ADVICE, SCALE)
-"""The folders of the commands of these names inside that of all results; each machine has its own in them."""
-
-RUNS = "runs"
-"""A folder of raw runs, beside results."""
+OTHERS = ("bench", "fairness")
+EVIDENCE = ("methods", "claims")
+"""Studies of a machine: what its page answers from first, what else it shows, what is for claims alone."""
 
 
 def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], Sequence[str]]:
-    """Read files, and those right inside folders; none twice.
+    """Read files, those right inside folders, and those of machines whose speed-ups are results; none twice.
 
     Returns:
         The comparisons, and a sentence for each file that could not be read.
@@ -27,29 +25,28 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
     Raises:
         UserError: a folder holds no results file.
     """
-    paths = [path for one in given for path in (list_files(one) if one.is_dir() else [one])]
+    paths = [path for one in given for path in (_files_in(one) if one.is_dir() else [one])]
     collection = collect({path.resolve(): path for path in paths}.values())
     return collection.comparisons, collection.refused
 
 
-def read_of_every_machine(results_dir: Path, name: str) -> Collection:
-    """The comparisons of one of `BY_MACHINE` on every machine; none if it has not run.
-
-    Args:
-        results_dir: of all results.
-        name: of the folder in it.
-    """
-    machines = [
-        collect(sorted(folder.glob("*.csv")), f"{name}/{folder.name}")
-        for folder in sorted((results_dir / name).glob("*"))
-        if folder.name != RUNS
-    ]
-    return Collection(
-        comparisons=[comparison for one in machines for comparison in one.comparisons],
-        refused=[sentence for one in machines for sentence in one.refused],
-    )
+def _files_in(folder: Path) -> list[Path]:
+    machines = [folder] if is_machine(folder) else list_machines(folder)
+    studies = [machine / study for machine in machines for study in (REPRODUCED, "bench")]
+    return files_of(*studies) or list_files(folder)
 
 
-def folder_of_all(results_dir: Path) -> Path:
-    """The folder of all results, of which this one may be that of a machine."""
-    return results_dir.parents[1] if results_dir.parent.name in BY_MACHINE else results_dir
+def files_of(*folders: Path) -> list[Path]:
+    """The results files right inside each of these folders, of which any may be missing or empty."""
+    return [path for one in folders for path in sorted(one.glob("*.csv")) if "." not in path.stem]
+
+
+def is_machine(folder: Path) -> bool:
+    """Whether this is the folder of a machine."""
+    return (folder / FILE).exists()
+
+
+def reported_folders(results_dir: Path, reports_dir: Path) -> tuple[Path, Path]:
+    """What is reported of a study's folder, and where: the whole machine, apart from others."""
+    machine = results_dir.parent
+    return (machine, reports_dir / machine.name) if is_machine(machine) else (results_dir, reports_dir)

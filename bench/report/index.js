@@ -64,6 +64,5 @@
   document.getElementById("theme").addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
-    for (const source of document.querySelectorAll("picture source")) source.media = dark ? "not all" : "all";
   });
 })();

@@ -116,5 +116,5 @@ def shown_columns(lines: Sequence[Line]) -> list[Column]:
 
 def _is_ambiguous(lines: Sequence[Line]) -> bool:
     """Whether model and workload stand for more than one comparison."""
-    comparisons = {line.comparison.page: line.comparison for line in lines}.values()
+    comparisons = {line.comparison.anchor: line.comparison for line in lines}.values()
     return len({(one.model, one.workload) for one in comparisons}) < len(comparisons)

@@ -1,11 +1,10 @@
 """What index.md and index.html show, and the captions that they share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.analysis import predictions
 from bench.analysis.claims import Finding
 from bench.report.answer_words import AnswerWords, put_in_words
 from bench.report.collection import Collection, ReportedComparison
@@ -17,38 +16,30 @@ from bench.report.model_rows import Setting
 
 @dataclass(frozen=True, kw_only=True)
 class OtherPage:
-    """A page of a report that is not about one comparison.
+    """A page beside that of a machine's comparisons.
 
     Attributes:
         name: its file.
         about: the words of the link.
-        made_of: what of the results folder it is made of.
+        study: whose results it is made of.
     """
 
     name: str
     about: str
-    made_of: str
+    study: str
 
 
-SUPPORT = OtherPage(name="support.md", about="Which backend trains which model", made_of="matrix")
+SUPPORT = OtherPage(name="support.md", about="Which backend trains which model", study="matrix")
 
 SELFTEST = OtherPage(
     name="selftest.md",
     about="The harness, measured by comparisons whose outcome is known",
-    made_of="selftest/verdicts.csv",
+    study="selftest",
 )
 
 METHODS = OtherPage(
-    name="methods.md", about="What each method of training saves, and what it costs", made_of="methods"
+    name="methods.md", about="What each method of training saves, and what it costs", study="methods"
 )
-
-SCALE = OtherPage(
-    name="scale.md",
-    about="Many GPUs: what is predicted, and how far predictions were off",
-    made_of=predictions.FOLDER,
-)
-
-OTHER_PAGES = (METHODS, SCALE, SUPPORT, SELFTEST)
 
 SPEED = "models-speedup"
 """Begins the names of the figures of speed over many models."""
@@ -67,9 +58,9 @@ class FigureSet:
     comparisons: Sequence[ReportedComparison]
 
     @property
-    def pages(self) -> set[str]:
-        """The pages of its comparisons."""
-        return {one.page for one in self.comparisons}
+    def anchors(self) -> set[str]:
+        """Where the page shows its comparisons."""
+        return {one.anchor for one in self.comparisons}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +80,21 @@ class MachineSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Everything that is shown over all comparisons.
+    """Everything that is shown on the page of a machine.
 
     Attributes:
+        machine: what it is called; empty for a folder that is no machine's.
         collection: the comparisons, none under the title of another.
         settings: the same, one row for each model.
-        of_models: the figures over many models, light ones; each has a dark one beside it (`dark_of`).
+        of_models: the figures over many models, in the order in which they are shown.
         sets: what each set of such figures shows, in the order of their numbers.
         figures: the files of all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
-        warned: the harness's warnings about each comparison, by its page.
         other_pages: those that this report has.
     """
 
+    machine: str
     collection: Collection
     settings: Sequence[Setting]
     of_models: Sequence[Path]
@@ -110,18 +102,12 @@ class Contents:
     figures: Sequence[Path]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
-    warned: Mapping[str, Sequence[str]]
     other_pages: Sequence[OtherPage]
 
     @cached_property
     def answers(self) -> list[AnswerWords]:
         """The answer of each setting, in sentences."""
         return [put_in_words(setting.answer) for setting in self.settings]
-
-    @property
-    def answers_in_short(self) -> list[str]:
-        """The first sentence of each answer, with its setting."""
-        return [f"{one.setting}: {one.sentences[0].text}" for one in self.answers if one.sentences]
 
     @cached_property
     def machines(self) -> list[MachineSection]:
@@ -140,11 +126,11 @@ class Contents:
 
     def _figures_of(self, setting: Setting) -> list[Path]:
         """The first figure of speed that shows comparisons of a setting."""
-        mine = {one.page for row in setting.rows for one in row.shown}
+        mine = {one.anchor for row in setting.rows for one in row.shown}
         return [
             path
             for path in self.of_models
-            if path.stem.startswith(SPEED) and not mine.isdisjoint(self._set_of(path).pages)
+            if path.stem.startswith(SPEED) and not mine.isdisjoint(self._set_of(path).anchors)
         ][:1]
 
     def _set_of(self, path: Path) -> FigureSet:
@@ -176,7 +162,7 @@ class Contents:
 
     def warnings_about(self, comparisons: Sequence[ReportedComparison]) -> int:
         """How many warnings there are about these comparisons."""
-        return sum(len(self.warned[one.page]) for one in comparisons)
+        return sum(len(one.warnings) for one in comparisons)
 
     @property
     def heading_of_all(self) -> str:
@@ -192,17 +178,8 @@ class Contents:
         rest = path.stem.removeprefix(name).removeprefix("-")
         if path in self.of_models:
             return f"{_CAPTIONS[name]}: {self._set_of(path).words}"
-        titles = {one.stem: one.title for one in self.collection.comparisons if not one.folder}
+        titles = {one.anchor: one.title for one in self.collection.comparisons}
         return f"{_CAPTIONS[name]}, {titles.get(rest, rest)}" if rest else _CAPTIONS[name]
-
-    def has_dark(self, path: Path) -> bool:
-        """Whether a dark figure stands beside it."""
-        return path in self.of_models
-
-
-def dark_of(path: Path) -> Path:
-    """The dark figure that stands beside a light one over many models."""
-    return path.with_stem(f"{path.stem}-dark")
 
 
 _CAPTIONS = {

@@ -1,4 +1,4 @@
-"""reports/index.html: the answer, a figure, a row for each model, and all else folded; one file, offline."""
+"""index.html of a machine: the answer, a figure, a row for each model, all else folded; one file, offline."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import ReportedComparison
 from bench.report.division_words import Division
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
-from bench.report.index_contents import Contents, dark_of
+from bench.report.index_contents import Contents
 from bench.report.index_models import ModelTable
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
@@ -36,14 +36,14 @@ def render_html(contents: Contents) -> str:
     )
     tables = [_table(heading, comparisons) for heading, comparisons in collection.panels.items()]
     lines = lines_of(collection.controlled)
-    anchors = {one.page: f"comparison-{number}" for number, one in enumerate(collection.comparisons, 1)}
     return environment.get_template(TEMPLATE).render(
         question=QUESTION,
+        machine_name=contents.machine,
         machines=[
             {
                 "answer": machine.answer,
                 "figures": _figures(contents, machine.figures),
-                "table": _model_table(machine.table, anchors),
+                "table": _model_table(machine.table),
             }
             for machine in contents.machines
         ],
@@ -63,9 +63,7 @@ def render_html(contents: Contents) -> str:
             (division.heading, division.anchor, _divided(division, contents), _figures(contents, figures))
             for division, figures in contents.divisions
         ],
-        comparisons=[
-            _comparison(one, contents.warned[one.page], anchors[one.page]) for one in collection.comparisons
-        ],
+        comparisons=[_comparison(one) for one in collection.comparisons],
         heading_of_all=contents.heading_of_all,
         left_alone=definitions.LEFT_ALONE,
         about_claims=definitions.ABOUT_CLAIMS,
@@ -93,7 +91,6 @@ def _figures(contents: Contents, paths: Sequence[Path]) -> list[dict[str, str]]:
             "name": path.stem,
             "title": contents.caption(path),
             "uri": _data_uri(path),
-            "dark": _data_uri(dark_of(path)) if contents.has_dark(path) else "",
         }
         for path in paths
     ]
@@ -103,13 +100,12 @@ def _data_uri(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _model_table(table: ModelTable, anchors: dict[str, str]) -> dict[str, Any]:
+def _model_table(table: ModelTable) -> dict[str, Any]:
     return {
         "heading": table.heading,
         "headers": table.headers,
         "rows": [
-            {"name": row.name, "anchor": anchors[row.comparison.page], "cells": row.cells}
-            for row in table.rows
+            {"name": row.name, "anchor": row.comparison.anchor, "cells": row.cells} for row in table.rows
         ],
     }
 
@@ -162,21 +158,20 @@ def _choices(lines: Sequence[Line], value: Callable[[Line], str]) -> list[str]:
     return sorted({value(line) for line in lines} - {""})
 
 
-def _comparison(comparison: ReportedComparison, warnings: Sequence[str], anchor: str) -> dict[str, Any]:
+def _comparison(comparison: ReportedComparison) -> dict[str, Any]:
     rows = comparison.rows
     environment = latest_environment(rows)
     return {
-        "anchor": anchor,
+        "anchor": comparison.anchor,
         "title": comparison.title,
-        "stem": comparison.stem,
-        "page": comparison.page,
+        "file": f"{comparison.study}/{comparison.stem}.csv",
         "workload": describe.workload(rows),
         "hardware": comparison.hardware,
         "versions": describe.versions(rows),
         "extent": describe.extent(rows),
         "command": comparison.command,
         "explanation": comparison.explanation,
-        "warnings": warnings,
+        "warnings": [str(warning) for warning in comparison.warnings],
         "uncontrolled": comparison.uncontrolled,
         "config_hash": distinct_text(rows, "config_hash"),
         "environment_hash": distinct_text(rows, "environment_hash"),

@@ -1,5 +1,6 @@
-"""reports/index.md: the answer, a figure and a row for each model; then everything else, folded."""
+"""index.md of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -11,10 +12,10 @@ from bench.report import definitions
 from bench.report.answer_words import QUESTION, AnswerWords, Sentence
 from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import Collection, ReportedComparison
+from bench.report.comparison_page import render_comparison
 from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
-from bench.report.index_columns import lines_of, shown_columns
-from bench.report.index_contents import Contents, dark_of
+from bench.report.index_contents import Contents
 from bench.report.index_models import STATUS, ModelTable
 from bench.report.markdown import escaped, table
 from bench.report.means import geometric_means
@@ -23,7 +24,7 @@ from bench.report.means import geometric_means
 def render_markdown(contents: Contents) -> str:
     """The page in Markdown."""
     collection = contents.collection
-    parts = [f"# {QUESTION}", ""]
+    parts = [f"# {QUESTION}", "", *([escaped(contents.machine), ""] if contents.machine else [])]
     for machine in contents.machines:
         parts += _answer(machine.answer)
         parts += _figures(contents, machine.figures)
@@ -36,18 +37,20 @@ def render_markdown(contents: Contents) -> str:
     sections = (
         ("Where a step's time goes", _figures(contents, contents.about_time)),
         ("Memory, start and rounds in figures", _further_figures(contents)),
-        ("Every backend, machine by machine", _panels(collection)),
+        ("Means over comparisons", _means(collection)),
         *(
             (division.heading, _division(division, figures, contents))
             for division, figures in contents.divisions
         ),
         ("What others claim, tested", [definitions.ABOUT_CLAIMS, "", *_claims(contents.findings)]),
         ("What others published", _published()),
-        (contents.heading_of_all, _every_comparison(contents)),
         ("How the numbers are defined", _definitions()),
     )
     for heading, lines in sections:
-        parts += _folded(heading, lines)
+        parts += _folded(f"<b>{heading}</b>", lines)
+    parts += [f"## {contents.heading_of_all}", ""]
+    for one in collection.comparisons:
+        parts += [f'<a id="{quote(one.anchor)}"></a>', "", *_folded(_summary(one), [render_comparison(one)])]
     if contents.other_pages:
         parts += ["Further pages:", ""]
         parts += [f"- [{page.about}]({page.name})" for page in contents.other_pages]
@@ -86,7 +89,7 @@ def _models(models: ModelTable) -> list[str]:
         ["model", *map(escaped, models.headers)],
         [
             [
-                f"[{escaped(row.name)}]({quote(row.comparison.page)})",
+                f"[{escaped(row.name)}](#{quote(row.comparison.anchor)})",
                 *(escaped(cell.line) for cell in row.cells),
             ]
             for row in models.rows
@@ -96,18 +99,6 @@ def _models(models: ModelTable) -> list[str]:
     )
 
 
-def _figure(contents: Contents, path: Path) -> list[str]:
-    """A figure; where there is a dark one, the reader's theme chooses."""
-    words, light = contents.caption(path), quote(path.name)
-    if not contents.has_dark(path):
-        return [f"![{escaped(words)}]({light})", ""]
-    return [
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{quote(dark_of(path).name)}">'
-        f'<img src="{light}" alt="{escaped(words)}; summary.csv holds its numbers"></picture>',
-        "",
-    ]
-
-
 # Everything else
 
 
@@ -115,11 +106,13 @@ def _folded(heading: str, lines: Sequence[str]) -> list[str]:
     """A section that opens at a click; nothing if it would be empty. Markdown needs the empty lines."""
     if not lines:
         return []
-    return [f"<details><summary><b>{heading}</b></summary>", "", *lines, "</details>", ""]
+    return [f"<details><summary>{heading}</summary>", "", *lines, "</details>", ""]
 
 
 def _figures(contents: Contents, paths: Sequence[Path]) -> list[str]:
-    return [line for path in paths for line in _figure(contents, path)]
+    return [
+        line for path in paths for line in (f"![{escaped(contents.caption(path))}]({quote(path.name)})", "")
+    ]
 
 
 def _further_figures(contents: Contents) -> list[str]:
@@ -128,37 +121,22 @@ def _further_figures(contents: Contents) -> list[str]:
     return [*lines, *([""] if contents.not_drawn else [])]
 
 
-def _panels(collection: Collection) -> list[str]:
-    return [line for hardware, group in collection.panels.items() for line in _panel(hardware, group)]
-
-
-def _panel(hardware: str, comparisons: Sequence[ReportedComparison]) -> list[str]:
-    """The comparisons that may stand in one table, each backend's mean, and what was said of single rows."""
-    lines = lines_of(comparisons)
-    columns = shown_columns(lines)
-    notes = [
-        f"- {escaped(f'{line.comparison.title}, {line.summary.backend}: {line.summary.message}')}"
-        for line in lines
-        if line.summary.message
-    ]
-    return [
-        f"### {escaped(hardware)}",
-        "",
-        *table(
-            [column.name for column in columns],
-            [[column.cell(line) for column in columns] for line in lines],
-            numeric=[column.name for column in columns if column.is_numeric],
-        ),
-        *table(
-            ["backend", "geometric mean", "with a speed-up"],
-            [
-                [mean.backend, ratio(mean.ratio), f"{mean.speedups} of {mean.tried}"]
-                for mean in geometric_means(comparisons)
-            ],
-            numeric=["geometric mean", "with a speed-up"],
-        ),
-        *([*notes, ""] if notes else []),
-    ]
+def _means(collection: Collection) -> list[str]:
+    lines = []
+    for heading, comparisons in collection.panels.items():
+        lines += [
+            f"{escaped(heading)}:",
+            "",
+            *table(
+                ["backend", "geometric mean", "with a speed-up"],
+                [
+                    [mean.backend, ratio(mean.ratio), f"{mean.speedups} of {mean.tried}"]
+                    for mean in geometric_means(comparisons)
+                ],
+                numeric=["geometric mean", "with a speed-up"],
+            ),
+        ]
+    return lines
 
 
 def _division(division: Division, figures: Sequence[Path], contents: Contents) -> list[str]:
@@ -171,7 +149,7 @@ def _division(division: Division, figures: Sequence[Path], contents: Contents) -
 def _caution(comparisons: Sequence[ReportedComparison], contents: Contents) -> list[str]:
     """How many warnings there are about these comparisons, and where they stand."""
     count = contents.warnings_about(comparisons)
-    pages = "; ".join(f"[{escaped(one.title)}]({quote(one.page)})" for one in comparisons)
+    pages = "; ".join(f"[{escaped(one.title)}](#{quote(one.anchor)})" for one in comparisons)
     return [f"The harness has {plural(count, 'warning')} about this: {pages}.", ""] if count else []
 
 
@@ -229,18 +207,12 @@ def _published() -> list[str]:
     ]
 
 
-def _every_comparison(contents: Contents) -> list[str]:
-    links = [_link(one, contents.warnings_about([one])) for one in contents.collection.comparisons]
-    about = "Each page has the comparison's whole table, its warnings and the command that repeats it."
-    return [about, "", *links, ""]
-
-
-def _link(comparison: ReportedComparison, warnings: int) -> str:
-    """The entry of a comparison in the list of all."""
-    link = f"- [{escaped(comparison.title)}]({quote(comparison.page)})"
-    count = f": {plural(warnings, 'warning')}" if warnings else ""
+def _summary(comparison: ReportedComparison) -> str:
+    """What is seen of a comparison before it is unfolded."""
+    count = len(comparison.warnings)
+    warnings = f": {plural(count, 'warning')}" if count else ""
     left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
-    return f"{link}{count}{left_alone}"
+    return f"{html.escape(comparison.title)}{warnings}{left_alone}"
 
 
 def _definitions() -> list[str]:

@@ -1,7 +1,6 @@
-"""reports/methods.md: what each method of training saves and costs, beside what transformers' guide says."""
+"""methods.md of a machine: what each method saves and costs, and what transformers' guide says of it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.analysis.methods import (
     AGREES,
@@ -20,8 +19,6 @@ from bench.report import describe
 from bench.report.collection import ReportedComparison, group_by_machine
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.report.markdown import escaped, table
-
-PAGE = "methods.md"
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",
@@ -59,7 +56,7 @@ def _name_change(change: Change) -> str:
 
 def figure_stem(one: ReportedComparison) -> str:
     """The name of a comparison's figure, without its ending."""
-    return f"methods-{Path(one.folder).name}-{one.stem}"
+    return f"methods-{one.stem}"
 
 
 def figure_title(one: ReportedComparison) -> str:
@@ -111,7 +108,7 @@ def _section(one: ReportedComparison) -> list[str]:
         f"- {escaped(describe.workload(one.rows))}",
         f"- {escaped(describe.versions(one.rows))}",
         f"- made by: {escaped(one.command)}; commit {escaped(distinct_text(one.rows, 'git_commit'))}; "
-        f"results file results/{escaped(one.folder)}/{escaped(one.stem)}.csv",
+        f"results file {escaped(one.study)}/{escaped(one.stem)}.csv",
         "",
     ]
 

@@ -1,20 +1,23 @@
-"""A whole report, made from a folder of results: tables, figures and pages."""
+"""A whole report, made from the folder of a machine's results: tables, figures and pages."""
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bench.analysis import predictions
 from bench.analysis.claims import judge_claims
 from bench.analysis.methods import find_methods
 from bench.errors import UserError
 from bench.report import describe, index_contents, parallel, summary_table
+from bench.report.answer_words import AnswerWords
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
-from bench.report.comparison_page import render_comparison
-from bench.report.files import CLAIMS, METHODS, REPRODUCED, read_of_every_machine
+from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
+from bench.report.machines_page import MachineLine, render_machines_page
 from bench.report.methods_page import (
     CAPTION,
     figure_stem,
@@ -26,10 +29,13 @@ from bench.report.model_rows import settings_of
 from bench.report.scale_files import read_predictions
 from bench.report.scale_page import render_scale
 from bench.report.selftest_page import render_selftest
-from bench.report.support_matrix import read_matrix
+from bench.report.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.support_page import render_support
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
+from bench.results.machines import list_machines, name_machine
+
+PAGE, HTML, SCALE = "index.md", "index.html", "scale.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,103 +43,115 @@ class Rendered:
     """What became of a report.
 
     Attributes:
-        written: the paths; those of index.html, index.md and summary.csv first.
+        written: the paths, the most important ones first.
         refused: a sentence for each file that could not be read.
-        answers: a sentence for each setting, the first of the page first.
+        answers: of each setting, those with most models first.
     """
 
     written: Sequence[Path]
     refused: Sequence[str]
-    answers: Sequence[str] = ()
+    answers: Sequence[AnswerWords] = ()
 
 
-def render_comparisons(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write everything about the comparisons in a folder; see `render_report`.
+def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
+    """Write the report of every machine, the page of predictions, and the page over all machines.
 
-    Returns:
-        The paths written, and a sentence for each file that could not be read.
-
-    Raises:
-        UserError: there is no results file.
+    Args:
+        results_dir: of all machines.
+        out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
+        rendered_dir: for the same with an index.html for each machine.
     """
-    rendered = render_report(results_dir, out_dir)
-    return list(rendered.written), rendered.refused
-
-
-def render_report(results_dir: Path, out_dir: Path) -> Rendered:
-    """Write everything about the comparisons in a folder.
-
-    `index.md` and `index.html` over all comparisons with their figures, `<stem>.md` for each, and
-    `summary.csv`. The same files give the same bytes.
-
-    Raises:
-        UserError: there is no results file.
-    """
-    reproduced, methods, claims = (
-        read_of_every_machine(results_dir, name) for name in (REPRODUCED, METHODS, CLAIMS)
-    )
-    others = collect(
-        [] if reproduced.comparisons and not any(results_dir.glob("*.csv")) else list_files(results_dir)
-    )
-    refused = [*reproduced.refused, *others.refused, *claims.refused]
-    titled = with_distinct_titles([*reproduced.comparisons, *others.comparisons])
-    if not titled:
-        return Rendered(written=[], refused=refused)
-    number = len(reproduced.comparisons)
-    evidence = with_distinct_titles([*methods.comparisons, *claims.comparisons])
-    other_pages = [page for page in index_contents.OTHER_PAGES if (results_dir / page.made_of).exists()]
-    written, shown = _write_report(
-        [titled[:number], titled[number:]], evidence, refused, out_dir, other_pages
-    )
-    summary = summary_table.rows_of([*titled[number:], *titled[:number]])
-    write_atomically(out_dir / summary_table.FILE, summary_table.render_csv(summary))
-    page, index, *others_written = written
+    rendered, lines = [], []
+    for machine in list_machines(results_dir):
+        one = render_report(machine, rendered_dir / machine.name)
+        rendered.append(one)
+        lines.append(MachineLine(folder=machine.name, name=name_machine(machine), answers=one.answers))
+        shutil.rmtree(out_dir / machine.name, ignore_errors=True)
+        for path in one.written:
+            if path.name != HTML:
+                write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
+    of_scale, refused = write_scale(results_dir, out_dir)
+    page = out_dir / PAGE
+    write_atomically(page, render_machines_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
-        written=[page, index, out_dir / summary_table.FILE, *others_written],
-        refused=refused,
-        answers=shown.answers_in_short,
+        written=[page, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
+        refused=[*(sentence for one in rendered for sentence in one.refused), *refused],
+        answers=[answer for one in rendered for answer in one.answers[:1]],
     )
 
 
-def render_other_pages(results_dir: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the pages about methods, many GPUs, the support matrix and the self-test, each if it has results.
+def render_report(folder: Path, out_dir: Path) -> Rendered:
+    """Write everything about the results of a machine, or about the comparisons in any other folder.
 
-    Returns:
-        The paths written, and a sentence for each page whose results could not be read.
+    `index.html` and `index.md` over all comparisons with their figures, `summary.csv`, and the pages of other
+    studies. The same files give the same bytes.
+
+    Raises:
+        UserError: there is no results file in a folder that is no machine's.
     """
-    pages: tuple[tuple[OtherPage, Callable[[], str]], ...] = (
-        (index_contents.SELFTEST, lambda: render_selftest(results_dir / "selftest")),
-        (index_contents.SUPPORT, lambda: render_support(read_matrix(results_dir / "matrix"))),
+    studies = [[REPRODUCED], OTHERS, EVIDENCE] if is_machine(folder) else []
+    read = [collect(files_of(*(folder / name for name in names))) for names in studies] or [
+        collect(list_files(folder))
+    ]
+    refused = [sentence for one in read for sentence in one.refused]
+    titled = iter(with_distinct_titles([one for found in read for one in found.comparisons]))
+    families = [[next(titled) for _ in found.comparisons] for found in read]
+    pages, other_files, others_refused = _write_other_pages(folder, out_dir)
+    shown = [one for family in families[:2] for one in family]
+    written, contents = _write_report(
+        name_machine(folder) if is_machine(folder) else "",
+        families[:2],
+        [one for family in families[2:] for one in family],
+        refused,
+        out_dir,
+        pages,
     )
-    written, refused = write_methods(results_dir, out_dir)
-    of_scale, damaged = write_scale(results_dir, out_dir)
-    written += of_scale
-    refused += damaged
-    for page, render in pages:
-        if (results_dir / page.made_of).exists():
-            try:
-                write_atomically(out_dir / page.name, render())
-                written.append(out_dir / page.name)
-            except UserError as error:
-                refused.append(str(error))
-    return written, refused
+    summary = out_dir / summary_table.FILE
+    write_atomically(summary, summary_table.render_csv(summary_table.rows_of(shown)))
+    return Rendered(
+        written=[*written[:2], summary, *other_files, *written[2:]],
+        refused=[*refused, *others_refused],
+        answers=contents.answers,
+    )
 
 
-def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
-    """Write the page about methods and its figures, if there are results.
+def _write_other_pages(folder: Path, out_dir: Path) -> tuple[list[OtherPage], list[Path], list[str]]:
+    """The pages beside that of comparisons which this machine has, all their files, and what was refused."""
+    pages: list[OtherPage] = []
+    written: list[Path] = []
+    refused: list[str] = []
+    for page, write in WRITERS.items():
+        if not any((folder / page.study).glob("*.csv")):
+            continue
+        try:
+            files, damaged = write(folder / page.study, out_dir)
+        except UserError as error:
+            files, damaged = [], [str(error)]
+        pages += [page] if files else []
+        written += files
+        refused += damaged
+    return pages, written, refused
+
+
+def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write the page about methods and its figures.
+
+    Args:
+        folder: of the study's results.
+        out_dir: where to.
 
     Returns:
         The paths written, and a sentence for each file that could not be read.
     """
-    read = read_of_every_machine(results_dir, METHODS)
-    collection = Collection(comparisons=with_distinct_titles(read.comparisons), refused=read.refused)
-    if not collection.comparisons:
-        return [], list(collection.refused)
+    collection = collect(files_of(folder))
+    comparisons = with_distinct_titles(collection.comparisons)
+    if not comparisons:
+        return [], collection.refused
     from bench.report.figures import plan
     from bench.report.figures.methods import draw_methods
 
     figures = []
-    for one in collection.comparisons:
+    for one in comparisons:
         found = find_methods(one)
         if found is None or not found.measured:
             continue
@@ -147,8 +165,34 @@ def write_methods(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[st
         )
         figures.append(plan.save((figure_stem(one), draw), out_dir))
     page = out_dir / index_contents.METHODS.name
-    write_atomically(page, render_methods(collection.comparisons))
-    return [page, *figures], list(collection.refused)
+    write_atomically(page, render_methods(comparisons))
+    return [page, *figures], collection.refused
+
+
+def write_support(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    """Write the support matrix as a page and as a table; likewise.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    comparisons = read_matrix(folder)
+    page, data = out_dir / index_contents.SUPPORT.name, out_dir / TABLE
+    write_atomically(page, render_support(comparisons))
+    write_atomically(data, support_csv(comparisons))
+    return [page, data], []
+
+
+def _write_selftest(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+    page = out_dir / index_contents.SELFTEST.name
+    write_atomically(page, render_selftest(folder))
+    return [page], []
+
+
+WRITERS = {
+    index_contents.METHODS: write_methods,
+    index_contents.SUPPORT: write_support,
+    index_contents.SELFTEST: _write_selftest,
+}
 
 
 def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
@@ -157,23 +201,24 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
     Returns:
         The paths written, and a sentence for each file that could not be read.
     """
-    folder = results_dir / index_contents.SCALE.made_of
+    folder = results_dir / predictions.FOLDER
     if not folder.exists():
         return [], []
     try:
-        predictions = read_predictions(folder)
+        found = read_predictions(folder)
     except UserError as error:
         return [], [str(error)]
     from bench.report.figures import scale
 
-    jobs = [partial(scale.save, figure, out_dir) for figure in scale.planned_figures(predictions)]
+    jobs = [partial(scale.save, figure, out_dir) for figure in scale.planned_figures(found)]
     figures = parallel.run(jobs)
-    page = out_dir / index_contents.SCALE.name
-    write_atomically(page, render_scale(predictions))
+    page = out_dir / SCALE
+    write_atomically(page, render_scale(found))
     return [page, *figures], []
 
 
 def _write_report(
+    machine: str,
     families: Sequence[Sequence[ReportedComparison]],
     evidence: Sequence[ReportedComparison],
     refused: Sequence[str],
@@ -183,7 +228,8 @@ def _write_report(
     """Write the pages and figures about these comparisons; the paths, and what the page shows.
 
     Args:
-        families: what `make reproduce` measured, and all others; the first that is not empty answers first.
+        machine: what it is called.
+        families: those of `make reproduce` first; the first that is not empty answers first.
         evidence: for claims, beside these: the comparisons of methods, which have a page of their own, and
             those of `make claims`.
         refused: a sentence for each file that could not be read.
@@ -192,14 +238,13 @@ def _write_report(
     """
     from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
 
-    reproduced, others = families
-    everything = Collection(comparisons=[*reproduced, *others], refused=refused)
-    drawn = Collection(comparisons=others or reproduced)
+    everything = Collection(comparisons=[one for family in families for one in family], refused=refused)
+    drawn = Collection(comparisons=next((family for family in reversed(families) if family), []))
     sets = model_figures.figure_sets(families)
     of_models = model_figures.write_report_figures(sets, out_dir)
     figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(drawn)])
-    tables = parallel.run([partial(_write_comparison, one, out_dir) for one in everything.comparisons])
     shown = Contents(
+        machine=machine,
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
@@ -207,19 +252,9 @@ def _write_report(
         figures=figures,
         not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
         findings=judge_claims([*everything.comparisons, *evidence]),
-        warned={
-            one.page: warnings for one, (_, warnings) in zip(everything.comparisons, tables, strict=True)
-        },
         other_pages=other_pages,
     )
-    index, page = out_dir / "index.md", out_dir / "index.html"
-    write_atomically(index, render_markdown(shown))
-    write_atomically(page, render_html(shown))
-    return [page, index, *(path for path, _ in tables), *of_models, *figures], shown
-
-
-def _write_comparison(comparison: ReportedComparison, out_dir: Path) -> tuple[Path, list[str]]:
-    """The path, and the harness's warnings about it."""
-    path = out_dir / comparison.page
-    write_atomically(path, render_comparison(comparison))
-    return path, [str(warning) for warning in comparison.warnings]
+    html, page = out_dir / HTML, out_dir / PAGE
+    write_atomically(html, render_html(shown))
+    write_atomically(page, render_markdown(shown))
+    return [html, page, *of_models, *figures], shown

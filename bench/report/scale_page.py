@@ -1,14 +1,12 @@
 """reports/scale.md: what is predicted for many GPUs, and how far such predictions were off."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import quote
 
 from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, number, plural, ratio
-from bench.report.index_contents import dark_of
 from bench.report.markdown import escaped, table
 from bench.report.scale_tables import (
     CHECKS_FIGURE,
@@ -364,10 +362,4 @@ def _figures_of(topology: Topology) -> list[list[str]]:
 
 
 def _picture(stem: str, words: str) -> list[str]:
-    """A figure and the dark one beside it, of which the reader's theme chooses."""
-    light = Path(f"{stem}.svg")
-    return [
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{quote(dark_of(light).name)}">'
-        f'<img src="{quote(light.name)}" alt="{escaped(words)}"></picture>',
-        "",
-    ]
+    return [f"![{escaped(words)}]({quote(stem)}.svg)", ""]

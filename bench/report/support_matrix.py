@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]
 from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
+from bench.report.files import files_of
 from bench.report.formatting import one_line
 from bench.results import csv_files
 from bench.statistics.summary import BackendSummary
@@ -58,11 +59,7 @@ def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[Report
     Raises:
         UserError: a file is damaged.
     """
-    comparisons = [
-        ReportedComparison(stem=path.stem, rows=csv_files.read(path))
-        for path in sorted(folder.glob("*.csv"))
-        if path.name != TABLE
-    ]
+    comparisons = [ReportedComparison(stem=path.stem, rows=csv_files.read(path)) for path in files_of(folder)]
     place = {model: number for number, model in enumerate(planned_models() if order is None else order)}
     return sorted(
         comparisons, key=lambda one: (place.get(one.model, len(place)), one.model, is_of_choices(one))

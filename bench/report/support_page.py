@@ -1,4 +1,4 @@
-"""reports/support.md: which backend trains which model, and why the others do not."""
+"""support.md of a machine: which backend trains which model, and why the others do not."""
 
 from collections.abc import Sequence
 

@@ -160,9 +160,10 @@ def _measure_links(settings: Sequence[str]) -> int:
 
 def _render() -> list[Path]:
     """Rebuild the page of predictions."""
+    from bench.report.files import RENDERED
     from bench.report.render import write_scale
 
-    written, refused = write_scale(RESULTS, Path("reports"))
+    written, refused = write_scale(RESULTS, RENDERED)
     for sentence in refused:
         print(sentence, file=sys.stderr)
     return written

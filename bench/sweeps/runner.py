@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
+from bench.results.disk import reporting_write_errors
 from bench.sweeps import time_limit
 from bench.sweeps.comparisons import PlannedComparison
 from bench.sweeps.plan_file import Plan
@@ -80,6 +81,7 @@ class Sweep:
         self.console = console
         self.clock = clock
         self.summary = SUMMARIES[plan.summary]
+        self.kept: Sequence[Path] = ()
 
     def run(self) -> SweepOutcome:
         """Measure what is missing and fits into the call.
@@ -128,7 +130,9 @@ class Sweep:
         if not any(one.csv.exists() for one in self.comparisons):
             return
         config = self.comparisons[0].config
-        for refusal in self.summary.update(Path(config.results_dir), Path(config.reports_dir)):
+        with reporting_write_errors(Path(config.reports_dir)):
+            self.kept, refused = self.summary.write(Path(config.results_dir), Path(config.reports_dir))
+        for refusal in refused:
             self._say(refusal)
 
     def announce(self) -> Sequence[PlannedComparison]:
@@ -160,11 +164,9 @@ class Sweep:
     def _outcome(self, left: Sequence[PlannedComparison], untracked: Sequence[str]) -> SweepOutcome:
         """How the call ended."""
         done = [one for one in self.comparisons if one not in left]
-        config = self.comparisons[0].config
-        kept = self.summary.names(Path(config.results_dir), Path(config.reports_dir))
         return SweepOutcome(
             total=len(self.comparisons),
-            files=[path for path in kept if path.exists()],
+            files=self.kept[:2],
             left=left,
             untracked=untracked,
             failures={one.stem: words for one in done if (words := failed_backends(one))},

@@ -11,6 +11,7 @@ from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
+from bench.report.markdown import escaped
 from bench.report.summary_table import COLUMNS, rows_of
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import BackendSummary
@@ -92,7 +93,8 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
     """
     assert comparison.path is not None, "a comparison that is tracked has a file"
     page = folder / f"{comparison.stem}.md"
-    page.write_text(render_comparison(comparison), encoding="utf-8")
+    text = f"# {escaped(comparison.title)}\n\n{render_comparison(comparison)}"
+    page.write_text(text, encoding="utf-8")
     return TrackedComparison(
         name=comparison.stem,
         model=comparison.model,

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.compare.__main__ import main as compare
 from bench.report.collection import read_comparison
 from bench.report.comparison_terminal import render_terminal
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
@@ -45,7 +45,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "results" / "good.csv",
         comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
     )
-    render_comparisons(folder / "results", folder / "reports")
+    render_report(folder / "results", folder / "reports")
     return folder / "reports"
 
 

@@ -56,10 +56,11 @@ def files_shown(page: str) -> dict[str, str]:
     return dict(_NAMED_FILE.findall(text_of(page)))
 
 
-def links(page: str) -> list[Path]:
-    """Where the page's relative links lead."""
+def links(page: str) -> list[tuple[Path, str]]:
+    """Where the page's relative links lead: to which file, and where in it."""
     targets = [target for target in _LINK.findall(text_of(page)) if not re.match(r"\w+:|#", target)]
-    return [(ROOT / page).parent / unquote(target.partition("#")[0]) for target in targets]
+    parts = [unquote(target).partition("#") for target in targets]
+    return [((ROOT / page).parent / path, anchor) for path, _, anchor in parts]
 
 
 def code_spans(page: str) -> list[str]:

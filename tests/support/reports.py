@@ -1,5 +1,6 @@
 """Records with known reports, and what was made of them."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from rich.console import Console
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from bench.results import csv_files
+from bench.results.machines import FILE
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, phase
 
@@ -31,11 +33,23 @@ def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> 
     return path
 
 
+def make_machine(folder: Path, name: str = "a machine") -> Path:
+    """The folder, said to be a machine's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(json.dumps({"name": name, "identity": {}}), encoding="utf-8")
+    return folder
+
+
 def rendered(folder: Path, records: list[Record], figure: str = "speedup") -> Path:
     """One figure of a report about these records alone."""
     save(folder, records)
-    render_comparisons(folder / "results", folder / "reports")
+    render_report(folder / "results", folder / "reports")
     return folder / "reports" / f"{figure}.svg"
+
+
+def section_of(page: str, anchor: str) -> str:
+    """The section of a comparison on a page in Markdown."""
+    return page.split(f'<a id="{anchor}"></a>\n')[1].split("</details>")[0]
 
 
 def page_of(records: list[Record]) -> str:

@@ -51,7 +51,7 @@ def test_files_of_before_it_was_recorded_say_nothing() -> None:
 
 def test_the_page_has_a_line_for_each_backend() -> None:
     page = render_comparison(reported())
-    table = page[page.index("## What each backend takes to begin") :]
+    table = page[page.index("**What each backend takes to begin**") :]
     lines = [line for line in table.splitlines() if line.startswith("| other ")]
     assert len(lines) == 1
     assert lines[0].startswith("| other | 900.0 | 50.00 | 0.50 | 5.00 |")

@@ -119,10 +119,10 @@ def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> N
     assert table["save_s"].isna().tolist() == [False, True]
     rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
     page = render_comparison(ReportedComparison(stem="m", rows=rows, checkpoints=table))
-    section = page[page.index("## Checkpoints") :]
+    section = page[page.index("**Checkpoints**") :]
     assert "| ortmodule | ok | 42.50 | 0.25 | 0.12 | 2e-09 |" in section
     assert "| pytorch | crashed: no room | – | – | – | – |" in section
-    assert "## Checkpoints" not in render_comparison(ReportedComparison(stem="m", rows=rows))
+    assert "**Checkpoints**" not in render_comparison(ReportedComparison(stem="m", rows=rows))
     path.write_text(path.read_text().replace("save_s", "seconds"))
     with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of checkpoints"):
         CHECKPOINTS.read(path)

@@ -226,7 +226,7 @@ def test_the_page_has_a_line_for_each_backend() -> None:
     page = render_comparison(
         reported({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2, "ortmodule_zero1": [ABOVE] * 2})
     )
-    section = page[page.index("## Time to the target") :]
+    section = page[page.index("**Time to the target**") :]
     assert "Held-out loss to reach: 3. Margin of final losses: ± 0.05." in section
     (line,) = [line for line in section.splitlines() if line.startswith("| ortmodule |")]
     for words in ("| 2 of 2 launches | 16.00 ± 0.000 | 21.00", "1.250× [1.250, 1.250]", "equivalent: +0.000"):

@@ -25,6 +25,7 @@ from tests.support.pages import (
     links,
     text_of,
 )
+from tests.support.reports import section_of
 
 pytestmark = pytest.mark.once
 
@@ -103,12 +104,19 @@ def test_readme_is_read_in_a_minute() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_leads_somewhere(page: str) -> None:
-    assert [str(target) for target in links(page) if not target.exists()] == []
+    assert [str(target) for target, _ in links(page) if not target.exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_to_a_comparison_leads_to_its_section(page: str) -> None:
+    reports = [(target, anchor) for target, anchor in links(page) if anchor and target.name == "index.md"]
+    missing = [anchor for target, anchor in reports if f'<a id="{anchor}">' not in target.read_text("utf-8")]
+    assert missing == []
 
 
 def test_readme_links_to_every_page_of_docs() -> None:
     assert {page for page in PAGES if page.startswith("docs/")} <= {
-        str(target.relative_to(ROOT)) for target in links("README.md")
+        str(target.relative_to(ROOT)) for target, _ in links("README.md")
     }
 
 
@@ -224,34 +232,23 @@ def test_the_numbers_of_readmes_table_are_those_of_the_reports() -> None:
     rows = [line for line in text_of("README.md").splitlines() if re.search(r"\[as installed\]\(", line)]
     assert len(rows) >= 3
     for row in rows:
-        named = re.findall(r"\]\((reports/[^)]+)\)", row)
-        assert all("label=" in page for page in named), "a reader's own `make bench` would replace it"
-        pages = [text_of(page) for page in named]
-        shown = [cells_by_backend(page)["ortmodule"] for page in pages]
+        named = re.findall(r"\]\((reports/[^)]+)#([^)]+)\)", row)
+        sections = [section_of(text_of(page), anchor) for page, anchor in named]
+        shown = [cells_by_backend(section)["ortmodule"] for section in sections]
         over_pytorch, over_best, full_path = RATIO.findall(row.replace("– |", "0.000× [0, 0] |"))
         assert over_pytorch in shown[0]
         assert over_best in shown[0]
-        assert len(pages) == 1 or full_path in shown[1]
+        assert len(sections) == 1 or full_path in shown[1]
         torch, onnxruntime = re.findall(r"\| (\d+), (\d+) \|", row)[0]
-        assert f"PyTorch {torch} GFLOP/s, ONNX Runtime {onnxruntime} GFLOP/s" in pages[0]
+        assert f"PyTorch {torch} GFLOP/s, ONNX Runtime {onnxruntime} GFLOP/s" in sections[0]
 
 
 def test_readmes_figure_is_of_the_machine_that_its_text_names() -> None:
-    """In reports/ the machine measured last may take the place of an earlier one."""
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", text_of("README.md"))
     (description,) = re.findall("<desc>(.*?)</desc>", text_of(picture), re.DOTALL)
-    rows = [line for line in text_of("README.md").splitlines() if re.search(r"\]\(reports/bert-mini", line)]
+    rows = [line for line in text_of("README.md").splitlines() if re.search(r"#bert-mini", line)]
     assert "family 26, model 2" in rows[0]
     assert "family 26, model 2" in description
-    folder = next((ROOT / "results" / "reproduce").glob("*family26-model2"))
-    assert description.count("layers: ") + description.count("unsupported") >= len(list(folder.glob("*.csv")))
-
-
-def test_every_comparison_in_results_has_its_page_in_reports() -> None:
-    folders = [ROOT / "results", *(ROOT / "results" / "reproduce").iterdir()]
-    files = [path.relative_to(ROOT / "results") for folder in folders for path in folder.glob("*.csv")]
-    assert len(files) > 20
-    assert [one for one in files if not (ROOT / "reports" / one.with_suffix(".md")).exists()] == []
 
 
 RATIO = re.compile(r"\d\.\d+× \[[^]]+\]")

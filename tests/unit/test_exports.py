@@ -98,7 +98,7 @@ def test_the_page_has_a_line_for_each_exported_model(tmp_path: Path) -> None:
     EXPORTS.write(path, [a_row(), a_row(**failed)])
     rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
     page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=EXPORTS.read(path)))
-    section = page[page.index("## After training") :]
+    section = page[page.index("**After training**") :]
     assert "| ortmodule | ok | 42.50 | 3.000 | 2e-06 | 4e-06 | 5.00 [4.50, 5.50] |" in section
     assert "| pytorch_zero3 | unsupported: no whole weights | – | – | – | – | – [–, –] |" in section
     assert "After training" not in render_comparison(ReportedComparison(stem="m", rows=rows))

@@ -11,7 +11,7 @@ import pytest
 from bench.analysis.fairness import attribute_to_settings
 from bench.analysis.shapley import subsets_of
 from bench.report.collection import Collection, ReportedComparison
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import ENVIRONMENT, comparison, with_environment
@@ -130,7 +130,7 @@ def test_the_waterfall_goes_through_every_setting_that_varies(
 ) -> None:
     for number, records in enumerate(comparisons()):
         save(tmp_path, records, stem=f"{number}")
-    render_comparisons(tmp_path / "results", tmp_path / "reports")
+    render_report(tmp_path / "results", tmp_path / "reports")
     texts = svg_texts(tmp_path / "reports" / "fairness.svg")
     bars = [words.removeprefix("of that: ") for words in texts if words.startswith("of that: ")]
     assert bars == names

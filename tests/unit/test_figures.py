@@ -7,7 +7,7 @@ import pytest
 
 from bench.report import formatting
 from bench.report.figures import chart, style
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
 
@@ -52,7 +52,7 @@ def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
 
 def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
-    first, second = (render_comparisons(tmp_path / "results", tmp_path / name)[0] for name in ("one", "two"))
+    first, second = (render_report(tmp_path / "results", tmp_path / name).written for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert {path.name for path in first} >= {
         "index.md",

@@ -18,21 +18,23 @@ from bench.compare.changes import compare
 from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
 from bench.compare.tolerances import TOLERANCES, read_tolerances
-from bench.report.collection import ReportedComparison, collect, with_distinct_titles
-from bench.report.comparison_page import render_comparison
-from bench.report.render import render_comparisons
+from bench.report.collection import ReportedComparison
+from bench.report.files import files_of
+from bench.report.render import render_all, render_report
 from bench.results import csv_files
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FILES = sorted([*(GOLDEN / "results").glob("*.csv"), *(ROOT / "results").glob("*.csv")])
+FILES = files_of(GOLDEN / "results", *sorted((ROOT / "results").glob("*/bench")))
 
 
 def made(folder: Path) -> Iterator[tuple[str, str]]:
     """Every text that is kept: its name and its content."""
-    paths, refused = render_comparisons(GOLDEN / "results", folder)
-    assert not refused
-    yield from ((path.name, path.read_text(encoding="utf-8")) for path in paths if path.suffix == ".md")
+    rendered = render_report(GOLDEN / "results", folder)
+    assert not rendered.refused
+    yield from (
+        (path.name, path.read_text(encoding="utf-8")) for path in rendered.written if path.suffix == ".md"
+    )
     base, new = (csv_files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
     changes = compare(base, new, read_tolerances(TOLERANCES))
     yield "compare.md", render_markdown("bert-tiny-cpux2", changes, named_differences(base, new))
@@ -104,18 +106,25 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
         assert (part.lowest, part.highest) == pytest.approx(tuple(extremes), rel=1e-9)
 
 
-def test_no_page_in_reports_has_lost_its_results() -> None:
-    others = {"index", "methods", "scale", "selftest", "support"}
-    results = {path.stem for path in csv_files.list_files(ROOT / "results")}
-    assert {path.stem for path in (ROOT / "reports").glob("*.md")} == results | others
+def test_what_is_committed_in_reports_is_what_make_report_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts to the letter; of figures only which there are, since fonts may differ."""
+    monkeypatch.chdir(ROOT)
+    rendered = render_all(Path("results"), tmp_path / "reports", tmp_path / "rendered")
+    assert not rendered.refused
+    built, committed = (files_in(folder) for folder in (tmp_path / "reports", ROOT / "reports"))
+    assert built.keys() == committed.keys(), "run `make report`"
+    texts = [name for name in built if name.suffix != ".svg"]
+    assert [name for name in texts if built[name] != committed[name]] == [], "run `make report`"
+    assert sum(map(len, committed.values())) < 4e6
+    pages = list((tmp_path / "rendered").glob("*/index.html"))
+    assert len(pages) == len(list((ROOT / "results").glob("*/machine.json")))
+    assert max(page.stat().st_size for page in pages) < 2e6
 
 
-def test_the_tables_in_reports_are_those_of_the_results() -> None:
-    collection = collect(csv_files.list_files(ROOT / "results"))
-    assert collection.refused == []
-    for one in with_distinct_titles(collection.comparisons):
-        committed = (ROOT / "reports" / one.page).read_text(encoding="utf-8")
-        assert render_comparison(one) == committed, "run `make report`"
+def files_in(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from bench.setup import stacks
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import runner
 from tests.support.factories import comparison, failed, record, workload
+from tests.support.reports import make_machine
 
 pytestmark = pytest.mark.once
 
@@ -112,7 +113,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
 
 
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
-    csv_files.write_records(tmp_path / "bert-tiny-cpux2.csv", comparison(SECONDS))
+    csv_files.write_records(make_machine(tmp_path) / "bench" / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
     expected = render_support(read_matrix(folder, planned_models()))
     assert (tmp_path / "reports" / "support.md").read_text() == expected
@@ -149,7 +150,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == ["experiment=matrix", "model=bert-large", "device=cpu"]
     assert asked[-1][2] == ["experiment=choices", "model=whisper-small", "device=cpu"]
-    with (tmp_path / "m" / TABLE).open(newline="") as file:
+    with (tmp_path / "reports" / TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
 

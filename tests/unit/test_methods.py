@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.report.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
 from bench.report.methods_page import answer, name_method
-from bench.report.render import render_other_pages
+from bench.report.render import write_methods
 from bench.results import csv_files
 from bench.results.records import Record, Workload
 from tests.support.factories import MIB, block, failed, record, workload
@@ -52,7 +52,7 @@ def launches(
 
 def results(*groups: list[Record]) -> ReportedComparison:
     rows = csv_files.table_of_records([one for group in groups for one in group])
-    return ReportedComparison(stem="bert-tiny-cpux2", rows=rows, folder="methods/a-machine")
+    return ReportedComparison(stem="bert-tiny-cpux2", rows=rows)
 
 
 def guided() -> ReportedComparison:
@@ -95,7 +95,7 @@ def test_where_libraries_are_not_known_of_all_peaks_are_whole() -> None:
     comparison = guided()
     rows = comparison.rows.copy()
     rows.loc[rows["backend"] == "pytorch_checkpointing", "host_runtime_mib"] = float("nan")
-    found = find(ReportedComparison(stem=comparison.stem, rows=rows, folder=comparison.folder))
+    found = find(ReportedComparison(stem=comparison.stem, rows=rows))
     assert not known.with_libraries
     assert found.with_libraries
     assert found.reference_mib == LIBRARIES + 400
@@ -191,10 +191,10 @@ def test_the_best_pytorch_makes_the_reference_s_update_in_its_precision() -> Non
 
 
 def test_the_page_has_a_row_for_every_method_and_its_figure_all_numbers(tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "methods" / "a-machine"
-    folder.mkdir(parents=True)
+    folder = tmp_path / "methods"
+    folder.mkdir()
     guided().rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
-    written, refused = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    written, refused = write_methods(folder, tmp_path / "reports")
     assert refused == []
     page, figure = written
     text = page.read_text()
@@ -224,12 +224,12 @@ def test_numbers_on_the_plane_lie_apart_even_where_points_coincide() -> None:
 
 
 def test_what_lies_beyond_the_plane_is_drawn_at_its_edge_and_named_with_its_number(tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "methods" / "a-machine"
-    folder.mkdir(parents=True)
+    folder = tmp_path / "methods"
+    folder.mkdir()
     slow = launches("pytorch_fp16", 40.0, 400, precision="fp16")
     rows = results(launches("pytorch", 2.0, 400), launches("pytorch_fused", 1.6, 390), slow).rows
     rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
-    (_, figure), _ = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    (_, figure), _ = write_methods(folder, tmp_path / "reports")
     assert any(words.startswith("2 fp16: 0.05× the speed") for words in svg_texts(figure))
     assert at_most(0.05) == pytest.approx(1 / 3)
     assert at_most(0.9) == 0.9

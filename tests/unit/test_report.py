@@ -12,14 +12,14 @@ from bench.report import describe, formatting, markdown
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
-from tests.support.reports import SECONDS, golden_records, page_of, printed, save
+from tests.support.reports import SECONDS, golden_records, page_of, printed, save, section_of
 
-GOLDEN = """\
-# BERT-Tiny, 2 ranks, 2 × accumulated, as installed
+GOLDEN = """
+<details><summary>BERT-Tiny, 2 ranks, 2 × accumulated, as installed</summary>
 
 | backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
 optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
@@ -41,28 +41,27 @@ commit 0123456789ab, 2026-11-20
 - 2 launches × 1 round. Speed-up: the ratio of samples/s within each round, midmean of the \
 logarithms over the rounds of a launch, then geometric mean over launches; 95 % confidence interval: \
 Student's t over the launches. Peak memory is that of the timed blocks.
-- results file: bert-tiny-cpux2.csv
-- figures, and every other comparison: [index.md](index.md)
+- results file: bench/bert-tiny-cpux2.csv
+
 """
 
 
 # The page
 
 
-def test_the_page_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
+def test_the_section_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
-    render_comparisons(tmp_path / "results", tmp_path / "reports")
-    assert (tmp_path / "reports" / "bert-tiny-cpux2.md").read_text(encoding="utf-8") == GOLDEN
+    render_report(tmp_path / "results", tmp_path / "reports")
+    page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
+    assert section_of(page, "bert-tiny-cpux2") == GOLDEN
 
 
-def test_plain_adamw_is_named_with_how_it_updates(tmp_path: Path) -> None:
+def test_plain_adamw_is_named_with_how_it_updates() -> None:
     proved = [
         dataclasses.replace(one, proof={"optimizer": {"implementation": "for-loop"}})
         for one in golden_records()
     ]
-    save(tmp_path, proved)
-    render_comparisons(tmp_path / "results", tmp_path / "reports")
-    page = (tmp_path / "reports" / "bert-tiny-cpux2.md").read_text(encoding="utf-8")
+    page = page_of(proved)
     assert "| pytorch | eager + adamw (for-loop) + ddp |" in page
     assert "| ortmodule | ortmodule + adamw_fused + ddp |" in page
 
@@ -146,17 +145,15 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     console = Console(width=100, file=io.StringIO())
     console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
     assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
-    synthetic = render_comparison(ReportedComparison(stem="x", rows=csv_files.table_of_records([record()])))
-    assert "limited by" not in synthetic
+    assert "limited by" not in page_of([record()])
 
 
 def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_shown(tmp_path: Path) -> None:
     unknown = workload(parameters=None, trainable_parameters=None, padding_share=None)
     records = [failed(name, "oom", "no memory", 0, workload=unknown) for name in ("pytorch", "ortmodule")]
     csv_files.write_records(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
-    made, refused = render_comparisons(tmp_path / "results", tmp_path / "reports")
-    assert not refused
-    assert any("oom: no memory" in path.read_text(encoding="utf-8") for path in made if path.suffix == ".md")
+    assert not render_report(tmp_path / "results", tmp_path / "reports").refused
+    assert "oom: no memory" in (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
 
 
 def test_energy_is_shown_where_there_is_a_gpu() -> None:

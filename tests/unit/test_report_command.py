@@ -1,12 +1,14 @@
 """The command that makes a report, and the pages over all comparisons."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from bench.report import __main__ as command
-from bench.report.render import render_comparisons
-from tests.support.reports import golden_records, save
+from bench.report.render import render_report
+from bench.results import csv_files
+from tests.support.reports import golden_records, make_machine, save, section_of
 
 
 def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
@@ -17,7 +19,8 @@ def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
     (tmp_path / "results" / "b.csv").write_text("half")
     out = tmp_path / "reports"
     assert command.main([str(tmp_path / "results"), "--out", str(out)]) == 2
-    assert {path.name for path in out.iterdir()} >= {"a.md", "c.md", "index.html"}
+    page = (out / "index.md").read_text(encoding="utf-8")
+    assert all(section_of(page, name) for name in ("a", "c"))
     assert "b.csv is damaged" in (out / "index.html").read_text(encoding="utf-8")
     error = capsys.readouterr().err
     assert "b.csv is damaged" in error
@@ -32,33 +35,66 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
 
 
 def test_comparisons_of_the_same_workload_are_told_apart_and_others_need_no_name(tmp_path: Path) -> None:
-    def tables(folder: Path) -> tuple[str, str]:
-        render_comparisons(folder / "results", folder / "reports")
-        names = ("index.md", "index.html")
-        index, page = ((folder / "reports" / name).read_text(encoding="utf-8") for name in names)
-        return index, page
+    def table(folder: Path) -> str:
+        render_report(folder / "results", folder / "reports")
+        return (folder / "reports" / "index.html").read_text(encoding="utf-8")
 
-    for stem in ("bert-tiny-cpux2", "bert-tiny-cpux2-experiment=stacks"):
+    for stem in ("bert-tiny-cpux2", "bert-tiny-cpux2-stacks"):
         save(tmp_path / "twice", golden_records(), stem)
-    index, page = tables(tmp_path / "twice")
-    assert "| model | workload | comparison | backend |" in index
+    page = table(tmp_path / "twice")
     title = "BERT-Tiny, 2 ranks, 2 × accumulated, as installed, file bert-tiny-cpux2"
-    assert index.count(f"| {title}-experiment=stacks | ") == index.count(f"| {title} | ") > 1
-    assert f'<td class="comparison">{title}-experiment=stacks</td>' in page
+    for name in (title, f"{title}-stacks"):
+        assert page.count(f'<td class="comparison">{name}</td>') == 3
 
     save(tmp_path / "once", golden_records(), "bert-tiny-cpux2")
-    index, page = tables(tmp_path / "once")
-    assert "| model | workload | backend |" in index
-    assert 'class="comparison"' not in page
+    assert 'class="comparison"' not in table(tmp_path / "once")
 
 
-def test_the_index_leads_to_the_pages_about_what_is_no_comparison(tmp_path: Path) -> None:
-    save(tmp_path, golden_records(), "a")
-    page = tmp_path / "reports" / "index.md"
-    for folder, link in (("matrix", "support.md"), ("selftest", "selftest.md")):
-        render_comparisons(tmp_path / "results", tmp_path / "reports")
-        assert link not in page.read_text(encoding="utf-8")
-        (tmp_path / "results" / folder).mkdir()
-        (tmp_path / "results" / folder / "verdicts.csv").touch()
-        render_comparisons(tmp_path / "results", tmp_path / "reports")
-        assert f"]({link})" in page.read_text(encoding="utf-8")
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A machine with two comparisons of the same name, of different studies, and a support matrix."""
+    folder = make_machine(tmp_path / "results" / "mine")
+    for study in ("bench", "reproduce", "matrix"):
+        records = [dataclasses.replace(one, study=study) for one in golden_records()]
+        csv_files.write_records(folder / study / "bert-tiny-cpux2.csv", records)
+    return folder
+
+
+def test_what_is_committed_is_small_and_a_machine_s_and_the_rest_is_rendered_elsewhere(
+    machine: Path, tmp_path: Path
+) -> None:
+    out, rendered = tmp_path / "reports", tmp_path / "rendered"
+    (out / "mine").mkdir(parents=True)
+    (out / "mine" / "of-a-comparison-that-is-gone.svg").touch()
+    arguments = [str(machine.parent), "--out", str(out), "--rendered", str(rendered)]
+    assert command.main(arguments) == 0
+    assert {path.name for path in out.iterdir()} == {"index.md", "mine"}
+    kept, all_files = ({path.name for path in (folder / "mine").iterdir()} for folder in (out, rendered))
+    assert all_files - kept == {"index.html"}
+    assert kept >= {"index.md", "support.md", "support.csv", "summary.csv", "speedup.svg"}
+    assert "of-a-comparison-that-is-gone.svg" not in kept
+    page = (out / "mine" / "index.md").read_text(encoding="utf-8")
+    for anchor in ("bert-tiny-cpux2", "reproduce-bert-tiny-cpux2"):
+        assert "faster" in section_of(page, anchor)
+    assert "](support.md)" in page
+    (line,) = [one for one in (out / "index.md").read_text(encoding="utf-8").splitlines() if "mine" in one]
+    assert "](mine/index.md): ONNX Runtime is faster than PyTorch as installed on 1 of 1 model" in line
+
+
+def test_one_more_result_changes_its_machine_s_files_and_one_line(machine: Path, tmp_path: Path) -> None:
+    other = make_machine(machine.with_name("other"))
+    csv_files.write_records(other / "bench" / "gpt2-cpux2.csv", golden_records())
+    out = tmp_path / "reports"
+
+    def make() -> dict[str, str]:
+        command.main([str(machine.parent), "--out", str(out), "--rendered", str(tmp_path / "rendered")])
+        files = [path for path in out.rglob("*") if path.is_file()]
+        return {str(path.relative_to(out)): path.read_text(encoding="utf-8") for path in files}
+
+    before = make()
+    csv_files.write_records(other / "bench" / "bert-tiny-cpux2-seq_len-64.csv", golden_records())
+    after = make()
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert all(name.startswith("other/") or name == "index.md" for name in changed)
+    lines = [before["index.md"].splitlines(), after["index.md"].splitlines()]
+    assert sum(one != another for one, another in zip(*lines, strict=True)) <= 1

@@ -77,7 +77,7 @@ def test_a_model_and_a_topology_give_a_file_an_answer_and_a_page(
     assert set(table["scaling"]) == {"weak", "strong"}
     assert (table["predicted_step_s_low"] <= table["predicted_step_s"]).all()
     assert (table["predicted_step_s"] <= table["predicted_step_s_high"]).all()
-    assert (tmp_path / "reports" / "scale.md").exists()
+    assert (tmp_path / "rendered" / "scale.md").exists()
 
 
 @pytest.mark.parametrize(

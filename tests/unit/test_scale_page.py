@@ -11,19 +11,15 @@ from matplotlib.figure import Figure
 
 from bench.analysis.predictions import CHECKS, PUBLISHED, SCALING
 from bench.errors import UserError
-from bench.report.collection import collect
 from bench.report.figures import scale, style
 from bench.report.figures.scale_checks import draw_checks
 from bench.report.figures.scale_published import draw_published
-from bench.report.files import read_of_every_machine
-from bench.report.index_contents import OTHER_PAGES, SCALE
-from bench.report.render import render_comparisons, render_other_pages
+from bench.report.render import render_all, write_scale
 from bench.report.scale_files import read_predictions
 from bench.report.scale_page import render_scale
 from bench.report.scale_tables import Banded, Scaling
 from bench.report.scale_words import accuracy_in_words, answer, textbook
-from bench.results import csv_files
-from tests.support.reports import golden_records, save, svg_texts
+from tests.support.reports import svg_texts
 
 Row = dict[str, Any]
 
@@ -330,48 +326,28 @@ def test_a_damaged_file_is_one_sentence(
     damage(folder / name)
     with pytest.raises(UserError, match=words):
         render_scale(read_predictions(folder))
-    written, (sentence,) = render_other_pages(tmp_path / "results", tmp_path / "reports")
+    written, (sentence,) = write_scale(tmp_path / "results", tmp_path / "reports")
     assert not written
     assert sentence.endswith(".")
     assert "\n" not in sentence
 
 
 def test_the_report_has_the_page_its_figures_and_the_link(folder: Path, tmp_path: Path) -> None:
-    save(tmp_path, golden_records())
     results, reports = tmp_path / "results", tmp_path / "reports"
-    render_comparisons(results, reports)
-    assert f"]({SCALE.name})" in (reports / "index.md").read_text(encoding="utf-8")
-    written, refused = render_other_pages(results, reports)
+    render_all(results, reports, tmp_path / "rendered")
+    assert "](scale.md)" in (reports / "index.md").read_text(encoding="utf-8")
+    written, refused = write_scale(results, reports)
     assert refused == []
     names = [path.name for path in written]
     assert names == ["scale.md", "scale-bert-large-dgx-a100.svg", "scale-checks.svg", "scale-published.svg"]
     page = (reports / "scale.md").read_text(encoding="utf-8")
     for path in written[1:]:
-        dark = path.with_stem(f"{path.stem}-dark")
-        assert f'src="{path.name}"' in page
-        assert f'srcset="{dark.name}"' in page
-        for one in (path, dark):
-            content = one.read_text(encoding="utf-8")
-            assert "redicted" in svg_texts(one)[0] + svg_texts(one)[1], "in the title"
-            assert re.search(r"<desc>[^<]*redicted[^<]*</desc>", content)
+        assert f"]({path.name})" in page
+        assert "redicted" in svg_texts(path)[0] + svg_texts(path)[1], "in the title"
+        assert re.search(r"<desc>[^<]*redicted[^<]*</desc>", path.read_text(encoding="utf-8"))
     first = {path: path.read_bytes() for path in written}
-    render_other_pages(results, reports)
+    write_scale(results, reports)
     assert first == {path: path.read_bytes() for path in written}, "the same bytes"
-
-
-def test_predictions_and_parts_of_steps_are_no_comparisons(folder: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    save(tmp_path, golden_records())
-    of_machine = results / "reproduce" / "a-machine"
-    for place in (results, of_machine):
-        (place / "parts").mkdir(parents=True)
-        (place / "parts" / "bert-tiny-cpux2.csv").write_text("started_at\n")
-        csv_files.write_records(place / "bert-tiny-cpux2.csv", golden_records())
-    assert [path.name for path in csv_files.list_files(results)] == ["bert-tiny-cpux2.csv"]
-    for found in (collect(csv_files.list_files(results)), read_of_every_machine(results, "reproduce")):
-        assert len(found.comparisons) == 1
-        assert not found.refused
-    assert not [one for one in OTHER_PAGES if one.made_of == "parts"]
 
 
 # Figures

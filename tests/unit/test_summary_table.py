@@ -10,12 +10,13 @@ import pytest
 from bench.report import __main__ as command
 from bench.report import latex
 from bench.report.collection import ReportedComparison
-from bench.report.render import render_comparisons
+from bench.report.render import render_report
 from bench.report.summary_table import COLUMNS, render_csv, render_latex, render_markdown, rows_of
 from bench.results import csv_files
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write
 from tests.support.many_models import comparison as of_model
+from tests.support.reports import make_machine
 
 BART = next(model for model in ELEVEN if model.name == "bart-large")
 
@@ -74,18 +75,16 @@ def test_an_infinite_end_is_blank() -> None:
 
 
 def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> None:
-    write(tmp_path / "results", ELEVEN[:1])
-    write(tmp_path / "results" / "reproduce" / "2-cores-epyc", ELEVEN[1:2])
-    write(tmp_path / "results" / "reproduce" / "2-cores-xeon", ELEVEN[1:2])
-    written, refused = render_comparisons(tmp_path / "results", tmp_path / "reports")
-    assert not refused
-    assert tmp_path / "reports" / "summary.csv" in written
+    machine = make_machine(tmp_path / "results" / "2-cores-epyc")
+    write(machine / "bench", ELEVEN[:1])
+    write(machine / "reproduce", ELEVEN[1:2])
+    rendered = render_report(machine, tmp_path / "reports")
+    assert not rendered.refused
+    assert tmp_path / "reports" / "summary.csv" in rendered.written
     text = (tmp_path / "reports" / "summary.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["model"] for row in rows] == ["bert-large"] * 4 + ["roberta-large"] * 8
-    for row, machine in ((rows[4], "2-cores-epyc"), (rows[8], "2-cores-xeon")):
-        assert row["file"].endswith(f"results/reproduce/{machine}/roberta-large-cpux2.csv")
-        assert (tmp_path / "reports" / "reproduce" / machine / "roberta-large-cpux2.md").is_file()
+    assert [row["model"] for row in rows] == ["roberta-large"] * 4 + ["bert-large"] * 4
+    assert rows[0]["file"].endswith("results/2-cores-epyc/reproduce/roberta-large-cpux2.csv")
 
 
 def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:

@@ -48,8 +48,8 @@ def draw_beginning(one: ReportedComparison) -> Figure:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.FAINT, fontsize=8.5)
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.LIGHT.faint, fontsize=8.5)
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
     each = (width - NAMES - 0.75) / 2
     for place, (label, value) in enumerate(charts.items()):
         column, row = place % 2, place // 2
@@ -73,7 +73,7 @@ def _draw_bars(
     for place, (one, known) in enumerate(zip(beginnings, values, strict=True)):
         colour, hatch = style.look(one.backend)
         axes.barh(
-            place, known or 0.0, height=0.7, color=colour, hatch=hatch, edgecolor=style.INK, linewidth=0.5
+            place, known or 0.0, height=0.7, color=colour, hatch=hatch, edgecolor=style.EDGE, linewidth=0.5
         )
         words = "unknown" if known is None else number(known)
         axes.text((known or 0.0) + 0.02 * most, place, words, va="center", fontsize=8)

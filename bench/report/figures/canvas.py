@@ -17,7 +17,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.text import Text
 
-from bench.report.figures.style import Theme
+from bench.report.figures.small_svg import HALO
+from bench.report.figures.style import EDGE, Theme
 from bench.report.formatting import one_line
 
 NARROW = 3.3
@@ -65,8 +66,19 @@ class Canvas:
         """From one line of text to the next."""
         return 1.25 * points / 72
 
-    def text(self, x: float, y: float, words: str, *, points: float | None = None, **look: Any) -> None:
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        points: float | None = None,
+        with_halo: bool = False,
+        **look: Any,
+    ) -> None:
         """Words at a place; `y` is their middle unless `va` says otherwise."""
+        if with_halo:
+            look |= {"gid": HALO, "path_effects": self.halo(2 * self.scale)}
         defaults: dict[str, Any] = {
             "va": "center_baseline",
             "color": self.theme.ink,
@@ -92,7 +104,7 @@ class Canvas:
                 height,
                 facecolor=colour,
                 hatch=hatch,
-                edgecolor="#1A1A1A",  # in both themes: hatches are seen on bright colours
+                edgecolor=EDGE,  # in both themes: hatches are seen on bright colours
                 linewidth=0.4 * self.scale,
                 zorder=2,
             )

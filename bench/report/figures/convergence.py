@@ -37,16 +37,16 @@ def draw_convergence(one: ReportedComparison) -> Figure:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.FAINT, fontsize=8.5)
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.LIGHT.faint, fontsize=8.5)
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
     axes = figure.add_axes((0.55 / width, bottom / height, (width - 0.75) / width, HIGH / height))
     for place, backend in enumerate(found.backends):
         _draw_backend(axes, backend, MARKERS[place % len(MARKERS)], order=len(found.backends) - place)
-    axes.axhline(found.target, color=style.ALARM, linestyle="--", linewidth=1, zorder=2)
+    axes.axhline(found.target, color=style.LIGHT.status, linestyle="--", linewidth=1, zorder=2)
     axes.set_xlabel("seconds of training (less is better)", fontsize=8.5)
     axes.set_title("loss on held-out data", fontsize=8.5, loc="left")
     axes.set_xlim(left=0)
-    axes.grid(axis="y", color=style.GRID, linewidth=0.6)
+    axes.grid(axis="y", color=style.LIGHT.grid, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8)
     if axes.get_legend_handles_labels()[0]:
@@ -69,7 +69,7 @@ def _draw_backend(axes: Axes, backend: BackendConvergence, marker: str, *, order
         linewidth=2,
         marker=marker,
         markersize=4,
-        markeredgecolor=style.INK,
+        markeredgecolor=style.EDGE,
         markeredgewidth=0.4,
         label=chart.shortened(backend.backend),
         zorder=10 + order,

@@ -16,7 +16,7 @@ from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import Theme
-from bench.report.index_contents import FigureSet, dark_of
+from bench.report.index_contents import FigureSet
 from bench.report.model_chart import ModelChart, model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
@@ -90,7 +90,7 @@ def _draw_bars(
 
 
 def write_report_figures(sets: Sequence[FigureSet], folder: Path) -> list[Path]:
-    """Draw the figures of a report: `models-speedup.svg` and so on, each with a dark one beside it.
+    """Draw the figures of a report: `models-speedup.svg` and so on.
 
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
 
@@ -99,15 +99,14 @@ def write_report_figures(sets: Sequence[FigureSet], folder: Path) -> list[Path]:
         folder: where to.
 
     Returns:
-        The light ones, in the order in which they are to be shown.
+        The files, in the order in which they are to be shown.
     """
     written = []
     for number, chosen in enumerate(sets[:MOST_SETS], 1):
         for kind in KINDS:
             path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
             try:
-                write_model_figure(chosen.comparisons, path, of=kind, theme=style.LIGHT)
-                write_model_figure(chosen.comparisons, dark_of(path), of=kind, theme=style.DARK)
+                write_model_figure(chosen.comparisons, path, of=kind)
             except UserError:
                 continue  # there is no such figure of these results
             written.append(path)

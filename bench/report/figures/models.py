@@ -152,7 +152,7 @@ class _Layout:
                     points=canvas.small,
                     weight="bold",
                     color=canvas.theme.faint,
-                    path_effects=canvas.halo(2),
+                    with_halo=True,
                     zorder=4,
                 )
             for line in lines:
@@ -250,7 +250,7 @@ class _Layout:
             color=canvas.theme.status,
             style="italic",
             zorder=8,
-            path_effects=canvas.halo(2 * canvas.scale),
+            with_halo=True,
         )
 
     def _ticks(self) -> list[float]:

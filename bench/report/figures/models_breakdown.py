@@ -97,7 +97,7 @@ class _Layout:
         canvas = self.canvas
         y += BETWEEN / 2 * canvas.scale
         heading = wrapped(line.label, canvas.points, canvas.width - 2 * MARGIN, "bold")
-        look = {"weight": "bold", "path_effects": canvas.halo(2.5 * canvas.scale), "zorder": 3}
+        look = {"weight": "bold", "with_halo": True, "zorder": 3}
         y = canvas.lines(MARGIN, y, heading, points=canvas.points, **look) + 0.02 * canvas.scale
         for bar in self.chart.bars(line):
             self._draw_bar(bar, y + ROW * canvas.scale / 2)

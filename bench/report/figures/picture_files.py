@@ -3,16 +3,18 @@
 import io
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from bench.errors import UserError
 from bench.report.figures import style
+from bench.report.figures.small_svg import make_small
 from bench.report.figures.style import Theme
-from bench.report.figures.svg_circles import shorten_circles
 from bench.results.atomic import write_atomically
 
 DOTS_PER_INCH = 300
@@ -22,15 +24,20 @@ _UNDATED = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Prod
 
 
 def write_figure(
-    path: Path, draw: Callable[[Theme], Figure], *, theme: Theme, title: str, description: str
+    path: Path,
+    draw: Callable[[Theme], Figure],
+    *,
+    title: str = "",
+    description: str = "",
+    theme: Theme = style.LIGHT,
 ) -> None:
     """Draw a figure in a theme and write it in the format that the path's ending names.
 
     Args:
         path: ends in .svg, .pdf or .png.
         draw: the figure in a theme.
-        theme: light or dark.
-        title: in the file, for whoever does not see the picture.
+        theme: light, which as SVG follows the screen, or dark.
+        title: in the file, for whoever does not see the picture; empty where the page says it.
         description: all that the picture shows; likewise.
 
     Raises:
@@ -39,20 +46,24 @@ def write_figure(
     ending = path.suffix.lower().removeprefix(".")
     if ending not in _UNDATED:
         raise UserError(f"{path} is no kind of picture", "let --out end in .svg, .pdf or .png")
-    metadata = dict.fromkeys(_UNDATED[ending]) | {"Title": title}
-    metadata |= {"Subject": description} if ending == "pdf" else {"Description": description}
+    metadata: dict[str, str | None] = dict.fromkeys(_UNDATED[ending])
+    if title:
+        metadata |= {"Title": title, "Subject" if ending == "pdf" else "Description": description}
     content = io.BytesIO()
     with rc_context(style.rc(theme)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
-        draw(theme).savefig(content, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
+        figure = draw(theme)
+        for words in figure.findobj(Text) if ending == "svg" else ():
+            words.set_path_effects([])  # with them words would be outlines of letters
+        figure.savefig(content, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
     written = content.getvalue()
-    write_atomically(
-        path,
-        _with_alternative(shorten_circles(written.decode()), description) if ending == "svg" else written,
-    )
+    write_atomically(path, _finish_svg(written.decode(), theme, description) if ending == "svg" else written)
 
 
-def _with_alternative(svg: str, description: str) -> str:
-    """The picture with its description where screen readers look for it."""
+def _finish_svg(svg: str, theme: Theme, description: str) -> str:
+    """Small, and with the description where screen readers look for it; a light one turns dark by itself."""
+    light, dark = asdict(style.LIGHT), asdict(style.DARK)
+    colours = {light[name]: dark[name] for name in light} if theme is style.LIGHT else {}
+    svg = make_small(svg, ground=theme.ground, dark=colours)
     svg = svg.replace("<svg ", '<svg role="img" ', 1)
-    return svg.replace("</title>", f"</title>\n <desc>{escape(description)}</desc>", 1)
+    return svg.replace("</title>", f"</title>\n<desc>{escape(description)}</desc>", 1)

@@ -1,26 +1,22 @@
 """Which figures a report has, and how each is written."""
 
-import io
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from bench.report.collection import Collection, ReportedComparison
-from bench.report.figures import style, waterfall
+from bench.report.figures import waterfall
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.break_even import draw_break_even
 from bench.report.figures.breakdown import draw_breakdown
 from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.memory import draw_memory
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
+from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
-from bench.report.figures.svg_circles import shorten_circles
-from bench.results.atomic import write_atomically
 
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
 """Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
@@ -45,16 +41,18 @@ def planned_figures(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = cut_into_pages(collection.panels)
     jobs = _pages("speedup", draw_speedup, pages)
-    jobs += [(f"breakdown-{one.stem}", partial(draw_breakdown, one)) for one in _explained_last(collection)]
+    jobs += [(f"breakdown-{one.anchor}", partial(draw_breakdown, one)) for one in _explained_last(collection)]
     jobs += [
-        (f"beginning-{one.stem}", partial(draw_beginning, one))
+        (f"beginning-{one.anchor}", partial(draw_beginning, one))
         for one in [one for one in collection.controlled if one.is_of_devices][:MOST_BEGINNINGS]
     ]
     followed = [one for one in collection.controlled if one.convergence]
-    jobs += [(f"converge-{one.stem}", partial(draw_convergence, one)) for one in followed[:MOST_CONVERGENCES]]
+    jobs += [
+        (f"converge-{one.anchor}", partial(draw_convergence, one)) for one in followed[:MOST_CONVERGENCES]
+    ]
     divided = [one for one in collection.controlled if one.attribution]
     jobs += [
-        (f"attribution-{one.stem}", partial(waterfall.draw_attribution, one))
+        (f"attribution-{one.anchor}", partial(waterfall.draw_attribution, one))
         for one in divided[:MOST_WATERFALLS]
     ]
     jobs += [
@@ -96,19 +94,15 @@ def _explained_last(collection: Collection) -> list[ReportedComparison]:
     """Of the comparisons with profiles those measured last, in the order of the page."""
     explained = [one for one in collection.controlled if one.breakdowns]
     newest_first = sorted(explained, key=lambda one: one.measured_at, reverse=True)
-    kept = {one.page for one in newest_first[:MOST_BREAKDOWNS]}
-    return [one for one in explained if one.page in kept]
+    kept = {one.anchor for one in newest_first[:MOST_BREAKDOWNS]}
+    return [one for one in explained if one.anchor in kept]
 
 
 def save(job: Job, folder: Path) -> Path:
-    """Draw a figure and write it as SVG, atomically; the same input gives the same bytes."""
+    """Draw a figure and write it as SVG."""
     name, draw = job
-    with rc_context(style.RC), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
-        vector = io.StringIO()
-        draw().savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
     path = folder / f"{name}.svg"
-    write_atomically(path, shorten_circles(vector.getvalue()))
+    write_figure(path, lambda _: draw())
     return path
 
 

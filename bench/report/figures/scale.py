@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bench.report.figures import style
 from bench.report.figures.canvas import MARGIN, Canvas, inches
 from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
@@ -30,7 +29,6 @@ from bench.report.figures.scale_sheet import (
     themed_axes,
 )
 from bench.report.figures.style import Theme
-from bench.report.index_contents import dark_of
 from bench.report.scale_tables import (
     CHECKS_FIGURE,
     KINDS_OF_SCALING,
@@ -64,7 +62,7 @@ DASHES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleFigure:
-    """One of them, in both themes.
+    """One of them.
 
     Attributes:
         stem: its name without the ending.
@@ -112,10 +110,9 @@ def planned_figures(found: Predictions) -> list[ScaleFigure]:
 
 
 def save(figure: ScaleFigure, folder: Path) -> Path:
-    """Write a figure with the dark one beside it; the path of the light one."""
+    """Write a figure as SVG; its path."""
     path = folder / f"{figure.stem}.svg"
-    for place, theme in ((path, style.LIGHT), (dark_of(path), style.DARK)):
-        write_figure(place, figure.draw, theme=theme, title=figure.title, description=figure.description)
+    write_figure(path, figure.draw, title=figure.title, description=figure.description)
     return path
 
 

@@ -114,7 +114,7 @@ def _limit(comparisons: Sequence[ReportedComparison]) -> float:
 
 
 def _baseline(axes: Axes, *, limit: float, band: bool) -> None:
-    axes.axvline(1, color=style.INK, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
+    axes.axvline(1, color=style.LIGHT.ink, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
     if band:
-        axes.axvspan(*reference.BLOG_BAND, color=style.BAND, zorder=0, linewidth=0)
+        axes.axvspan(*reference.BLOG_BAND, color=style.LIGHT.band, zorder=0, linewidth=0)
     axes.set_xlim(0, limit)

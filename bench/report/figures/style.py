@@ -27,12 +27,49 @@ _OTHERS = [
     for hatch in ("ooo", "OO", "++", "--", "||")
 ]
 
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """The colours that are not a backend's: for a light or a dark ground."""
+
+    ground: str
+    ink: str
+    faint: str
+    grid: str
+    band: str
+    best: str  # the mark of the fastest PyTorch
+    status: str  # words in place of a bar
+
+
+LIGHT = Theme(
+    ground="#ffffff",
+    ink="#1a1a1a",
+    faint="#555555",
+    grid="#dedede",
+    band="#eeeeee",
+    best="#0b4f8a",
+    status="#9b1c1c",
+)
+DARK = Theme(
+    ground="#161616",
+    ink="#f2f2f2",
+    faint="#b8b8b8",
+    grid="#3a3a3a",
+    band="#2a2a2a",
+    best="#8ac4ff",
+    status="#ff9b9b",
+)
+"""The ground is that of the page (index.html.j2). An SVG in the light theme has the dark colours, too."""
+
+EDGE, WHITE = "#1b1b1b", "#fefefe"
+"""Of bars on any ground, since hatches are seen on bright colours: so they are no colour of a theme."""
+
 PARTS = {
     "libraries": ("#BBBBBB", ""),
     "weights": ("#0072B2", "///"),
     "gradients": ("#56B4E9", "..."),
     "optimizer states": ("#E69F00", "xxx"),
-    "activations and the rest": ("#FFFFFF", ""),
+    "activations and the rest": (WHITE, ""),
     "rest with libraries": ("#DDDDDD", "////"),
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
@@ -49,8 +86,8 @@ KINDS = {
     "optimizer": ("#E69F00", "..."),
     "communication": ("#999999", "ooo"),
     "host": ("#DDDDDD", ""),
-    "other": ("#FFFFFF", "////"),
-    "not in the profile": ("#FFFFFF", ""),
+    "other": (WHITE, "////"),
+    "not in the profile": (WHITE, ""),
 }
 """Colours and hatches of the kinds of work in a step, from the foot of the bar."""
 
@@ -58,51 +95,24 @@ STACKED = PARTS | KINDS
 """What a stack may consist of."""
 
 WIDTH_INCHES = 6.0
-INK = "#1A1A1A"
-FAINT = "#555555"
-GRID = "#DDDDDD"
-BAND = "#EEEEEE"
-ALARM = "#9B1C1C"
 
 RC = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 9.5,
-    "text.color": INK,
     "text.parse_math": False,  # a "$" in a name is a dollar
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
+    "axes.edgecolor": LIGHT.faint,
+    "axes.labelcolor": LIGHT.ink,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "xtick.color": LIGHT.ink,
+    "ytick.color": LIGHT.ink,
     "ytick.major.size": 0,
     "hatch.linewidth": 0.5,
-    "figure.facecolor": "white",  # opaque: also right on a dark page
-    "savefig.facecolor": "white",
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "bench",  # the same input gives the same bytes
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Theme:
-    """The colours that are not a backend's: for a light or a dark ground."""
-
-    ground: str
-    ink: str
-    faint: str
-    grid: str
-    best: str  # the mark of the fastest PyTorch
-    status: str  # words in place of a bar
-
-
-LIGHT = Theme(ground="#FFFFFF", ink=INK, faint=FAINT, grid=GRID, best="#0B4F8A", status=ALARM)
-DARK = Theme(
-    ground="#161616", ink="#F2F2F2", faint="#B8B8B8", grid="#3A3A3A", best="#8AC4FF", status="#FF9B9B"
-)
-"""The ground is that of the page (index.html.j2)."""
 
 
 def rc(theme: Theme) -> dict[str, Any]:

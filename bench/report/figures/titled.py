@@ -29,8 +29,8 @@ def titled_axes(
     FigureCanvasAgg(figure)
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
     figure.text(
-        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.FAINT, fontsize=8.5
+        0.1 / width, 1 - (top - 0.05) / height, subtitle, va="bottom", color=style.LIGHT.faint, fontsize=8.5
     )
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.FAINT, fontsize=8)
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
     axes = figure.add_axes((left / width, bottom / height, (width - left - right) / width, inches / height))
     return figure, axes
