@@ -140,7 +140,8 @@ def _compare_pair(
             command=distinct_text(new, "command"),
         )
     except UserError as error:
-        found.refuse(f"{title}: {error}")
+        named = str(error).startswith((old.name, now.name))
+        found.refuse(error if named else f"{title}: {error}")
         return
     found.pairs[title] = pair
     if not pair.has_numbers and not pair.is_worse:
@@ -162,12 +163,9 @@ def _look_at_other_machines(
     known = read_results(base.files)
     for place, file in files.items():
         try:
-            file.read()
+            found.new[place] = look_at_other_machines(place, file.read(), known, names)
         except UserError as error:
             found.refuse(error)
-            continue
-        new = read_results({place: file})[place]
-        found.new[place] = look_at_other_machines(place, new, known, names)
 
 
 def _print_markdown(found: Found, pairing: Pairing, base: Source) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import pandas as pd
+
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.machines import SameComparison, backends_of, compare_machines, settings_of
 from bench.analysis.table_values import distinct_text
@@ -46,24 +48,25 @@ def read_results(files: Mapping[str, ResultsFile]) -> dict[str, ComparisonResult
 
 
 def look_at_other_machines(
-    place: str, new: ComparisonResults, known: Mapping[str, ComparisonResults], names: Mapping[str, str]
+    place: str, rows: pd.DataFrame, known: Mapping[str, ComparisonResults], names: Mapping[str, str]
 ) -> OtherMachines:
     """Find the same comparison on other machines: by its columns, never by the file's name.
 
     Args:
         place: of the new result, which begins with its machine's folder.
-        new: what was measured.
+        rows: what was measured.
         known: committed comparisons of all machines, by place.
         names: of machines, by folder.
     """
+    new = ComparisonResults(stem=place.rpartition("/")[2], rows=rows)
     settings = settings_of(new)
     if not settings:
         return OtherMachines(reason=f"{new.reference}, its reference, was not timed, so it has no speed-up")
     others = {it: one for it, one in known.items() if machine_of(it) != machine_of(place)}
-    best: dict[str, ComparisonResults] = {}
-    for it in sorted(others, key=lambda it: (-_shared(new, others[it]), len(others[it].stem), it)):
-        if settings_of(others[it]) == settings and _shared(new, others[it]):
-            best.setdefault(names.get(machine_of(it), machine_of(it)), others[it])
+    alike = {it: one for it, one in others.items() if settings_of(one) == settings and _shared(new, one)}
+    best: dict[str, ComparisonResults] = {}  # of each machine that with most of the same backends
+    for it in sorted(alike, key=lambda it: (-_shared(new, alike[it]), len(alike[it].stem), it)):
+        best.setdefault(names.get(machine_of(it), machine_of(it)), alike[it])
     here = f"here: {names.get(machine_of(place), machine_of(place)) or 'this machine'}"
     same = compare_machines({here: new, **best})
     backends = [one for one in same.backends if here in one.speedups]
