@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.compose import compose
 from bench.report import __main__ as command
+from bench.report.files import RENDERED
 from bench.report.render import render_report
 from bench.results import csv_files
+from tests.support.pages import ROOT
 from tests.support.reports import golden_records, make_machine, save, section_of
 
 
@@ -79,6 +82,11 @@ def test_what_is_committed_is_small_and_a_machine_s_and_the_rest_is_rendered_els
     assert "](support.md)" in page
     (line,) = [one for one in (out / "index.md").read_text(encoding="utf-8").splitlines() if "mine" in one]
     assert "](mine/index.md): ONNX Runtime is faster than PyTorch as installed on 1 of 1 model" in line
+
+
+def test_what_make_bench_renders_is_ignored_by_git() -> None:
+    assert compose([]).reports_dir == str(RENDERED)
+    assert f"{RENDERED}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
 def test_one_more_result_changes_its_machine_s_files_and_one_line(machine: Path, tmp_path: Path) -> None:
