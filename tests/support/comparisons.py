@@ -109,8 +109,9 @@ def cells_of(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     whole = csv_files.read(path)
-    for row, command, environment in zip(rows, whole["command"], whole["environment"], strict=True):
-        row |= {"command": command, "environment": environment}
+    once = [*csv_files.REPEATED, "environment"]
+    for row, cells in zip(rows, whole[once].to_dict("records"), strict=True):
+        row |= {str(name): str(cell) for name, cell in cells.items()}
     return rows
 
 

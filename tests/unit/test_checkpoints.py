@@ -124,7 +124,7 @@ def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> N
     assert "| pytorch | crashed: no room | – | – | – | – |" in section
     assert "**Checkpoints**" not in render_comparison(ReportedComparison(stem="m", rows=rows))
     path.write_text(path.read_text().replace("save_s", "seconds"))
-    with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of checkpoints"):
+    with pytest.raises(UserError, match=r"m\.checkpoint\.csv cannot be read as what became of checkpoints"):
         CHECKPOINTS.read(path)
 
 

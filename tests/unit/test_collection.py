@@ -29,5 +29,5 @@ def test_cpus_that_differ_in_instruction_sets_alone_have_panels_of_their_own() -
 def test_fairness_experiments_of_two_cpus_are_apart() -> None:
     other = ENVIRONMENT["cpu"] | {"family": 8}
     files = [reported("a"), reported("b", cpu=other)]
-    files = [replace(one, rows=one.rows.assign(overrides='["experiment=fairness"]')) for one in files]
+    files = [replace(one, rows=one.rows.assign(study="fairness")) for one in files]
     assert [len(group) for group in Collection(comparisons=files).fairness_experiments.values()] == [1, 1]

@@ -84,7 +84,7 @@ def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -
     assert table["difference"].isna().tolist() == [False, True]
     assert table["message"].tolist() == ["", "no whole weights"]
     path.write_text(path.read_text().replace("output_scale", "scale"))
-    with pytest.raises(UserError, match=r"m\.csv cannot be read as what became of exported models"):
+    with pytest.raises(UserError, match=r"m\.export\.csv cannot be read as what became of exported models"):
         EXPORTS.read(path)
 
 

@@ -26,7 +26,7 @@ def uncontrolled(*left_alone: str, noise: float = 0.0, **changes: Any) -> list[R
     ratio = 1.3 * math.prod(LEFT_ALONE[setting] for setting in left_alone)
     random = np.random.default_rng([len(setting) for setting in left_alone])
     figures: dict[str, Any] = {
-        "overrides": ("experiment=fairness",),
+        "study": "fairness",
         "cores_per_rank": 2 if "threads" in left_alone else 1,
         "allocator": "system" if "allocator" in left_alone else "tuned",
         "blas": "stock" if "blas" in left_alone else "full",
@@ -139,13 +139,13 @@ def test_the_waterfall_goes_through_every_setting_that_varies(
     assert orders in " ".join(texts)
 
 
-def test_a_comparison_is_one_of_fairness_by_its_overrides_whatever_it_is_called() -> None:
+def test_a_comparison_is_one_of_fairness_by_its_study_whatever_it_is_called() -> None:
     rows = csv_files.table_of_records(uncontrolled())
-    cut = ReportedComparison(stem="bert-tiny-cpux1-device.allocator=system,exp~0123456789ab", rows=rows)
-    named = rows.assign(overrides="[]", command='make bench ARGS="experiment=fairness"')
-    other = ReportedComparison(stem="bert-tiny-cpux1-experiment=fairness", rows=named)
-    (experiment,) = Collection(comparisons=[cut, other]).fairness_experiments.values()
-    assert [one.stem for one in experiment] == [cut.stem]
+    mine = ReportedComparison(stem="mine", rows=rows)
+    named = rows.assign(study="bench", command='make bench ARGS="experiment=fairness"')
+    other = ReportedComparison(stem="bert-tiny-cpux1-fairness-0123", rows=named)
+    (experiment,) = Collection(comparisons=[mine, other]).fairness_experiments.values()
+    assert [one.stem for one in experiment] == ["mine"]
 
 
 def test_mkl_as_it_is_installed_is_what_users_have_and_leaves_a_comparison_controlled() -> None:
