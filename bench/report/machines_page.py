@@ -32,12 +32,12 @@ class MachineLine:
 
 
 def render_machines_page(machines: Sequence[MachineLine], *, has_predictions: bool) -> str:
-    """The page in Markdown. A table of one comparison on several machines belongs below the list."""
-    lines = [f"# {QUESTION}", "", *(one.line for one in machines)]
+    """The page in Markdown."""
+    lines = [f"# {QUESTION}", "", *(one.line for one in machines), ""]
+    lines += ["[The same comparison on several machines, and how far these lie apart](machines.md)", ""]
     if has_predictions:
-        lines += ["", "[Many GPUs: what is predicted, and how far predictions were off](scale.md)"]
+        lines += ["[Many GPUs: what is predicted, and how far predictions were off](scale.md)", ""]
     lines += [
-        "",
         "Rebuilt from `results/` alone by `make report`, which also makes a page with sortable tables.",
     ]
     return "\n".join([*lines, ""])

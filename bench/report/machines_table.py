@@ -20,14 +20,15 @@ EXPLANATION = (
 
 
 def render_machines(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> str:
-    """Markdown: a table for every comparison that at least two machines made, and what its rows mean.
+    """reports/machines.md: a table for every comparison that at least two machines made.
 
     Args:
         by_machine: the comparisons of each machine, by its name.
     """
     groups = group_by_comparison(by_machine)
-    sections = ["\n".join([f"### {escaped(title_of(same))}", "", *_table(same)]) for same in groups]
-    return "\n".join([EXPLANATION, "", *sections]) if groups else ""
+    sections = [line for same in groups for line in (f"## {escaped(title_of(same))}", "", *_table(same))]
+    said = [EXPLANATION, "", *sections] if groups else ["No two machines have made the same comparison.", ""]
+    return "\n".join(["# The same comparison on several machines", "", *said])
 
 
 def title_of(same: SameComparison) -> str:

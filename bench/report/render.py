@@ -18,6 +18,7 @@ from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
 from bench.report.machines_page import MachineLine, render_machines_page
+from bench.report.machines_table import render_machines
 from bench.report.methods_page import (
     CAPTION,
     figure_stem,
@@ -33,9 +34,9 @@ from bench.report.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.support_page import render_support
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
-from bench.results.machines import list_machines, name_machine
+from bench.results.machines import list_machines, name_machine, name_machines
 
-PAGE, HTML, SCALE = "index.md", "index.html", "scale.md"
+PAGE, HTML, SCALE, SPREAD = "index.md", "index.html", "scale.md", "machines.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,35 +47,40 @@ class Rendered:
         written: the paths, the most important ones first.
         refused: a sentence for each file that could not be read.
         answers: of each setting, those with most models first.
+        results: the comparisons whose speed-ups are results.
     """
 
     written: Sequence[Path]
     refused: Sequence[str]
     answers: Sequence[AnswerWords] = ()
+    results: Sequence[ReportedComparison] = ()
 
 
 def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
-    """Write the report of every machine, the page of predictions, and the page over all machines.
+    """Write the report of every machine, the page of predictions, and the pages over all machines.
 
     Args:
         results_dir: of all machines.
         out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
         rendered_dir: for the same with an index.html for each machine.
     """
-    rendered, lines = [], []
+    rendered, lines, by_machine = [], [], {}
+    names = name_machines(results_dir)
     for machine in list_machines(results_dir):
         one = render_report(machine, rendered_dir / machine.name)
         rendered.append(one)
+        by_machine[names[machine.name]] = one.results
         lines.append(MachineLine(folder=machine.name, name=name_machine(machine), answers=one.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in one.written:
             if path.name != HTML:
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
     of_scale, refused = write_scale(results_dir, out_dir)
-    page = out_dir / PAGE
+    page, spread = out_dir / PAGE, out_dir / SPREAD
+    write_atomically(spread, render_machines(by_machine))
     write_atomically(page, render_machines_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
-        written=[page, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
+        written=[page, spread, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
         refused=[*(sentence for one in rendered for sentence in one.refused), *refused],
         answers=[answer for one in rendered for answer in one.answers[:1]],
     )
@@ -112,6 +118,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         written=[*written[:2], summary, *other_files, *written[2:]],
         refused=[*refused, *others_refused],
         answers=contents.answers,
+        results=contents.collection.at_equal,
     )
 
 
