@@ -176,7 +176,10 @@ def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
         assert browser.execute_script("return document.querySelectorAll('main > details').length") > 3
         assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        cut = "return [...document.querySelectorAll('.machine .wide')].filter(one => one.scrollWidth > one.clientWidth)"
+        cut = (
+            "return [...document.querySelectorAll('.machine .wide')]"
+            ".filter(one => one.scrollWidth > one.clientWidth)"
+        )
         assert width < 1300 or browser.execute_script(cut) == [], "the first table is seen whole"
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
