@@ -24,7 +24,7 @@ class Division:
 
     Attributes:
         heading: of the section.
-        anchor: how the names of its figures begin.
+        anchor: of the section, and the kind of its figures (`bench.report.index_contents.CAPTIONS`).
         divided: may be empty.
     """
 

@@ -1,6 +1,6 @@
-"""What index.md and index.html show, and the captions that they share."""
+"""What index.md and index.html show."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,26 +41,48 @@ METHODS = OtherPage(
     name="methods.md", about="What each method of training saves, and what it costs", study="methods"
 )
 
-SPEED = "models-speedup"
-"""Begins the names of the figures of speed over many models."""
+SPEED, BREAKDOWN = "models-speedup", "models-breakdown"
+"""Kinds of figures over many models."""
+
+CAPTIONS = {
+    SPEED: "Training speed, model by model",
+    "models-memory": "Peak memory, model by model",
+    "models-energy": "Energy per sample, model by model",
+    BREAKDOWN: "Where a step's time goes, model by model",
+    "speedup": "Speed-up over the reference backend",
+    "breakdown": "Where a step's time goes",
+    "attribution": "What made the difference",
+    "fairness": "What an uncontrolled harness would print",
+    "memory": "Peak memory",
+    "break-even": "Steps until the set-up is paid for",
+    "converge": "Held-out loss against time",
+    "beginning": "What each backend takes to begin",
+    "rounds": "Step time in every round",
+    "methods": "What each method of training saves, and what it costs",
+}
+"""What a figure of each kind shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureSet:
-    """What the figures with the same number show: comparisons of several models on one machine.
+class ReportFigure:
+    """A figure of a report.
 
     Attributes:
-        words: machine, settings and models.
-        comparisons: one of each model.
+        path: its file.
+        kind: what it shows, of `CAPTIONS`.
+        of: of what, in words; empty for all comparisons.
+        anchors: of the comparisons that it is of, where these are some.
     """
 
-    words: str
-    comparisons: Sequence[ReportedComparison]
+    path: Path
+    kind: str
+    of: str = ""
+    anchors: Set[str] = frozenset()
 
     @property
-    def anchors(self) -> set[str]:
-        """Where the page shows its comparisons."""
-        return {one.anchor for one in self.comparisons}
+    def caption(self) -> str:
+        """The figure in words."""
+        return ": ".join(filter(None, (CAPTIONS[self.kind], self.of)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +96,7 @@ class MachineSection:
     """
 
     answer: AnswerWords
-    figures: Sequence[Path]
+    figures: Sequence[ReportFigure]
     table: ModelTable
 
 
@@ -87,8 +109,7 @@ class Contents:
         collection: the comparisons, none under the title of another.
         settings: the same, one row for each model.
         of_models: the figures over many models, in the order in which they are shown.
-        sets: what each set of such figures shows, in the order of their numbers.
-        figures: the files of all others, in the order in which they are shown.
+        figures: all others, in the order in which they are shown.
         not_drawn: what there was too much of for a figure, a sentence for each.
         findings: what became of each claim.
         other_pages: those that this report has.
@@ -97,9 +118,8 @@ class Contents:
     machine: str
     collection: Collection
     settings: Sequence[Setting]
-    of_models: Sequence[Path]
-    sets: Sequence[FigureSet]
-    figures: Sequence[Path]
+    of_models: Sequence[ReportFigure]
+    figures: Sequence[ReportFigure]
     not_drawn: Sequence[str]
     findings: Sequence[Finding]
     other_pages: Sequence[OtherPage]
@@ -118,47 +138,39 @@ class Contents:
         ]
 
     @property
-    def fallback_figures(self) -> list[Path]:
-        """The figures at the top of a page that has none over several models: those of single comparisons."""
+    def fallback_figures(self) -> list[ReportFigure]:
+        """The figure at the top of a page that has none over several models: of single comparisons."""
         if any(machine.figures for machine in self.machines):
             return []
-        return [path for path in self.figures if path.stem == "speedup"]
+        return [figure for figure in self.figures if figure.kind == "speedup"][:1]
 
-    def _figures_of(self, setting: Setting) -> list[Path]:
+    def _figures_of(self, setting: Setting) -> list[ReportFigure]:
         """The first figure of speed that shows comparisons of a setting."""
         mine = {one.anchor for row in setting.rows for one in row.shown}
-        return [
-            path
-            for path in self.of_models
-            if path.stem.startswith(SPEED) and not mine.isdisjoint(self._set_of(path).anchors)
-        ][:1]
-
-    def _set_of(self, path: Path) -> FigureSet:
-        """What a figure over many models shows, by the number at the end of its name."""
-        number = path.stem.rpartition("-")[2]
-        return self.sets[int(number) - 1 if number.isdigit() else 0]
+        of_speed = [figure for figure in self.of_models if figure.kind == SPEED]
+        return [figure for figure in of_speed if mine & figure.anchors][:1]
 
     @property
-    def about_time(self) -> list[Path]:
+    def about_time(self) -> list[ReportFigure]:
         """The figures of where a step's time goes."""
-        return self._other_figures("models-breakdown", "breakdown")
+        return self._other_figures(BREAKDOWN, "breakdown")
 
     @property
-    def divisions(self) -> list[tuple[Division, list[Path]]]:
+    def divisions(self) -> list[tuple[Division, list[ReportFigure]]]:
         """What speed-ups were divided into, with the figures of it."""
         return [(one, self._other_figures(one.anchor)) for one in divisions_of(self.collection)]
 
     @property
-    def further_figures(self) -> list[Path]:
+    def further_figures(self) -> list[ReportFigure]:
         """All figures that have no section of their own."""
-        shown = [*self.about_time, *(path for _, paths in self.divisions for path in paths)]
-        return [path for path in self._other_figures("") if path not in shown]
+        shown = [*self.about_time, *(figure for _, figures in self.divisions for figure in figures)]
+        return [figure for figure in self._other_figures(*CAPTIONS) if figure not in shown]
 
-    def _other_figures(self, *beginnings: str) -> list[Path]:
-        """Those whose names begin like this, but for those at the top."""
-        first = [*self.fallback_figures, *(path for one in self.machines for path in one.figures)]
+    def _other_figures(self, *kinds: str) -> list[ReportFigure]:
+        """Those of these kinds, but for those at the top."""
+        first = [*self.fallback_figures, *(figure for one in self.machines for figure in one.figures)]
         every = (*self.of_models, *self.figures)
-        return [path for path in every if path not in first and path.stem.startswith(beginnings)]
+        return [figure for figure in every if figure.kind in kinds and figure not in first]
 
     def warnings_about(self, comparisons: Sequence[ReportedComparison]) -> int:
         """How many warnings there are about these comparisons."""
@@ -171,29 +183,3 @@ class Contents:
         count = self.warnings_about(every)
         warnings = f", {plural(count, 'warning')}" if count else ""
         return f"All {plural(len(every), 'comparison')}{warnings}"
-
-    def caption(self, path: Path) -> str:
-        """A figure in words, from the name of its file: what it shows, and of which comparison."""
-        name = next(known for known in _CAPTIONS if path.stem.startswith(known))
-        rest = path.stem.removeprefix(name).removeprefix("-")
-        if path in self.of_models:
-            return f"{_CAPTIONS[name]}: {self._set_of(path).words}"
-        titles = {one.anchor: one.title for one in self.collection.comparisons}
-        return f"{_CAPTIONS[name]}, {titles.get(rest, rest)}" if rest else _CAPTIONS[name]
-
-
-_CAPTIONS = {
-    "models-speedup": "Training speed, model by model",
-    "models-memory": "Peak memory, model by model",
-    "models-energy": "Energy per sample, model by model",
-    "models-breakdown": "Where a step's time goes, model by model",
-    "speedup": "Speed-up over the reference backend",
-    "breakdown": "Where a step's time goes",
-    "attribution": "What made the difference",
-    "fairness": "What an uncontrolled harness would print",
-    "memory": "Peak memory",
-    "break-even": "Steps until the set-up is paid for",
-    "converge": "Held-out loss against time",
-    "beginning": "What each backend takes to begin",
-    "rounds": "Step time in every round",
-}

@@ -16,7 +16,7 @@ from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import ReportedComparison
 from bench.report.division_words import Division
 from bench.report.index_columns import Column, Line, lines_of, shown_columns
-from bench.report.index_contents import Contents
+from bench.report.index_contents import Contents, ReportFigure
 from bench.report.index_models import ModelTable
 from bench.report.means import geometric_means
 from bench.results.environment_cell import latest_environment
@@ -42,16 +42,16 @@ def render_html(contents: Contents) -> str:
         machines=[
             {
                 "answer": machine.answer,
-                "figures": _figures(contents, machine.figures),
+                "figures": _figures(machine.figures),
                 "table": _model_table(machine.table),
             }
             for machine in contents.machines
         ],
         no_answer=definitions.NO_ANSWER,
-        fallback_figures=_figures(contents, contents.fallback_figures),
+        fallback_figures=_figures(contents.fallback_figures),
         about_models=definitions.ABOUT_MODELS,
-        about_time=_figures(contents, contents.about_time),
-        figures=_figures(contents, contents.further_figures),
+        about_time=_figures(contents.about_time),
+        figures=_figures(contents.further_figures),
         not_drawn=contents.not_drawn,
         tables=tables,
         rows=sum(len(one["rows"]) for one in tables),
@@ -60,7 +60,7 @@ def render_html(contents: Contents) -> str:
         devices=list(collection.panels),
         means=[(heading, geometric_means(shown)) for heading, shown in collection.panels.items()],
         divisions=[
-            (division.heading, division.anchor, _divided(division, contents), _figures(contents, figures))
+            (division.heading, division.anchor, _divided(division, contents), _figures(figures))
             for division, figures in contents.divisions
         ],
         comparisons=[_comparison(one) for one in collection.comparisons],
@@ -84,15 +84,15 @@ def render_html(contents: Contents) -> str:
     )
 
 
-def _figures(contents: Contents, paths: Sequence[Path]) -> list[dict[str, str]]:
+def _figures(figures: Sequence[ReportFigure]) -> list[dict[str, str]]:
     """Pictures as data URIs: in an element of its own, nothing in a picture reaches the page."""
     return [
         {
-            "name": path.stem,
-            "title": contents.caption(path),
-            "uri": _data_uri(path),
+            "name": one.path.stem,
+            "title": one.caption,
+            "uri": _data_uri(one.path),
         }
-        for path in paths
+        for one in figures
     ]
 
 

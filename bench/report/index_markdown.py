@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import quote
 
 from bench.analysis import reference
@@ -15,7 +14,7 @@ from bench.report.collection import Collection, ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
-from bench.report.index_contents import Contents
+from bench.report.index_contents import Contents, ReportFigure
 from bench.report.index_models import STATUS, ModelTable
 from bench.report.markdown import escaped, table
 from bench.report.means import geometric_means
@@ -27,15 +26,15 @@ def render_markdown(contents: Contents) -> str:
     parts = [f"# {QUESTION}", "", *([escaped(contents.machine), ""] if contents.machine else [])]
     for machine in contents.machines:
         parts += _answer(machine.answer)
-        parts += _figures(contents, machine.figures)
+        parts += _figures(machine.figures)
         parts += _models(machine.table)
     if not contents.machines:
         parts += [definitions.NO_ANSWER, ""]
-    parts += _figures(contents, contents.fallback_figures)
+    parts += _figures(contents.fallback_figures)
     if contents.machines:
         parts += [definitions.ABOUT_MODELS, ""]
     sections = (
-        ("Where a step's time goes", _figures(contents, contents.about_time)),
+        ("Where a step's time goes", _figures(contents.about_time)),
         ("Memory, start and rounds in figures", _further_figures(contents)),
         ("Means over comparisons", _means(collection)),
         *(
@@ -109,14 +108,12 @@ def _folded(heading: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{heading}</summary>", "", *lines, "</details>", ""]
 
 
-def _figures(contents: Contents, paths: Sequence[Path]) -> list[str]:
-    return [
-        line for path in paths for line in (f"![{escaped(contents.caption(path))}]({quote(path.name)})", "")
-    ]
+def _figures(figures: Sequence[ReportFigure]) -> list[str]:
+    return [line for one in figures for line in (f"![{escaped(one.caption)}]({quote(one.path.name)})", "")]
 
 
 def _further_figures(contents: Contents) -> list[str]:
-    lines = _figures(contents, contents.further_figures)
+    lines = _figures(contents.further_figures)
     lines += [f"- {escaped(sentence)}; the tables hold all" for sentence in contents.not_drawn]
     return [*lines, *([""] if contents.not_drawn else [])]
 
@@ -139,11 +136,11 @@ def _means(collection: Collection) -> list[str]:
     return lines
 
 
-def _division(division: Division, figures: Sequence[Path], contents: Contents) -> list[str]:
+def _division(division: Division, figures: Sequence[ReportFigure], contents: Contents) -> list[str]:
     lines = []
     for one in division.divided:
         lines += [escaped(one.words), "", *_caution(one.comparisons, contents), *_parts(one.parts)]
-    return [*lines, *_figures(contents, figures)]
+    return [*lines, *_figures(figures)]
 
 
 def _caution(comparisons: Sequence[ReportedComparison], contents: Contents) -> list[str]:

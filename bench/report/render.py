@@ -170,7 +170,8 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
             subtitle=f"{describe.short_workload(describe.of_reference(one.rows))}; {one.panel}",
             caption=CAPTION,
         )
-        figures.append(plan.save((figure_stem(one), draw), out_dir))
+        job = plan.Job(name=figure_stem(one), kind="methods", draw=draw)
+        figures.append(plan.save(job, out_dir).path)
     page = out_dir / index_contents.METHODS.name
     write_atomically(page, render_methods(comparisons))
     return [page, *figures], collection.refused
@@ -255,7 +256,6 @@ def _write_report(
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
-        sets=sets,
         figures=figures,
         not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
         findings=judge_claims([*everything.comparisons, *evidence]),
@@ -264,4 +264,4 @@ def _write_report(
     html, page = out_dir / HTML, out_dir / PAGE
     write_atomically(html, render_html(shown))
     write_atomically(page, render_markdown(shown))
-    return [html, page, *of_models, *figures], shown
+    return [html, page, *(figure.path for figure in (*of_models, *figures))], shown

@@ -60,7 +60,7 @@ def test_the_page_has_a_line_for_each_backend() -> None:
 def test_only_a_comparison_with_a_device_has_the_figure() -> None:
     for engine, wanted in (("on_device", ["beginning-m"]), ("ortmodule", [])):
         jobs = planned_figures(Collection(comparisons=[reported(engine)]))
-        assert [name for name, _ in jobs if name.startswith("beginning")] == wanted
+        assert [job.name for job in jobs if job.kind == "beginning"] == wanted
 
 
 def test_the_figure_has_four_charts_with_a_bar_for_each_backend() -> None:

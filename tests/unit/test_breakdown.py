@@ -232,9 +232,9 @@ def test_a_profile_of_another_configuration_or_environment_explains_nothing(
 
 def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
-    assert "breakdown-x" in [name for name, _ in planned_figures(Collection(comparisons=[one]))]
+    assert "breakdown-x" in [job.name for job in planned_figures(Collection(comparisons=[one]))]
     without = ReportedComparison(stem="x", rows=one.rows)
-    assert "breakdown-x" not in [name for name, _ in planned_figures(Collection(comparisons=[without]))]
+    assert "breakdown-x" not in [job.name for job in planned_figures(Collection(comparisons=[without]))]
 
 
 def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_so(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_
         for day in range(MOST_BREAKDOWNS + 1, 0, -1)
     ]
     collection = Collection(comparisons=dated)
-    names = [name for name, _ in planned_figures(collection) if name.startswith("breakdown-")]
+    names = [job.name for job in planned_figures(collection) if job.kind == "breakdown"]
     assert names == [f"breakdown-x{day}" for day in range(MOST_BREAKDOWNS + 1, 1, -1)]
     assert (
         f"where a step's time goes: drawn for the comparisons measured last, {MOST_BREAKDOWNS} "

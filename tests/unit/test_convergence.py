@@ -270,24 +270,24 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
 ) -> None:
     one = reported({"pytorch": [FALLING, ABOVE], "ortmodule": [FALLING, SLOWER_FALLING]})
     jobs = plan.planned_figures(Collection(comparisons=[one]))
-    (job,) = [job for job in jobs if job[0] == "converge-m"]
-    texts = " ".join(svg_texts(plan.save(job, tmp_path)))
+    (job,) = [job for job in jobs if job.name == "converge-m"]
+    texts = " ".join(svg_texts(plan.save(job, tmp_path).path))
     for words in ("held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
         assert words in texts
     assert not recwarn.list
     without = ReportedComparison(stem="m", rows=rows_of("pytorch", "ortmodule"))
-    names = [name for name, _ in plan.planned_figures(Collection(comparisons=[without]))]
+    names = [job.name for job in plan.planned_figures(Collection(comparisons=[without]))]
     assert not any(name.startswith("converge") for name in names)
 
 
 def test_the_thick_line_is_the_median_over_launches() -> None:
     losses = {"pytorch": [FALLING, ABOVE, SLOWER_FALLING]}
-    _, draw = next(
+    job = next(
         job
         for job in plan.planned_figures(Collection(comparisons=[reported(losses)]))
-        if "converge" in job[0]
+        if job.kind == "converge"
     )
-    (axes,) = draw().axes
+    (axes,) = job.draw().axes
     lines = {line.get_label(): line for line in axes.lines}
     assert np.asarray(lines["pytorch"].get_ydata()).tolist() == [5.0, 4.0, 3.5, 2.5]
     assert np.asarray(lines["pytorch"].get_xdata()).tolist() == [0, 10, 20, 30]

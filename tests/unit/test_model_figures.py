@@ -22,6 +22,7 @@ from bench.report.figure_command import parse_width
 from bench.report.figures import style
 from bench.report.figures.model_figures import (
     MOST_SETS,
+    describe_set,
     figure_sets,
     not_drawn,
     write_report_figures,
@@ -338,12 +339,12 @@ def test_what_is_too_much_for_a_report_is_said() -> None:
     assert not_drawn(sets) == [
         f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
     ]
-    assert len({one.words for one in sets}) == MOST_SETS + 1
+    assert len({describe_set(one) for one in sets}) == MOST_SETS + 1
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:
     families = [[of_model(name) for name in ELEVEN[:3]], [of_model(name) for name in ELEVEN[3:5]]]
-    first, second = (one.words for one in figure_sets(families))
+    first, second = map(describe_set, figure_sets(families))
     assert first.endswith(f": {spell_model(families[0][0].label)} and 2 others")
     assert second.endswith(f": {' and '.join(spell_model(one.label) for one in families[1])}")
 

@@ -16,7 +16,7 @@ from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import Theme
-from bench.report.index_contents import FigureSet
+from bench.report.index_contents import ReportFigure
 from bench.report.model_chart import ModelChart, model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
@@ -89,7 +89,7 @@ def _draw_bars(
     return draw_models(chart, width=width, theme=theme, title=title, with_caption=with_caption)
 
 
-def write_report_figures(sets: Sequence[FigureSet], folder: Path) -> list[Path]:
+def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[ReportFigure]:
     """Draw the figures of a report: `models-speedup.svg` and so on.
 
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
@@ -99,45 +99,36 @@ def write_report_figures(sets: Sequence[FigureSet], folder: Path) -> list[Path]:
         folder: where to.
 
     Returns:
-        The files, in the order in which they are to be shown.
+        The figures, in the order in which they are to be shown.
     """
     written = []
-    for number, chosen in enumerate(sets[:MOST_SETS], 1):
+    for number, comparisons in enumerate(sets[:MOST_SETS], 1):
         for kind in KINDS:
             path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
             try:
-                write_model_figure(chosen.comparisons, path, of=kind)
+                write_model_figure(comparisons, path, of=kind)
             except UserError:
                 continue  # there is no such figure of these results
-            written.append(path)
+            words = describe_set(comparisons)
+            anchors = {one.anchor for one in comparisons}
+            written.append(ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors))
     return written
 
 
-def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[FigureSet]:
-    """What stands together in figures: every machine and reference of a family that has several models.
-
-    Args:
-        families: comparisons that belong together, such as those of one folder; the most important first.
-    """
-    return [
-        FigureSet(words=f"{short_setting(group[0].rows)}: {_name_models(group)}", comparisons=group)
-        for group in _sets(families)
-    ]
-
-
-def _name_models(group: Sequence[ReportedComparison]) -> str:
-    """`BERT-Mini and GPT-2`, or `BERT-Mini and 9 others`."""
+def describe_set(group: Sequence[ReportedComparison]) -> str:
+    """Machine, settings and models: `…: BERT-Mini and GPT-2`, or `…: BERT-Mini and 9 others`."""
     first, *others = dict.fromkeys(spell_model(one.label) for one in group)
-    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
+    models = f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
+    return f"{short_setting(group[0].rows)}: {models}"
 
 
-def not_drawn(sets: Sequence[FigureSet]) -> list[str]:
+def not_drawn(sets: Sequence[Sequence[ReportedComparison]]) -> list[str]:
     """A sentence if there are more machines with several models than get figures."""
     words = f"models side by side: drawn for the first {MOST_SETS} of {len(sets)} machines or references"
     return [words] if len(sets) > MOST_SETS else []
 
 
-def _sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
+def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
     """What stands together: one comparison of each model, where there are several models.
 
     Those with MKL's full path come last, since users have the other; of as many models those measured last

@@ -1,6 +1,7 @@
 """Which figures a report has, and how each is written."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
+from bench.report.index_contents import ReportFigure
 
 MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
 """Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
@@ -33,30 +35,37 @@ MOST_BEGINNINGS = 6
 MOST_CONVERGENCES = 6
 """Figures of the way to a target at most."""
 
-Job = tuple[str, Callable[[], Figure]]
-"""A figure's name, and what draws it."""
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A figure that is to be drawn.
+
+    Attributes:
+        name: of its file, without the ending.
+        kind: what it shows, of `bench.report.index_contents.CAPTIONS`.
+        of: of what, in words; empty for all comparisons.
+        draw: draws it.
+    """
+
+    name: str
+    kind: str
+    of: str = ""
+    draw: Callable[[], Figure]
 
 
 def planned_figures(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = cut_into_pages(collection.panels)
     jobs = _pages("speedup", draw_speedup, pages)
-    jobs += [(f"breakdown-{one.anchor}", partial(draw_breakdown, one)) for one in _explained_last(collection)]
-    jobs += [
-        (f"beginning-{one.anchor}", partial(draw_beginning, one))
-        for one in [one for one in collection.controlled if one.is_of_devices][:MOST_BEGINNINGS]
-    ]
+    jobs += [_of_one("breakdown", one, draw_breakdown) for one in _explained_last(collection)]
+    of_devices = [one for one in collection.controlled if one.is_of_devices]
+    jobs += [_of_one("beginning", one, draw_beginning) for one in of_devices[:MOST_BEGINNINGS]]
     followed = [one for one in collection.controlled if one.convergence]
-    jobs += [
-        (f"converge-{one.anchor}", partial(draw_convergence, one)) for one in followed[:MOST_CONVERGENCES]
-    ]
+    jobs += [_of_one("converge", one, draw_convergence) for one in followed[:MOST_CONVERGENCES]]
     divided = [one for one in collection.controlled if one.attribution]
+    jobs += [_of_one("attribution", one, waterfall.draw_attribution) for one in divided[:MOST_WATERFALLS]]
     jobs += [
-        (f"attribution-{one.anchor}", partial(waterfall.draw_attribution, one))
-        for one in divided[:MOST_WATERFALLS]
-    ]
-    jobs += [
-        (_numbered("fairness", number), partial(waterfall.draw_fairness, label, fairness))
+        _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), of=label)
         for number, (label, fairness) in enumerate(collection.fairness.items(), 1)
     ]
     for name, draw in (("memory", draw_memory), ("break-even", draw_break_even), ("rounds", draw_rounds)):
@@ -98,18 +107,21 @@ def _explained_last(collection: Collection) -> list[ReportedComparison]:
     return [one for one in explained if one.anchor in kept]
 
 
-def save(job: Job, folder: Path) -> Path:
+def save(job: Job, folder: Path) -> ReportFigure:
     """Draw a figure and write it as SVG."""
-    name, draw = job
-    path = folder / f"{name}.svg"
-    write_figure(path, lambda _: draw())
-    return path
+    path = folder / f"{job.name}.svg"
+    write_figure(path, lambda _: job.draw())
+    return ReportFigure(path=path, kind=job.kind, of=job.of)
+
+
+def _of_one(kind: str, one: ReportedComparison, draw: Callable[[ReportedComparison], Figure]) -> Job:
+    return Job(name=f"{kind}-{one.anchor}", kind=kind, of=one.title, draw=partial(draw, one))
 
 
 def _pages(name: str, draw: Callable[[Page], Figure], pages: Sequence[Page]) -> list[Job]:
     shown = enumerate(pages[: MOST_PAGES[name]], 1)
-    return [(_numbered(name, number), partial(draw, page)) for number, page in shown]
+    return [_numbered(name, number, partial(draw, page)) for number, page in shown]
 
 
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}-{number}"
+def _numbered(kind: str, number: int, draw: Callable[[], Figure], of: str = "") -> Job:
+    return Job(name=kind if number == 1 else f"{kind}-{number}", kind=kind, of=of, draw=draw)
