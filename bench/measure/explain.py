@@ -82,7 +82,7 @@ class Explanation:
 
     def run(self, names: Sequence[str]) -> None:
         """Profile these backends, if that is wanted."""
-        if not self._plan.wanted:
+        if not (self._plan.wanted and names):
             return
         rows: list[dict[str, Any]] = []
         for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
