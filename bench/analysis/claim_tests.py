@@ -206,7 +206,8 @@ def _files_that_differ(
     """Two files whose references differ in `column` alone, in both orders; with `values`, in this one."""
     groups: dict[tuple[object, ...], list[tuple[str, ComparisonResults]]] = {}
     for comparison in _at_equal_batch(comparisons):
-        key = {name: _of_reference(comparison, name) for name in EQUAL_COLUMNS}
+        mine = comparison.rows[comparison.rows["backend"] == comparison.reference]
+        key = {name: distinct_text(mine, name) for name in EQUAL_COLUMNS}
         value = key.pop(column)
         group = (*key.values(), comparison.hardware_key, comparison.reference)
         groups.setdefault(group, []).append((value, comparison))

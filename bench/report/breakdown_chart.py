@@ -48,7 +48,7 @@ class BreakdownChart:
     def bars(self, line: ModelLine) -> list[StepBar]:
         """The steps of one model."""
         one = line.comparison
-        base = _base_seconds(one)
+        base = base_seconds(one)
         names = (one.reference, *([line.best[0]] if line.best else []), *self.backends)
         known = {mine.backend: mine for mine in one.breakdowns}
         return [_bar(known[name], base) for name in dict.fromkeys(names) if name in known] if base else []
@@ -71,7 +71,7 @@ def breakdown_chart(
     Raises:
         UserError: there is no such comparison, or a backend is in none of them.
     """
-    profiled = [one for one in comparisons if _base_seconds(one)]
+    profiled = [one for one in comparisons if base_seconds(one)]
     if not profiled:
         raise UserError(
             "none of these comparisons says where its time goes",
@@ -81,12 +81,12 @@ def breakdown_chart(
     without = [
         f"{one.stem} is left out: its reference was not profiled and timed"
         for one in comparisons
-        if not _base_seconds(one)
+        if not base_seconds(one)
     ]
     return BreakdownChart(models=models, backends=models.backends, left_out=[*without, *models.left_out])
 
 
-def _base_seconds(one: ReportedComparison) -> float | None:
+def base_seconds(one: ReportedComparison) -> float | None:
     """Seconds of the reference's timed step, if its time is divided."""
     return next((mine.timed_s for mine in one.breakdowns if mine.backend == one.reference), None)
 

@@ -1,5 +1,6 @@
 """All comparisons of a report, each file read and summarised once; every table and figure starts here."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from bench.machine.processor_identity import describe_instruction_sets, name_pro
 from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
-from bench.report.titles import distinguish, make_title
+from bench.report.titles import make_title
 from bench.results import breakdown, csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
@@ -271,12 +272,8 @@ def collect(paths: Iterable[Path]) -> Collection:
 
 def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
     """The same comparisons, none of them under the title of another."""
-    distinctions = distinguish(
-        [one.title for one in comparisons],
-        [one.rows for one in comparisons],
-        [one.anchor for one in comparisons],
-    )
+    count = Counter(one.title for one in comparisons)
     return [
-        replace(one, distinction=distinction) if distinction else one
-        for one, distinction in zip(comparisons, distinctions, strict=True)
+        one if count[one.title] == 1 else replace(one, distinction=f"file {one_line(one.anchor)}")
+        for one in comparisons
     ]

@@ -1,4 +1,4 @@
-"""The columns of the tables over all comparisons; index.md and index.html share them."""
+"""The columns of the tables over all comparisons in index.html."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

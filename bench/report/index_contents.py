@@ -54,7 +54,6 @@ CAPTIONS = {
     "attribution": "What made the difference",
     "fairness": "What an uncontrolled harness would print",
     "memory": "Peak memory",
-    "break-even": "Steps until the set-up is paid for",
     "converge": "Held-out loss against time",
     "beginning": "What each backend takes to begin",
     "rounds": "Step time in every round",

@@ -16,7 +16,7 @@ from bench.analysis.reference import read_guide
 from bench.analysis.table_values import distinct_text
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
-from bench.report.collection import ReportedComparison, group_by_machine
+from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.report.markdown import escaped, table
 
@@ -71,7 +71,7 @@ CAPTION = (
 
 
 def render_methods(comparisons: Sequence[ReportedComparison]) -> str:
-    """The page in Markdown: for each machine and model the answer, the figure, the table."""
+    """The page in Markdown: for each model the answer, the figure, the table."""
     lines = [
         "# Methods: what each saves, and what it costs",
         "",
@@ -80,16 +80,12 @@ def render_methods(comparisons: Sequence[ReportedComparison]) -> str:
         "(`make methods`).",
         "",
     ]
-    for heading, members in group_by_machine(comparisons, lambda one: one.hardware).items():
-        lines += [f"## {escaped(heading)}", ""]
-        for one in members:
-            lines += _section(one)
-    return "\n".join(lines)
+    return "\n".join([*lines, *(line for one in comparisons for line in _section(one))])
 
 
 def _section(one: ReportedComparison) -> list[str]:
     found = find_methods(one)
-    lines = [f"### {escaped(one.title)}", ""]
+    lines = [f"## {escaped(one.title)}", ""]
     if found is None:
         return [*lines, f"The baseline {escaped(one.reference)} was not measured.", ""]
     lines.append(f"**{escaped(answer(found))}**")
@@ -106,6 +102,7 @@ def _section(one: ReportedComparison) -> list[str]:
         ),
         *_notes(found),
         f"- {escaped(describe.workload(one.rows))}",
+        f"- {escaped(one.hardware)}",
         f"- {escaped(describe.versions(one.rows))}",
         f"- made by: {escaped(one.command)}; commit {escaped(distinct_text(one.rows, 'git_commit'))}; "
         f"results file {escaped(one.study)}/{escaped(one.stem)}.csv",

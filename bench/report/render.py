@@ -10,7 +10,7 @@ from bench.analysis import predictions
 from bench.analysis.claims import judge_claims
 from bench.analysis.methods import find_methods
 from bench.errors import UserError
-from bench.report import describe, index_contents, parallel, summary_table
+from bench.report import describe, index_contents, summary_table
 from bench.report.answer_words import AnswerWords
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
@@ -218,8 +218,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
         return [], [str(error)]
     from bench.report.figures import scale
 
-    jobs = [partial(scale.save, figure, out_dir) for figure in scale.planned_figures(found)]
-    figures = parallel.run(jobs)
+    figures = [scale.save(figure, out_dir) for figure in scale.planned_figures(found)]
     page = out_dir / SCALE
     write_atomically(page, render_scale(found))
     return [page, *figures], []
@@ -250,14 +249,14 @@ def _write_report(
     drawn = Collection(comparisons=next((family for family in reversed(families) if family), []))
     sets = model_figures.figure_sets(families)
     of_models = model_figures.write_report_figures(sets, out_dir)
-    figures = parallel.run([partial(plan.save, job, out_dir) for job in plan.planned_figures(drawn)])
+    figures = [plan.save(job, out_dir) for job in plan.planned_figures(drawn)]
     shown = Contents(
         machine=machine,
         collection=everything,
         settings=settings_of(families),
         of_models=of_models,
         figures=figures,
-        not_drawn=[*model_figures.not_drawn(sets), *plan.not_drawn(drawn)],
+        not_drawn=plan.not_drawn(drawn),
         findings=judge_claims([*everything.comparisons, *evidence]),
         other_pages=other_pages,
     )

@@ -1,14 +1,12 @@
 """What a comparison is called on pages and in the terminal: its model, and what is not as usual."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
 from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
 from bench.config.overrides import last_values
-from bench.machine.processor_identity import name_processor
 from bench.report import describe
 from bench.report.formatting import TIMES, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
@@ -79,32 +77,6 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
         *(f"{key}={value}" for key, value in overrides.items() if not _SAID_OTHERWISE.fullmatch(key)),
     ]
     return one_line(", ".join(filter(None, parts)))
-
-
-def distinguish(titles: Sequence[str], tables: Sequence[pd.DataFrame], stems: Sequence[str]) -> list[str]:
-    """What to add to each title so that no two are the same; mostly nothing.
-
-    Args:
-        titles: of all comparisons that are shown together.
-        tables: their rows.
-        stems: their files' names without ending.
-    """
-    environments = [latest_environment(rows) for rows in tables]
-    whole, short = (
-        [name(one) for one in environments] for name in (name_processor, describe.short_processor)
-    )
-    additions = ["" for _ in titles]
-    for place, title in enumerate(titles):
-        same = [other for other, theirs in enumerate(titles) if theirs == title]
-        machines = {whole[other] for other in same}
-        if len(machines) > 1:
-            telling = len({short[other] for other in same}) == len(machines)
-            additions[place] = one_line(short[place] if telling else whole[place])
-    count = Counter(zip(titles, additions, strict=True))
-    return [
-        added if count[title, added] == 1 else ", ".join(filter(None, [added, f"file {one_line(stem)}"]))
-        for title, added, stem in zip(titles, additions, stems, strict=True)
-    ]
 
 
 def _ranks(rows: pd.DataFrame) -> str:

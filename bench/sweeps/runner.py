@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
+from bench.report.files import reported_folders
 from bench.results.disk import reporting_write_errors
 from bench.sweeps import time_limit
 from bench.sweeps.comparisons import PlannedComparison
@@ -130,8 +131,10 @@ class Sweep:
         if not any(one.csv.exists() for one in self.comparisons):
             return
         config = self.comparisons[0].config
-        with reporting_write_errors(Path(config.reports_dir)):
-            self.kept, refused = self.summary.write(Path(config.results_dir), Path(config.reports_dir))
+        results_dir = Path(config.results_dir)
+        _, out_dir = reported_folders(results_dir, Path(config.reports_dir))
+        with reporting_write_errors(out_dir):
+            self.kept, refused = self.summary.write(results_dir, out_dir)
         for refusal in refused:
             self._say(refusal)
 

@@ -16,7 +16,7 @@ class Summary:
     """How a summary is kept up to date.
 
     Attributes:
-        write: it, given the folders of a study's results and of reports.
+        write: it, given the folder of a study's results and that of the machine's report.
         after_each: it takes no time, so that it is rebuilt after each comparison and not only at the end.
     """
 
@@ -24,22 +24,15 @@ class Summary:
     after_each: bool
 
 
-def _write_report(results_dir: Path, reports_dir: Path) -> Written:
-    rendered = render_report(*reported_folders(results_dir, reports_dir))
+def _write_report(results_dir: Path, out_dir: Path) -> Written:
+    folder, _ = reported_folders(results_dir, out_dir)
+    rendered = render_report(folder, out_dir)
     return rendered.written, rendered.refused
 
 
-def _write_methods(results_dir: Path, reports_dir: Path) -> Written:
-    return write_methods(results_dir, reported_folders(results_dir, reports_dir)[1])
-
-
-def _write_support(results_dir: Path, reports_dir: Path) -> Written:
-    return write_support(results_dir, reported_folders(results_dir, reports_dir)[1])
-
-
 SUMMARIES = {
-    "methods": Summary(write=_write_methods, after_each=True),
-    "support": Summary(write=_write_support, after_each=True),
+    "methods": Summary(write=write_methods, after_each=True),
+    "support": Summary(write=write_support, after_each=True),
     "report": Summary(write=_write_report, after_each=False),
 }
 """By the name that a plan has for it (`bench.sweeps.plan_file.Plan.summary`)."""

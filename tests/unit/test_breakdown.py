@@ -14,7 +14,7 @@ from bench.measure.resolve import PROFILED_ROUNDS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
-from bench.report.figures.plan import MOST_BREAKDOWNS, not_drawn, planned_figures
+from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
 from bench.results import breakdown, csv_files
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from tests.support.comparisons import Simulated
@@ -238,18 +238,16 @@ def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
 
 
 def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_so(tmp_path: Path) -> None:
-    one = reported(tmp_path, BOTH)
+    one, (most, *_) = reported(tmp_path, BOTH), OF_ONE["breakdown"]
     dated = [
         replace(one, stem=f"x{day}", rows=one.rows.assign(started_at=f"2026-01-{day:02}T00:00:00"))
-        for day in range(MOST_BREAKDOWNS + 1, 0, -1)
+        for day in range(most + 1, 0, -1)
     ]
     collection = Collection(comparisons=dated)
     names = [job.name for job in planned_figures(collection) if job.kind == "breakdown"]
-    assert names == [f"breakdown-x{day}" for day in range(MOST_BREAKDOWNS + 1, 1, -1)]
-    assert (
-        f"where a step's time goes: drawn for the comparisons measured last, {MOST_BREAKDOWNS} "
-        f"of {MOST_BREAKDOWNS + 1}"
-    ) in not_drawn(collection)
+    assert names == [f"breakdown-x{day}" for day in range(2, most + 2)]
+    words = f"breakdown: drawn for the comparisons measured last, {most} of {most + 1}"
+    assert words in not_drawn(collection)
     assert not_drawn(Collection(comparisons=dated[1:])) == []
 
 

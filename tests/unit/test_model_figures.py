@@ -21,10 +21,8 @@ from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
 from bench.report.figures.model_figures import (
-    MOST_SETS,
     describe_set,
     figure_sets,
-    not_drawn,
     write_report_figures,
 )
 from bench.report.figures.models import draw_models
@@ -321,25 +319,6 @@ def test_a_report_draws_every_study_with_several_models_the_reproduction_first(
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
     assert write_report_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_too_much_for_a_report_is_said() -> None:
-    def machine(family: int) -> list[ReportedComparison]:
-        records = [
-            with_environment(
-                comparison({"pytorch": [[2.0]], "ortmodule": [[1.6]]}, workload=workload(model=model)),
-                cpu=ENVIRONMENT["cpu"] | {"family": family},
-            )
-            for model in ("a", "b")
-        ]
-        return [ReportedComparison(stem="x", rows=csv_files.table_of_records(one)) for one in records]
-
-    sets = figure_sets([machine(family) for family in range(MOST_SETS + 1)])
-    assert not_drawn(sets[:-1]) == []
-    assert not_drawn(sets) == [
-        f"models side by side: drawn for the first {MOST_SETS} of {MOST_SETS + 1} machines or references"
-    ]
-    assert len({describe_set(one) for one in sets}) == MOST_SETS + 1
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bench.analysis.beginning import Beginning
 from bench.report.collection import ReportedComparison
-from bench.report.figures import chart, style
+from bench.report.figures import style
+from bench.report.figures.titled import titled_figure
 from bench.report.formatting import number
 
 ROW = 0.24
@@ -35,26 +35,20 @@ def draw_beginning(one: ReportedComparison) -> Figure:
     speed = {summary.backend: summary.samples_per_s for summary in one.summaries}
     charts: Figures = {"samples/s (more is better)": lambda mine: speed.get(mine.backend), **SIZES}
     title = f"{one.model}: what each backend takes to begin and to train"
-    subtitle = chart.wrapped(f"{one.workload}; {one.hardware}", 92)
-    caption = chart.wrapped(
+    high = ROW * len(beginnings)
+    figure, bottom = titled_figure(
+        title,
+        f"{one.workload}; {one.hardware}",
         "Set-up and first step without the start of Python, and without what is made beforehand for a "
         "device. Packages are all of which the process uses something. Less is better, but for samples/s.",
-        100,
+        inches=2 * (high + BETWEEN) - 0.35,
     )
-    high = ROW * len(beginnings)
-    top = 0.3 + chart.LINE * (subtitle.count("\n") + 2) + 0.3
-    bottom = 0.35 + chart.LINE * (caption.count("\n") + 1)
-    width, height = style.WIDTH_INCHES, top + 2 * high + BETWEEN + bottom
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.LIGHT.faint, fontsize=8.5)
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
+    width, height = figure.get_size_inches()
     each = (width - NAMES - 0.75) / 2
     for place, (label, value) in enumerate(charts.items()):
         column, row = place % 2, place // 2
         left = NAMES + column * (each + 0.35)
-        low = height - top - high - row * (high + BETWEEN)
+        low = bottom + (1 - row) * (high + BETWEEN)
         axes = figure.add_axes((left / width, low / height, (each - 0.2) / width, high / height))
         _draw_bars(axes, beginnings, value, label, named=column == 0)
     return figure

@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import Normal, Stroke
 
 from bench.report.figures import style
+from bench.report.figures.style import LIGHT
 from bench.report.formatting import one_line
 
 ROW = 0.27
@@ -47,31 +48,24 @@ LEGEND_COLUMNS = 5
 
 Floats = npt.NDArray[np.float64]
 
-ON_WHITE = {"boxstyle": "round,pad=0.15", "facecolor": style.LIGHT.ground, "edgecolor": "none"}
+ON_WHITE = {"boxstyle": "round,pad=0.15", "facecolor": LIGHT.ground, "edgecolor": "none"}
 """Behind words that lines, colours and hatches would cut into."""
 
 
 def rim(width: float) -> list[Any]:
     """Sets a line off from bars behind it, bright ones on a dark screen, too."""
-    return [Stroke(linewidth=width, foreground=style.LIGHT.ground), Normal()]
+    return [Stroke(linewidth=width, foreground=LIGHT.ground), Normal()]
 
 
 DOTS: dict[str, dict[str, Any]] = {
-    "faint": {
-        "marker": "o",
-        "markersize": 2.4,
-        "color": style.LIGHT.ink,
-        "alpha": 0.3,
-        "mew": 0,
-        "zorder": 5,
-    },
-    "end": {"marker": "|", "markersize": 6, "color": style.LIGHT.ink, "zorder": 6},
-    "best": {"marker": "|", "markersize": 17, "color": style.LIGHT.status, "mew": 2, "zorder": 7},
+    "faint": {"marker": "o", "markersize": 2.4, "color": LIGHT.ink, "alpha": 0.3, "mew": 0, "zorder": 5},
+    "end": {"marker": "|", "markersize": 6, "color": LIGHT.ink, "zorder": 6},
+    "best": {"marker": "|", "markersize": 17, "color": LIGHT.status, "mew": 2, "zorder": 7},
     "published": {
         "marker": "D",
         "markersize": 5,
-        "color": style.LIGHT.ground,
-        "mec": style.LIGHT.ink,
+        "color": LIGHT.ground,
+        "mec": LIGHT.ink,
         "mew": 1,
         "zorder": 8,
     },
@@ -181,12 +175,12 @@ def draw(
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
+    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=LIGHT.faint, fontsize=8)
     if legend:
         _legend(figure, legend, (0.1 / width, 1 - (top - legend_inches) / height))
     down = top
     for words, panel, inches in zip(titles, panels, heights, strict=True):
-        figure.text(0.1 / width, 1 - down / height, words, va="top", color=style.LIGHT.faint, fontsize=8.5)
+        figure.text(0.1 / width, 1 - down / height, words, va="top", color=LIGHT.faint, fontsize=8.5)
         down += inches
         inner = width - left - MARGIN
         axes = figure.add_axes(
@@ -231,13 +225,13 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
         if row.inside:
             _inside(axes, place, row.inside, fontweight="bold")
         if row.absent:
-            _inside(axes, place, shortened(row.absent, 52), color=style.LIGHT.status, style="italic")
+            _inside(axes, place, shortened(row.absent, 52), color=LIGHT.status, style="italic")
         if row.beside:
             _words(axes, 1.02, place, row.beside)
     axes.set_ylim(panel.inches, 0)
     axes.set_yticks([])
     axes.set_axisbelow(True)
-    axes.grid(axis="x", color=style.LIGHT.grid, linewidth=0.6)
+    axes.grid(axis="x", color=LIGHT.grid, linewidth=0.6)
 
 
 def _bars(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
@@ -299,7 +293,7 @@ def _whiskers(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
     there = [(*row.whisker, place) for row, place in zip(rows, places, strict=True) if row.whisker]
     if there:
         low, high, down = zip(*there, strict=True)
-        axes.hlines(down, low, high, color=style.LIGHT.ink, linewidth=1.3, zorder=6, path_effects=rim(2.7))
+        axes.hlines(down, low, high, color=LIGHT.ink, linewidth=1.3, zorder=6, path_effects=rim(2.7))
         axes.plot([*low, *high], [*down, *down], linestyle="none", **DOTS["end"])
 
 
@@ -319,7 +313,7 @@ def _rules(axes: Axes, rows: Sequence[Row], places: Sequence[float], half: float
     there = [(along, place) for row, place in zip(rows, places, strict=True) for along in row.rules]
     if there:
         along, down = (np.array(one) for one in zip(*there, strict=True))
-        axes.vlines(along, down - half, down + half, color=style.LIGHT.grid, linewidth=0.8, zorder=1)
+        axes.vlines(along, down - half, down + half, color=LIGHT.grid, linewidth=0.8, zorder=1)
 
 
 def _inside(axes: Axes, place: float, words: str, **look: Any) -> None:

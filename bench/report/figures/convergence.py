@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bench.analysis.convergence import BackendConvergence, Course
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
+from bench.report.figures.style import LIGHT
+from bench.report.figures.titled import titled_axes
 from bench.statistics.intervals import Floats
 
 HIGH = 3.0
@@ -24,29 +25,23 @@ def draw_convergence(one: ReportedComparison) -> Figure:
     found = one.convergence
     assert found is not None, "only comparisons that were followed have this figure"
     title = f"{one.model}: held-out loss against time"
-    subtitle = chart.wrapped(f"{one.workload}; {one.hardware}", 92)
-    caption = chart.wrapped(
+    figure, axes = titled_axes(
+        title,
+        f"{one.workload}; {one.hardware}",
         "Thin lines: launches, each of which is a seed. Thick lines: medians over launches, of seconds and "
         "of losses. Seconds are those of the timed blocks, without set-up, first step and warm-up. Dashed: "
         "the target.",
-        100,
+        left=0.7,
+        right=0.2,
+        inches=HIGH,
     )
-    top = 0.3 + chart.LINE * (subtitle.count("\n") + 2) + 0.15
-    bottom = 0.65 + chart.LINE * (caption.count("\n") + 1)
-    width, height = style.WIDTH_INCHES, top + HIGH + bottom
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    figure.text(0.1 / width, 1 - 0.1 / height, title, va="top", fontweight="bold", fontsize=10)
-    figure.text(0.1 / width, 1 - 0.34 / height, subtitle, va="top", color=style.LIGHT.faint, fontsize=8.5)
-    figure.text(0.1 / width, 0.08 / height, caption, va="bottom", color=style.LIGHT.faint, fontsize=8)
-    axes = figure.add_axes((0.55 / width, bottom / height, (width - 0.75) / width, HIGH / height))
     for place, backend in enumerate(found.backends):
         _draw_backend(axes, backend, MARKERS[place % len(MARKERS)], order=len(found.backends) - place)
-    axes.axhline(found.target, color=style.LIGHT.status, linestyle="--", linewidth=1, zorder=2)
+    axes.axhline(found.target, color=LIGHT.status, linestyle="--", linewidth=1, zorder=2)
     axes.set_xlabel("seconds of training (less is better)", fontsize=8.5)
-    axes.set_title("loss on held-out data", fontsize=8.5, loc="left")
+    axes.set_ylabel("loss on held-out data", fontsize=8.5)
     axes.set_xlim(left=0)
-    axes.grid(axis="y", color=style.LIGHT.grid, linewidth=0.6)
+    axes.grid(axis="y", color=LIGHT.grid, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8)
     if axes.get_legend_handles_labels()[0]:

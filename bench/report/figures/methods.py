@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import chart, style
+from bench.report.figures.style import LIGHT
 from bench.report.figures.titled import titled_axes
 from bench.report.formatting import TIMES
 
@@ -35,7 +36,7 @@ MARKERS = {
 }
 """Marker and colour of a method, by the one choice in which it consists."""
 
-SEVERAL = ("*", style.LIGHT.ink)
+SEVERAL = ("*", LIGHT.ink)
 """The same of a method that changes several things."""
 
 FARTHEST = 3.0
@@ -83,10 +84,10 @@ def draw_methods(
             "",
             xy=(one.x, one.y),
             xytext=(1, 1),
-            arrowprops={"arrowstyle": "-", "color": style.LIGHT.faint, "linewidth": 0.5, "alpha": 0.6},
+            arrowprops={"arrowstyle": "-", "color": LIGHT.faint, "linewidth": 0.5, "alpha": 0.6},
         )
         axes.plot(one.x, one.y, one.marker, color=one.colour, markersize=6, mec=style.EDGE, mew=0.5, zorder=5)
-    axes.plot(1, 1, "o", color=style.LIGHT.ground, markersize=7, mec=style.LIGHT.ink, mew=1.2, zorder=6)
+    axes.plot(1, 1, "o", color=LIGHT.ground, markersize=7, mec=LIGHT.ink, mew=1.2, zorder=6)
     _number(axes, points, figure.dpi)
     axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
     axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
@@ -129,9 +130,9 @@ def _scale(axes: Axes, points: Sequence[Point]) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
     axes.tick_params(labelsize=8)
     axes.set_axisbelow(True)
-    axes.grid(color=style.LIGHT.grid, linewidth=0.6)
+    axes.grid(color=LIGHT.grid, linewidth=0.6)
     for line in (axes.axvline, axes.axhline):
-        line(1, color=style.LIGHT.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
+        line(1, color=LIGHT.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -151,7 +152,7 @@ def _draw_front(axes: Axes, found: MethodsFound) -> None:
         if one.speedup and one.memory_ratio:
             places[one.backend] = at_most(one.speedup.ratio), at_most(one.memory_ratio)
     xs, ys = zip(*(places[name] for name in found.front), strict=True)
-    axes.step(xs, ys, where="pre", color=style.LIGHT.status, linewidth=1.2, zorder=3, label="front")
+    axes.step(xs, ys, where="pre", color=LIGHT.status, linewidth=1.2, zorder=3, label="front")
 
 
 def _number(axes: Axes, points: Sequence[Point], dpi: float) -> None:
@@ -231,7 +232,7 @@ def _draw_list(
     y = top - 0.7 * step
     for words, one in lines:
         if one is None:
-            marked.plot(0.02, y, "o", color=style.LIGHT.ground, markersize=6, mec=style.LIGHT.ink, mew=1.2)
+            marked.plot(0.02, y, "o", color=LIGHT.ground, markersize=6, mec=LIGHT.ink, mew=1.2)
         elif one.speedup and one.memory_ratio:
             marker, colour = look(one)
             marked.plot(0.02, y, marker, color=colour, markersize=5, mec=style.EDGE, mew=0.5)
@@ -244,6 +245,6 @@ def _draw_list(
                 va="center",
                 fontsize=7.5,
                 fontweight="bold" if bold else "normal",
-                color=style.LIGHT.status if one is not None and not one.speedup else style.LIGHT.ink,
+                color=LIGHT.status if one is not None and not one.speedup else LIGHT.ink,
             )
             y -= step

@@ -11,11 +11,10 @@ from bench.report import breakdown_chart, chart_words
 from bench.report.breakdown_chart import BreakdownChart
 from bench.report.collection import ReportedComparison
 from bench.report.describe import short_setting
-from bench.report.figures import style
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
-from bench.report.figures.style import Theme
+from bench.report.figures.style import LIGHT, Theme
 from bench.report.index_contents import ReportFigure
 from bench.report.model_chart import ModelChart, model_chart
 from bench.report.quantities import QUANTITIES
@@ -30,9 +29,6 @@ KINDS = (*QUANTITIES, BREAKDOWN)
 REPORT_WIDTH = 6.6
 """Inches of the figures of a report."""
 
-MOST_SETS = 6
-"""Sets of comparisons of a report that get figures."""
-
 
 def write_model_figure(
     comparisons: Sequence[ReportedComparison],
@@ -40,7 +36,7 @@ def write_model_figure(
     *,
     of: str = "speedup",
     width: float = REPORT_WIDTH,
-    theme: Theme = style.LIGHT,
+    theme: Theme = LIGHT,
     backends: Sequence[str] = (),
     title: str | None = None,
     with_caption: bool = True,
@@ -95,14 +91,14 @@ def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: P
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
 
     Args:
-        sets: the most important first; more than `MOST_SETS` are not drawn.
+        sets: the most important first.
         folder: where to.
 
     Returns:
         The figures, in the order in which they are to be shown.
     """
     written = []
-    for number, comparisons in enumerate(sets[:MOST_SETS], 1):
+    for number, comparisons in enumerate(sets, 1):
         for kind in KINDS:
             path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
             try:
@@ -120,12 +116,6 @@ def describe_set(group: Sequence[ReportedComparison]) -> str:
     first, *others = dict.fromkeys(spell_model(one.label) for one in group)
     models = f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
     return f"{short_setting(group[0].rows)}: {models}"
-
-
-def not_drawn(sets: Sequence[Sequence[ReportedComparison]]) -> list[str]:
-    """A sentence if there are more machines with several models than get figures."""
-    words = f"models side by side: drawn for the first {MOST_SETS} of {len(sets)} machines or references"
-    return [words] if len(sets) > MOST_SETS else []
 
 
 def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:

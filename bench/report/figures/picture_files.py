@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from bench.errors import UserError
 from bench.report.figures import style
 from bench.report.figures.small_svg import make_small
-from bench.report.figures.style import Theme
+from bench.report.figures.style import LIGHT, Theme
 from bench.results.atomic import write_atomically
 
 DOTS_PER_INCH = 300
@@ -29,7 +29,7 @@ def write_figure(
     *,
     title: str = "",
     description: str = "",
-    theme: Theme = style.LIGHT,
+    theme: Theme = LIGHT,
 ) -> None:
     """Draw a figure in a theme and write it in the format that the path's ending names.
 
@@ -62,8 +62,8 @@ def write_figure(
 
 def _finish_svg(svg: str, theme: Theme, description: str) -> str:
     """Small, and with the description where screen readers look for it; a light one turns dark by itself."""
-    light, dark = asdict(style.LIGHT), asdict(style.DARK)
-    colours = {light[name]: dark[name] for name in light} if theme is style.LIGHT else {}
+    light, dark = asdict(LIGHT), asdict(style.DARK)
+    colours = {light[name]: dark[name] for name in light} if theme is LIGHT else {}
     svg = make_small(svg, ground=theme.ground, dark=colours)
     svg = svg.replace("<svg ", '<svg role="img" ', 1)
     return svg.replace("</title>", f"</title>\n<desc>{escape(description)}</desc>", 1)

@@ -1,39 +1,49 @@
 """Which figures a report has, and how each is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from bench.report.breakdown_chart import base_seconds, breakdown_chart
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.figures import waterfall
 from bench.report.figures.beginning import draw_beginning
-from bench.report.figures.break_even import draw_break_even
-from bench.report.figures.breakdown import draw_breakdown
 from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.memory import draw_memory
+from bench.report.figures.model_figures import REPORT_WIDTH
+from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
+from bench.report.figures.style import LIGHT
 from bench.report.index_contents import ReportFigure
 
-MOST_PAGES = {"speedup": 8, "memory": 4, "break-even": 4, "rounds": 4}
-"""Pages of a figure at most: more take minutes to draw, and the sortable tables hold all of it."""
 
-MOST_BREAKDOWNS = 12
-"""Figures of where time goes at most; of those measured last."""
+def draw_breakdown(one: ReportedComparison) -> Figure:
+    """Where the time of each backend's step goes."""
+    steps = breakdown_chart([one], backends=[other.backend for other in one.others])
+    return draw_models_breakdown(steps, width=REPORT_WIDTH, theme=LIGHT)
 
-MOST_WATERFALLS = 6
-"""Figures of attributions at most."""
 
-MOST_BEGINNINGS = 6
-"""Figures of what backends take to begin at most."""
+OF_PAGES: dict[str, tuple[int, Callable[[Page], Figure]]] = {
+    "speedup": (8, draw_speedup),
+    "memory": (4, draw_memory),
+    "rounds": (4, draw_rounds),
+}
+"""Figures of many comparisons, and their pages at most: more take minutes, and the tables hold all of it."""
 
-MOST_CONVERGENCES = 6
-"""Figures of the way to a target at most."""
+OF_ONE: dict[str, tuple[int, Callable[[ReportedComparison], Figure], Callable[[ReportedComparison], object]]]
+OF_ONE = {
+    "breakdown": (12, draw_breakdown, base_seconds),
+    "beginning": (6, draw_beginning, lambda one: one.is_of_devices),
+    "converge": (6, draw_convergence, lambda one: one.convergence),
+    "attribution": (6, waterfall.draw_attribution, lambda one: one.attribution),
+}
+"""Figures of one comparison: how many at most, those measured last; and what a comparison needs for one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,55 +66,45 @@ class Job:
 def planned_figures(collection: Collection) -> list[Job]:
     """The figures of these results, in the order in which they are shown."""
     pages = cut_into_pages(collection.panels)
-    jobs = _pages("speedup", draw_speedup, pages)
-    jobs += [_of_one("breakdown", one, draw_breakdown) for one in _explained_last(collection)]
-    of_devices = [one for one in collection.controlled if one.is_of_devices]
-    jobs += [_of_one("beginning", one, draw_beginning) for one in of_devices[:MOST_BEGINNINGS]]
-    followed = [one for one in collection.controlled if one.convergence]
-    jobs += [_of_one("converge", one, draw_convergence) for one in followed[:MOST_CONVERGENCES]]
-    divided = [one for one in collection.controlled if one.attribution]
-    jobs += [_of_one("attribution", one, waterfall.draw_attribution) for one in divided[:MOST_WATERFALLS]]
+    jobs = [
+        _numbered(name, number, partial(draw, page))
+        for name, (most, draw) in OF_PAGES.items()
+        for number, page in enumerate(pages[:most], 1)
+    ]
     jobs += [
+        Job(name=f"{name}-{one.anchor}", kind=name, of=one.title, draw=partial(draw, one))
+        for name, (most, draw, _) in OF_ONE.items()
+        for one in _with(name, collection)[-most:]
+    ]
+    return jobs + [
         _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), of=label)
         for number, (label, fairness) in enumerate(collection.fairness.items(), 1)
     ]
-    for name, draw in (("memory", draw_memory), ("break-even", draw_break_even), ("rounds", draw_rounds)):
-        jobs += _pages(name, draw, pages)
-    return jobs
 
 
 def not_drawn(collection: Collection) -> list[str]:
     """A sentence for each figure that does not show all comparisons."""
     pages = cut_into_pages(collection.panels)
-    sentences = []
-    for name, most in MOST_PAGES.items():
-        if len(pages) > most:
-            shown = sum(len(comparisons_of(page)) for page in pages[:most])
-            total = len(collection.controlled)
-            sentences.append(f"{name}: drawn for the first {shown} of {total} comparisons")
-    explained = sum(bool(one.breakdowns) for one in collection.controlled)
-    if explained > MOST_BREAKDOWNS:
-        sentences.append(
-            "where a step's time goes: drawn for the comparisons measured last, "
-            f"{MOST_BREAKDOWNS} of {explained}"
-        )
-    followed = sum(one.convergence is not None for one in collection.controlled)
-    if followed > MOST_CONVERGENCES:
-        sentences.append(
-            f"time to the target: drawn for the first {MOST_CONVERGENCES} of {followed} comparisons"
-        )
-    divided = sum(one.attribution is not None for one in collection.controlled)
-    if divided > MOST_WATERFALLS:
-        sentences.append(f"attribution: drawn for the first {MOST_WATERFALLS} of {divided} comparisons")
-    return sentences
+    total = len(collection.controlled)
+    shown = {
+        name: sum(len(comparisons_of(page)) for page in pages[:most]) for name, (most, _) in OF_PAGES.items()
+    }
+    sentences = [
+        f"{name}: drawn for the first {count} of {total} comparisons"
+        for name, count in shown.items()
+        if count < total
+    ]
+    return sentences + [
+        f"{name}: drawn for the comparisons measured last, {most} of {count}"
+        for name, (most, _, _) in OF_ONE.items()
+        if (count := len(_with(name, collection))) > most
+    ]
 
 
-def _explained_last(collection: Collection) -> list[ReportedComparison]:
-    """Of the comparisons with profiles those measured last, in the order of the page."""
-    explained = [one for one in collection.controlled if one.breakdowns]
-    newest_first = sorted(explained, key=lambda one: one.measured_at, reverse=True)
-    kept = {one.anchor for one in newest_first[:MOST_BREAKDOWNS]}
-    return [one for one in explained if one.anchor in kept]
+def _with(name: str, collection: Collection) -> list[ReportedComparison]:
+    """The comparisons that have what a figure of `OF_ONE` shows, those measured last at the end."""
+    _, _, has_it = OF_ONE[name]
+    return sorted(filter(has_it, collection.controlled), key=lambda one: one.measured_at)
 
 
 def save(job: Job, folder: Path) -> ReportFigure:
@@ -112,15 +112,6 @@ def save(job: Job, folder: Path) -> ReportFigure:
     path = folder / f"{job.name}.svg"
     write_figure(path, lambda _: job.draw())
     return ReportFigure(path=path, kind=job.kind, of=job.of)
-
-
-def _of_one(kind: str, one: ReportedComparison, draw: Callable[[ReportedComparison], Figure]) -> Job:
-    return Job(name=f"{kind}-{one.anchor}", kind=kind, of=one.title, draw=partial(draw, one))
-
-
-def _pages(name: str, draw: Callable[[Page], Figure], pages: Sequence[Page]) -> list[Job]:
-    shown = enumerate(pages[: MOST_PAGES[name]], 1)
-    return [_numbered(name, number, partial(draw, page)) for number, page in shown]
 
 
 def _numbered(kind: str, number: int, draw: Callable[[], Figure], of: str = "") -> Job:

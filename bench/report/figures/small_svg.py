@@ -5,7 +5,7 @@ every element. Here a hatch is a small tile, and a style is a class, whose colou
 """
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from copy import deepcopy
 from xml.etree import ElementTree
 
@@ -25,7 +25,6 @@ _TILE = 24.0
 
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
 _NAMED_BY_MATPLOTLIB = re.compile(r"[A-Za-z0-9.]+_\d+")
-_INHERITED = re.compile(r"((fill|stroke)(-width|-linecap|-linejoin)?:[^;]*;?)+")
 
 
 def make_small(svg: str, *, ground: str, dark: Mapping[str, str]) -> str:
@@ -55,7 +54,7 @@ def make_small(svg: str, *, ground: str, dark: Mapping[str, str]) -> str:
     for element in root.iter():
         if style := element.attrib.pop("style", ""):
             element.set("class", classes.setdefault(_short_style(style, names), f"s{len(classes)}"))
-    _merge_groups(root, {name for style, name in classes.items() if _INHERITED.fullmatch(style)})
+    _merge_groups(root)
     _write_rules(root, classes, dark)
     for element in root.iter():
         if not element.tag.endswith(("}text", "}tspan", "}style", "}title", "}desc")):
@@ -139,43 +138,20 @@ def _short_style(style: str, names: Mapping[str, str]) -> str:
     return _renamed(";".join(kept), names)
 
 
-def _merge_groups(parent: ElementTree.Element, inherited: Set[str]) -> None:
-    """Give groups the class that all their members share, and take away groups that say nothing.
-
-    Args:
-        parent: of the groups.
-        inherited: the classes that mean the same at a group as at its members.
-    """
-    members: list[ElementTree.Element] = []
+def _merge_groups(parent: ElementTree.Element) -> None:
+    """Take away groups that say nothing."""
     for child in parent:
-        _merge_groups(child, inherited)
-        looks = {member.get("class", "") for member in child}
-        if (
-            child.tag == GROUP
-            and len(child) > 1
-            and "class" not in child.attrib
-            and len(looks) == 1
-            and looks <= inherited
-        ):
-            child.attrib |= {"class": looks.pop()}
-            for member in child:
-                del member.attrib["class"]
-        members += [*child] if child.tag == GROUP and not child.attrib else [child]
-    parent[:] = members
+        _merge_groups(child)
+    groups = [[*child] if child.tag == GROUP and not child.attrib else [child] for child in parent]
+    parent[:] = [member for group in groups for member in group]
 
 
 def _write_rules(root: ElementTree.Element, classes: Mapping[str, str], dark: Mapping[str, str]) -> None:
     """The style sheet, in place of matplotlib's own."""
     rules = [f"*{{stroke-linejoin:round}}text{{font-family:{FONTS}}}"]
     rules += [f".{name}{{{style}}}" for style, name in classes.items()]
-    changed = []
-    for style, name in classes.items():
-        new = [
-            re.sub("#[0-9a-f]{6}", lambda found: dark.get(found[0], found[0]), part)
-            for part in style.split(";")
-        ]
-        differing = [part for part, old in zip(new, style.split(";"), strict=True) if part != old]
-        changed += [f".{name}{{{';'.join(differing)}}}"] if differing else []
+    on_dark = [re.sub("#[0-9a-f]{6}", lambda found: dark.get(found[0], found[0]), rule) for rule in rules]
+    changed = [new for new, rule in zip(on_dark, rules, strict=True) if new != rule]
     if changed:
         rules += ["@media screen and (prefers-color-scheme:dark){", *changed, "}"]
     sheet = root.find(f"{{{SVG}}}defs/{{{SVG}}}style")

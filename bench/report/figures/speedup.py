@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from bench.analysis import reference
 from bench.report.collection import ReportedComparison
-from bench.report.figures import chart, style
+from bench.report.figures import chart
 from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.figures.style import LIGHT
 from bench.report.formatting import TIMES, interval, ratio
 from bench.statistics.summary import BackendSummary
 
@@ -114,7 +115,7 @@ def _limit(comparisons: Sequence[ReportedComparison]) -> float:
 
 
 def _baseline(axes: Axes, *, limit: float, band: bool) -> None:
-    axes.axvline(1, color=style.LIGHT.ink, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
+    axes.axvline(1, color=LIGHT.ink, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
     if band:
-        axes.axvspan(*reference.BLOG_BAND, color=style.LIGHT.band, zorder=0, linewidth=0)
+        axes.axvspan(*reference.BLOG_BAND, color=LIGHT.band, zorder=0, linewidth=0)
     axes.set_xlim(0, limit)

@@ -12,6 +12,7 @@ from bench.analysis.attribution import Part
 from bench.analysis.fairness import Fairness
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
+from bench.report.figures.style import EDGE, LIGHT
 from bench.report.figures.titled import titled_axes
 from bench.report.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
@@ -120,7 +121,7 @@ def _draw(title: str, subtitle: str, bars: Sequence[Bar], *, label: str, caption
     )
     for number, one in enumerate(bars):
         _bar(axes, (number + 0.5) * STEP, one, last=number == len(bars) - 1)
-    axes.axvline(1, color=style.LIGHT.ink, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
+    axes.axvline(1, color=LIGHT.ink, linewidth=1, linestyle=(0, (4, 2)), zorder=4)
     axes.set_ylim(inches, 0)
     axes.set_yticks(
         [(number + 0.5) * STEP for number in range(len(bars))],
@@ -135,7 +136,7 @@ def _draw(title: str, subtitle: str, bars: Sequence[Bar], *, label: str, caption
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
     axes.set_axisbelow(True)
-    axes.grid(axis="x", color=style.LIGHT.grid, linewidth=0.6)
+    axes.grid(axis="x", color=LIGHT.grid, linewidth=0.6)
     axes.set_xlabel(label)
     return figure
 
@@ -144,29 +145,20 @@ def _bar(axes: Axes, place: float, one: Bar, *, last: bool) -> None:
     colour, hatch = style.step_look(whole=one.whole, grows=one.end >= one.start)
     low, high = sorted((one.start, one.end))
     axes.barh(
-        place,
-        high - low,
-        left=low,
-        height=BAR,
-        color=colour,
-        hatch=hatch,
-        edgecolor=style.EDGE,
-        linewidth=0.6,
+        place, high - low, left=low, height=BAR, color=colour, hatch=hatch, edgecolor=EDGE, linewidth=0.6
     )
     if not last:  # a line leads to the bar that begins where this one ends
         axes.plot(
             [one.end, one.end],
             [place + BAR / 2, place + STEP - BAR / 2],
-            color=style.LIGHT.faint,
+            color=LIGHT.faint,
             linewidth=0.8,
             zorder=3,
         )
     ends = _whisker(one)
     if ends:
-        axes.plot(
-            ends, [place, place], color=style.LIGHT.ink, linewidth=1.2, zorder=6, path_effects=chart.rim(2.6)
-        )
-        axes.plot(ends, [place, place], "|", color=style.LIGHT.ink, markersize=6, zorder=6)
+        axes.plot(ends, [place, place], color=LIGHT.ink, linewidth=1.2, zorder=6, path_effects=chart.rim(2.6))
+        axes.plot(ends, [place, place], "|", color=LIGHT.ink, markersize=6, zorder=6)
     words = one.beside or ratio_and_interval(one.effect)
     axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8)
 
