@@ -1,7 +1,7 @@
 """Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison.
 
 What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment
-in the first row that has its hash, a command where it is another than in the row above.
+in the first row that has its hash, a command and the like where they are others than in the row above.
 """
 
 import csv
@@ -25,7 +25,7 @@ from bench.results.rows import rows_of_record
 Line = list[str]
 """The cells of a row."""
 
-REPEATED = ("overrides", "command")
+REPEATED = ("comparison", "overrides", "command")
 """Columns that are blank where they say the same as in the row above."""
 
 DIGITS = 12
