@@ -97,7 +97,7 @@ collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256
 	$(VENV)/bin/python -m bench.sweeps scale parts=collectives \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
-claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them in reports/
+claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them on the machine's page
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps claims $(ARGS)
 
@@ -189,6 +189,6 @@ define compile-group
 
 endef
 
-clean: ## remove environments, caches and results/runs; nothing that is committed
+clean: ## remove environments, caches, rendered/ and raw runs; nothing that is committed
 	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache rendered results/runs results/*/*/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""reports/selftest.md: what the self-test and the simulation of coverage found."""
+"""selftest.md of a machine: what the self-test and the simulation of coverage found."""
 
 import math
 from functools import partial

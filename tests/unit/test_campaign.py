@@ -120,7 +120,7 @@ def a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
 def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campaign) -> None:
     assert a_campaign() == 0
     assert a_campaign.begun == ["bert-tiny-16", "gpt2-tiny-16", "bert-tiny-32", "gpt2-tiny-32"]
-    assert "micro_batch=2" in a_campaign.asked[1][0]
+    assert "micro_batch-2" in a_campaign.asked[1][0]
     assert (a_campaign.folder / "reports" / "index.md").exists()
     assert a_campaign() == 0
     assert a_campaign.begun == []

@@ -148,8 +148,8 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert sweeps.main(["matrix", "device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == planned_models() + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
-    assert asked[0][2] == ["experiment=matrix", "model=bert-large", "device=cpu"]
-    assert asked[-1][2] == ["experiment=choices", "model=whisper-small", "device=cpu"]
+    assert asked[0][2] == ["study=matrix", "experiment=matrix", "model=bert-large", "device=cpu"]
+    assert asked[-1][2] == ["study=matrix", "experiment=choices", "model=whisper-small", "device=cpu"]
     with (tmp_path / "reports" / TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()

@@ -71,7 +71,7 @@ def test_what_is_committed_is_small_and_a_machine_s_and_the_rest_is_rendered_els
     (out / "mine" / "of-a-comparison-that-is-gone.svg").touch()
     arguments = [str(machine.parent), "--out", str(out), "--rendered", str(rendered)]
     assert command.main(arguments) == 0
-    assert {path.name for path in out.iterdir()} == {"index.md", "mine"}
+    assert {path.name for path in out.iterdir()} == {"index.md", "machines.md", "mine"}
     kept, all_files = ({path.name for path in (folder / "mine").iterdir()} for folder in (out, rendered))
     assert all_files - kept == {"index.html"}
     assert kept >= {"index.md", "support.md", "support.csv", "summary.csv", "speedup.svg"}
