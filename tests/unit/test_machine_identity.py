@@ -1,14 +1,18 @@
 """Which machine this is, and the folder that keeps its results apart from those of others."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.config.compose import compose
 from bench.errors import UserError
 from bench.machine.identity import describe, identity_of, name_folder
+from bench.measure import comparison
 from bench.results import machines
+from tests.support.configs import a_config
 
 GENOA: dict[str, Any] = {
     "model": "AMD EPYC",
@@ -79,6 +83,35 @@ def test_this_machine_s_folder_is_always_the_same_and_says_whose_it_is(tmp_path:
     assert (tmp_path / name_folder() / "machine.json").read_text(encoding="utf-8") == written
     assert machines.name_machine(tmp_path / name_folder()) == json.loads(written)["name"]
     assert machines.list_machines(tmp_path) == [tmp_path / name_folder()]
+
+
+def test_two_machines_lie_side_by_side_without_any_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = compose(["device=cpu"])
+    monkeypatch.setattr("bench.machine.identity.identify", lambda: identity(cores=96))
+    there = compose(["device=cpu"])
+    assert here.results_dir == f"results/{here.machine}/bench"
+    assert there.machine[:-5] == "amd-family25-model17-96-cores"
+    assert there.results_dir == f"results/{there.machine}/bench"
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"), [("results/mine/bench", True), ("results/mine/other", False), ("elsewhere", False)]
+)
+def test_a_comparison_says_whose_folder_it_is_in(
+    folder: str, says: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(*_: object, **__: object) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(comparison, "Comparison", stop)
+    config = replace(a_config(tmp_path), results_dir=str(tmp_path / folder))
+    with pytest.raises(Stopped):
+        comparison.measure_comparison(config, "m-cpux2", [])
+    assert (tmp_path / "results" / "mine" / "machine.json").exists() is says
+    assert not (tmp_path / "machine.json").exists()
 
 
 def test_a_folder_is_never_shared_by_two_machines(tmp_path: Path) -> None:
