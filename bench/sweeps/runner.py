@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -53,10 +53,11 @@ class SweepOutcome:
         return [*failed, *(f"- left: {one}" for one in self.left)]
 
 
+@dataclass
 class Sweep:
     """One call of a sweep.
 
-    Args:
+    Attributes:
         plan: says what is skipped and which summary is kept.
         comparisons: of the plan, in the order in which they are measured.
         unmeasured: models of the plan that this machine cannot train, and why.
@@ -65,23 +66,16 @@ class Sweep:
         clock: seconds; tests give their own.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        comparisons: Sequence[PlannedComparison],
-        *,
-        unmeasured: Mapping[str, str] | None = None,
-        deadline: float,
-        console: Console,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.plan = plan
-        self.comparisons = comparisons
-        self.unmeasured = unmeasured or {}
-        self.deadline = deadline
-        self.console = console
-        self.clock = clock
-        self.summary = SUMMARIES[plan.summary]
+    plan: Plan
+    comparisons: Sequence[PlannedComparison]
+    _: KW_ONLY
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    deadline: float
+    console: Console
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.summary = SUMMARIES[self.plan.summary]
         self.kept: Sequence[Path] = ()
 
     def run(self) -> SweepOutcome:

@@ -15,10 +15,11 @@ from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
 from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
-from bench.results import breakdown, csv_files
+from bench.results import breakdown
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from tests.support.comparisons import Simulated
 from tests.support.factories import comparison
+from tests.support.result_files import write_records
 
 STEPS = 4
 
@@ -69,7 +70,7 @@ def rows_of(backend: str, *ranks: list[ProfiledRound], **changes: str) -> list[d
 def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
     """Steps of 200 and 150 ms, as timed, and these rows."""
     path = folder / "x.csv"
-    csv_files.write_records(
+    write_records(
         path, comparison({"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.5, 1.5], [1.5, 1.5]]})
     )
     breakdown.write(breakdown.path_of(path), rows)
