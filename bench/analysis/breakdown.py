@@ -147,7 +147,7 @@ def break_down(
     """Every backend's breakdown, in the order of the summaries.
 
     Args:
-        table: as `bench.results.breakdown.read` returns it.
+        table: as `BREAKDOWN.read` returns it.
         rows: the comparison's results; what was profiled in another configuration or environment is left out.
         summaries: of these rows.
     """

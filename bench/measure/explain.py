@@ -18,6 +18,7 @@ from bench.measure.schedule import round_orders, steps_per_block
 from bench.results import breakdown, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
 """Before any is profiled, and profiled in vain: the first start of a profile takes time."""
@@ -57,10 +58,10 @@ class Explanation:
 
     def is_missing(self, names: Sequence[str]) -> bool:
         """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = breakdown.path_of(self.output.csv)
+        path = BREAKDOWN.path_of(self.output.csv)
         if not self.plan.wanted or not path.exists():
             return self.plan.wanted
-        return not side_files.is_of(breakdown.read(path), self.records, names)
+        return not side_files.is_of(BREAKDOWN.read(path), self.records, names)
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
@@ -82,9 +83,9 @@ class Explanation:
             with ExitStack() as stack:
                 rows += self._profile(side_by_side, stack)
         if rows:
-            path = breakdown.path_of(self.output.csv)
+            path = BREAKDOWN.path_of(self.output.csv)
             with reporting_write_errors(path):
-                breakdown.write(path, rows)
+                BREAKDOWN.write(path, rows)
 
     def _profile(self, names: Sequence[str], stack: ExitStack) -> list[dict[str, Any]]:
         """The rows of backends that take turns, whose groups are closed with `stack`."""

@@ -214,7 +214,7 @@ def read_measured(folder: Path) -> list[Measured]:
     found = []
     for path in csv_files.list_files(folder):
         beside = STEP_PARTS.path_of(path)
-        parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=STEP_PARTS.columns)
+        parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=list(STEP_PARTS.columns))
         found.append(Measured(path, csv_files.read(path), parts))
     return found
 

@@ -59,7 +59,7 @@ def followed(losses: Losses, **changes: object) -> pd.DataFrame:
             for launch, course in enumerate(launches, start=1)
             for number, loss in enumerate(course)
         ],
-        columns=HELD_OUT_LOSSES.columns,
+        columns=list(HELD_OUT_LOSSES.columns),
     )
 
 
