@@ -13,18 +13,13 @@ from bench.statistics.intervals import Speedup
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What all configurations reach within the limit, and how near the advised one comes to the best.
+    """What all configurations reach within the limit, and how near the advised one comes to the best."""
 
-    Attributes:
-        outcomes: of all, each trained in one launch; those that were timed first, the fastest of them first.
-        untrained: those that had no turn.
-        is_fastest: the advised one is the fastest of them.
-        ratio: else, its throughput over that of the fastest, both measured in full; None if one is not.
-    """
-
+    # of all, each trained in one launch; those that were timed first, the fastest of them first
     outcomes: Sequence[Outcome]
-    untrained: Sequence[Candidate]
-    is_fastest: bool
+    untrained: Sequence[Candidate]  # those that had no turn
+    is_fastest: bool  # the advised one is the fastest of them
+    # else, its throughput over that of the fastest, both measured in full; None if one is not
     ratio: Speedup | None
 
 

@@ -21,17 +21,11 @@ differ by 3 to 9 % on shared machines (docs/validation.md)."""
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        outcomes: of what was measured in full, the fastest first; then of what failed.
-        slower: what was trained in one launch only.
-        left_out: what was not trained, each with the reason.
-    """
-
-    outcomes: Sequence[Outcome]
-    slower: Sequence[Outcome]
-    left_out: Sequence[tuple[Candidate, str]]
+    outcomes: Sequence[Outcome]  # of what was measured in full, the fastest first; then of what failed
+    slower: Sequence[Outcome]  # what was trained in one launch only
+    left_out: Sequence[tuple[Candidate, str]]  # what was not trained, each with the reason
 
 
 Train = Callable[[Sequence[Candidate]], Mapping[str, Outcome]]

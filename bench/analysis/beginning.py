@@ -11,27 +11,16 @@ from bench.statistics.backend_blocks import BackendBlocks, highest
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows.
+    """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows."""
 
-    Attributes:
-        backend: its name.
-        engine: its engine.
-        installed: packages on disk, of which the process uses something.
-        loaded: files that training starts from.
-        imported_s: until all libraries are imported; median over launches, like the next.
-        first_step_s: until the first step is done, set-up included.
-        runtime: memory of the process before there is a model.
-        peak: memory in the timed steps.
-    """
-
-    backend: str
-    engine: str
-    installed: float
-    loaded: float | None
-    imported_s: float | None
-    first_step_s: float | None
-    runtime: float | None
-    peak: float | None
+    backend: str  # its name
+    engine: str  # its engine
+    installed: float  # packages on disk, of which the process uses something
+    loaded: float | None  # files that training starts from
+    imported_s: float | None  # until all libraries are imported; median over launches, like the next
+    first_step_s: float | None  # until the first step is done, set-up included
+    runtime: float | None  # memory of the process before there is a model
+    peak: float | None  # memory in the timed steps
 
 
 def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:

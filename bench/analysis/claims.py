@@ -19,20 +19,13 @@ CPU = "cpu"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What our results say about a claim.
-
-    Attributes:
-        verdict: of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`.
-        where: on what kind of device; empty for an untested claim.
-        reason: why it is untested; empty for any other verdict.
-        answers: those of the comparisons that test it.
-    """
+    """What our results say about a claim."""
 
     claim: Claim
-    verdict: str
-    where: str = ""
-    reason: str = ""
-    answers: Sequence[Answer] = ()
+    verdict: str  # of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`
+    where: str = ""  # on what kind of device; empty for an untested claim
+    reason: str = ""  # why it is untested; empty for any other verdict
+    answers: Sequence[Answer] = ()  # those of the comparisons that test it
 
     @property
     def machines(self) -> int:

@@ -17,20 +17,14 @@ from bench.statistics.summary import summarise
 
 @dataclass(frozen=True, kw_only=True)
 class Fairness:
-    """What an uncontrolled harness prints of one backend, and what is left where settings are held.
+    """What an uncontrolled harness prints of one backend, and what is left where settings are held."""
 
-    Attributes:
-        backend: whose speed-up over `reference` it is.
-        naive: with nothing held.
-        parts: what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend.
-        own: with everything held, the backend's own part; `naive` = `own` × the parts.
-    """
-
-    backend: str
+    backend: str  # whose speed-up over `reference` it is
     reference: str
-    naive: Speedup
+    naive: Speedup  # with nothing held
+    # what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend
     parts: tuple[Part, ...]
-    own: Speedup
+    own: Speedup  # with everything held, the backend's own part; `naive` = `own` × the parts
 
 
 SETTINGS = ("threads", "allocator", "blas")

@@ -56,15 +56,11 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPair:
-    """What differs between two versions of a file.
-
-    Attributes:
-        command: that measures the newer one again; empty if the file does not say.
-    """
+    """What differs between two versions of a file."""
 
     changes: list[Change]
     differences: list[str]
-    command: str
+    command: str  # that measures the newer one again; empty if the file does not say
 
     @property
     def is_worse(self) -> bool:

@@ -62,23 +62,14 @@ class _Found:
 
 @dataclass
 class AfterCheckpoint:
-    """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own.
+    """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own."""
 
-    Attributes:
-        plan: what was trained before.
-        output: of the comparison.
-        records: by backend.
-        starter: starts the groups that resume.
-        failures: of the comparison; a checkpoint adds none.
-        bar: says what is done.
-    """
-
-    plan: CheckpointPlan
-    output: Output
-    records: Mapping[str, Record]
-    starter: GroupStarter
-    failures: Failures
-    bar: ProgressBar
+    plan: CheckpointPlan  # what was trained before
+    output: Output  # of the comparison
+    records: Mapping[str, Record]  # by backend
+    starter: GroupStarter  # starts the groups that resume
+    failures: Failures  # of the comparison; a checkpoint adds none
+    bar: ProgressBar  # says what is done
 
     def __post_init__(self) -> None:
         self._found: dict[str, _Found] = {}

@@ -35,19 +35,12 @@ CHECKER = "bench.worker.check_exports"
 
 @dataclass
 class AfterExport:
-    """Exports at the end of the parity launch, in which dropout is off and all train from the same weights.
+    """Exports at the end of the parity launch, in which dropout is off and all train from the same weights."""
 
-    Attributes:
-        plan: how.
-        output: of the comparison.
-        records: by backend.
-        bar: says what is done.
-    """
-
-    plan: ExportPlan
-    output: Output
-    records: Mapping[str, Record]
-    bar: ProgressBar
+    plan: ExportPlan  # how
+    output: Output  # of the comparison
+    records: Mapping[str, Record]  # by backend
+    bar: ProgressBar  # says what is done
 
     def __post_init__(self) -> None:
         self._exported: dict[str, ModelExported] = {}

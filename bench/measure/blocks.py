@@ -33,20 +33,14 @@ LOOK_SECONDS = 0.3
 class BlockTimer:
     """Asks a group for its phases, one after the other, and puts their figures on record.
 
-    Args:
-        plan: how long blocks are, and when one is repeated.
-        sampler: of the devices.
-        ledger: that gets the figures.
-        look: at what other processes do on the cores, after a block that they spoiled.
-
     Attributes:
         repeats: the contaminated blocks, counted.
     """
 
-    plan: BlockPlan
-    sampler: GpuSampler
-    ledger: Ledger
-    look: Look
+    plan: BlockPlan  # how long blocks are, and when one is repeated
+    sampler: GpuSampler  # of the devices
+    ledger: Ledger  # that gets the figures
+    look: Look  # at what other processes do on the cores, after a block that they spoiled
 
     def __post_init__(self) -> None:
         self.repeats = Repeats()

@@ -15,19 +15,12 @@ MOST_LINES, LONGEST_LINE = 6, 160
 
 @dataclass
 class Failures:
-    """Records and lists failures.
+    """Records and lists failures."""
 
-    Attributes:
-        ledger: of the comparison.
-        output: where logs lie.
-        launches: timed ones that were asked for, for messages.
-        bar: prints lines.
-    """
-
-    ledger: Ledger
-    output: Output
-    launches: int
-    bar: ProgressBar
+    ledger: Ledger  # of the comparison
+    output: Output  # where logs lie
+    launches: int  # timed ones that were asked for, for messages
+    bar: ProgressBar  # prints lines
 
     def __post_init__(self) -> None:
         self._incomplete: list[str] = []

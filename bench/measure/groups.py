@@ -19,21 +19,13 @@ from bench.results.records import Stage
 
 @dataclass
 class GroupStarter:
-    """Starts groups; their ranks may not have connected yet.
+    """Starts groups; their ranks may not have connected yet."""
 
-    Attributes:
-        plan: what to launch.
-        output: where specs and logs go.
-        reference: the backend that saves the initial state in the parity launch.
-        start_group: `Group`; tests give their own.
-        nodes: the other nodes; None if there are none.
-    """
-
-    plan: LaunchPlan
-    output: Output
-    reference: str
-    start_group: Callable[..., Group] = Group
-    nodes: NodePool | None = None
+    plan: LaunchPlan  # what to launch
+    output: Output  # where specs and logs go
+    reference: str  # the backend that saves the initial state in the parity launch
+    start_group: Callable[..., Group] = Group  # `Group`; tests give their own
+    nodes: NodePool | None = None  # the other nodes; None if there are none
 
     def __post_init__(self) -> None:
         self._micro_batches: dict[str, int] = {}  # of timed launches, where it is not the configured one

@@ -16,16 +16,12 @@ class RooflineFinder:
 
     What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
 
-    Args:
-        reference: the backend whose group counts; it is also the first to be asked for products.
-        stacks: of each backend; libraries of the same name on two stacks are two.
-
     Attributes:
         found: what is known so far.
     """
 
-    reference: str
-    stacks: Mapping[str, str]
+    reference: str  # the backend whose group counts; it is also the first to be asked for products
+    stacks: Mapping[str, str]  # of each backend; libraries of the same name on two stacks are two
 
     def __post_init__(self) -> None:
         self.found = Roofline()

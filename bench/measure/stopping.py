@@ -23,19 +23,12 @@ class Decision:
 
 @dataclass
 class Stopping:
-    """Decides after each launch whether another one follows.
+    """Decides after each launch whether another one follows."""
 
-    Attributes:
-        schedule: what was asked for.
-        earlier: what has been measured already.
-        backends: how many are compared.
-        clock: seconds.
-    """
-
-    schedule: Schedule
-    earlier: EarlierRun
-    backends: int
-    clock: Callable[[], float] = time.monotonic
+    schedule: Schedule  # what was asked for
+    earlier: EarlierRun  # what has been measured already
+    backends: int  # how many are compared
+    clock: Callable[[], float] = time.monotonic  # seconds
 
     def __post_init__(self) -> None:
         self._started = self.clock()

@@ -20,26 +20,18 @@ from bench.measure.schedule import Order, group_order, round_orders
 
 @dataclass
 class TimedLaunch:
-    """Runs the timed launches of a comparison.
+    """Runs the timed launches of a comparison."""
 
-    Attributes:
-        schedule: how many rounds, and whether the groups live side by side.
-        steps: of every timed block, if they are given or an earlier run has found them; else 0.
-        evaluations: between the blocks, if they are wanted.
-        quiet: waits until other processes leave the cores alone.
-        recover: what may be done about a failure instead of a row.
-    """
-
-    schedule: Schedule
-    steps: int
+    schedule: Schedule  # how many rounds, and whether the groups live side by side
+    steps: int  # of every timed block, if they are given or an earlier run has found them; else 0
     starter: GroupStarter
     timer: BlockTimer
-    evaluations: Evaluations
+    evaluations: Evaluations  # between the blocks, if they are wanted
     sampler: GpuSampler
     ledger: Ledger
     failures: Failures
-    recover: Recovery
-    quiet: QuietCores
+    recover: Recovery  # what may be done about a failure instead of a row
+    quiet: QuietCores  # waits until other processes leave the cores alone
     bar: ProgressBar
 
     def planned(self, backends: int) -> dict[str, int]:

@@ -34,19 +34,12 @@ def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[st
 
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
-    """A kind of CSV file.
+    """A kind of CSV file."""
 
-    Attributes:
-        what: it holds, for messages.
-        columns: in order, each `TEXT`, `REAL`, or `WHOLE`, which is written with all digits.
-        blanks: whether a number may be missing, where a figure could not be had.
-        digits: significant ones of a figure; 6 are a clock's microseconds in steps of up to a second.
-    """
-
-    what: str
-    columns: Mapping[str, str]
-    blanks: bool = False
-    digits: int = 6
+    what: str  # it holds, for messages
+    columns: Mapping[str, str]  # in order, each `TEXT`, `REAL`, or `WHOLE`, which is written with all digits
+    blanks: bool = False  # whether a number may be missing, where a figure could not be had
+    digits: int = 6  # significant ones of a figure; 6 are a clock's microseconds in steps of up to a second
 
     @property
     def texts(self) -> list[str]:

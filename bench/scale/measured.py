@@ -31,17 +31,11 @@ MOST_SPREAD = 4.0
 
 @dataclass(frozen=True)
 class Measured:
-    """A comparison that predictions are made of, or checked with.
+    """A comparison that predictions are made of, or checked with."""
 
-    Attributes:
-        path: of its results file.
-        rows: of that.
-        parts: of the file beside it, if its steps were taken apart; else without rows.
-    """
-
-    path: Path
-    rows: pd.DataFrame
-    parts: pd.DataFrame
+    path: Path  # of its results file
+    rows: pd.DataFrame  # of that
+    parts: pd.DataFrame  # of the file beside it, if its steps were taken apart; else without rows
 
     @property
     def backends(self) -> list[str]:

@@ -34,17 +34,11 @@ gradients, more have smaller micro-batches."""
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One line of a figure.
+    """One line of a figure."""
 
-    Attributes:
-        sharding: of the ranks.
-        volume: `COUNTED` or `TEXTBOOK`.
-        scaling: `WEAK` or `STRONG`.
-    """
-
-    sharding: str
-    volume: str
-    scaling: str
+    sharding: str  # of the ranks
+    volume: str  # `COUNTED` or `TEXTBOOK`
+    scaling: str  # `WEAK` or `STRONG`
 
 
 CASES = (

@@ -34,15 +34,10 @@ RESULTS = Path("results")
 
 @dataclass(frozen=True)
 class Recording:
-    """Noise that was recorded.
+    """Noise that was recorded."""
 
-    Attributes:
-        file: of the study selftest, on the machine that has it.
-        resident: `measure.resident` of what was recorded; with `one` a preset has more launches.
-    """
-
-    file: str
-    resident: str
+    file: str  # of the study selftest, on the machine that has it
+    resident: str  # `measure.resident` of what was recorded; with `one` a preset has more launches
 
 
 RECORDINGS = {

@@ -49,21 +49,14 @@ SMALL = ("micro_batch=2", "seq_len=32")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One kind of comparison.
+    """One kind of comparison."""
 
-    Attributes:
-        name: its value in the column `case`.
-        preset: the choice of `measure`.
-        comparisons: how many are made.
-        slowed_by: by how much of each step each backend is slowed; they are compared with `pytorch`.
-        measured_as_one: so many of the comparisons are measured as one and then split by launches.
-    """
-
-    name: str
-    preset: str
-    comparisons: int
+    name: str  # its value in the column `case`
+    preset: str  # the choice of `measure`
+    comparisons: int  # how many are made
+    # by how much of each step each backend is slowed; they are compared with `pytorch`
     slowed_by: dict[str, float]
-    measured_as_one: int = 1
+    measured_as_one: int = 1  # so many of the comparisons are measured as one and then split by launches
 
     def overrides(self) -> list[str]:
         """The Hydra overrides of such a comparison."""

@@ -26,17 +26,11 @@ FILE = "choices.json"
 
 
 class ChosenModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of a plan on one machine.
+    """One model of a plan on one machine."""
 
-    Attributes:
-        overrides: under which the trial ran; others need another trial.
-        trial: what it has shown.
-        choice: what is measured.
-    """
-
-    overrides: list[str]
-    trial: Trial
-    choice: Choice
+    overrides: list[str]  # under which the trial ran; others need another trial
+    trial: Trial  # what it has shown
+    choice: Choice  # what is measured
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +42,12 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FittedPlan:
-    """What of a plan this machine measures.
+    """What of a plan this machine measures."""
 
-    Attributes:
-        parts: with what was chosen as overrides.
-        models: to take in place of the parts' own; None for those.
-        unmeasured: models that it cannot train, and why.
-        seconds: that the call may take.
-    """
-
-    parts: Sequence[Part]
-    models: Sequence[str] | None
-    unmeasured: Mapping[str, str]
-    seconds: float
+    parts: Sequence[Part]  # with what was chosen as overrides
+    models: Sequence[str] | None  # to take in place of the parts' own; None for those
+    unmeasured: Mapping[str, str]  # models that it cannot train, and why
+    seconds: float  # that the call may take
 
 
 def fit_to_machine(
@@ -98,21 +85,13 @@ def fit_to_machine(
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A model that is to be measured, of a size that is still to be chosen.
+    """A model that is to be measured, of a size that is still to be chosen."""
 
-    Attributes:
-        part: of the plan.
-        model: its name.
-        line: the overrides of its comparison, but for the size.
-        common: those of the whole plan.
-        config: what they are composed into.
-    """
-
-    part: str
-    model: str
-    line: list[str]
-    common: list[str]
-    config: Config
+    part: str  # of the plan
+    model: str  # its name
+    line: list[str]  # the overrides of its comparison, but for the size
+    common: list[str]  # those of the whole plan
+    config: Config  # what they are composed into
 
 
 class Fitting:

@@ -22,21 +22,13 @@ from bench.tracking.track import track
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """How a call of a sweep ended.
+    """How a call of a sweep ended."""
 
-    Attributes:
-        total: how many comparisons there are.
-        files: the summary that is kept of them.
-        left: the comparisons that are still to be measured.
-        failures: of each other comparison that has any, the backends without a result.
-        untracked: a sentence for each tracker that did not get a comparison of this call.
-    """
-
-    total: int
-    files: Sequence[Path]
-    left: Sequence[PlannedComparison]
-    failures: dict[str, str]
-    untracked: Sequence[str] = ()
+    total: int  # how many comparisons there are
+    files: Sequence[Path]  # the summary that is kept of them
+    left: Sequence[PlannedComparison]  # the comparisons that are still to be measured
+    failures: dict[str, str]  # of each other comparison that has any, the backends without a result
+    untracked: Sequence[str] = ()  # a sentence for each tracker that did not get a comparison of this call
 
     @property
     def sentence(self) -> str:
@@ -55,24 +47,16 @@ class SweepOutcome:
 
 @dataclass
 class Sweep:
-    """One call of a sweep.
+    """One call of a sweep."""
 
-    Attributes:
-        plan: says what is skipped and which summary is kept.
-        comparisons: of the plan, in the order in which they are measured.
-        unmeasured: models of the plan that this machine cannot train, and why.
-        deadline: the second of `clock` at which the call must have ended; infinite for no limit.
-        console: where progress is shown.
-        clock: seconds; tests give their own.
-    """
-
-    plan: Plan
-    comparisons: Sequence[PlannedComparison]
+    plan: Plan  # says what is skipped and which summary is kept
+    comparisons: Sequence[PlannedComparison]  # of the plan, in the order in which they are measured
     _: KW_ONLY
+    # models of the plan that this machine cannot train, and why
     unmeasured: Mapping[str, str] = field(default_factory=dict)
-    deadline: float
-    console: Console
-    clock: Callable[[], float] = time.monotonic
+    deadline: float  # the second of `clock` at which the call must have ended; infinite for no limit
+    console: Console  # where progress is shown
+    clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
     def __post_init__(self) -> None:
         self.summary = SUMMARIES[self.plan.summary]

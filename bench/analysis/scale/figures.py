@@ -17,16 +17,12 @@ QUANTILE = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A positive number, and the bounds within which it lies with 95 %.
-
-    Attributes:
-        source: where it is from.
-    """
+    """A positive number, and the bounds within which it lies with 95 %."""
 
     value: float
     low: float
     high: float
-    source: str = ""
+    source: str = ""  # where it is from
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.value <= self.high:

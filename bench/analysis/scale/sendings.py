@@ -48,25 +48,15 @@ TEXTBOOK = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sending:
-    """Collectives of one kind in a step.
+    """Collectives of one kind in a step."""
 
-    Attributes:
-        kind: of `bench.results.collectives.SENT`.
-        elements: of all of them together.
-        element_bytes: of one number.
-        moment: when they happen.
-        bucket: numbers of one call; the last may have fewer.
-        sizes: numbers of each call, in order, where they are not equal buckets.
-        each_pass: it happens with every micro-batch, and not once a step.
-    """
-
-    kind: str
-    elements: int
-    element_bytes: int
-    moment: str
-    bucket: int
-    sizes: tuple[int, ...] = ()
-    each_pass: bool = False
+    kind: str  # of `bench.results.collectives.SENT`
+    elements: int  # of all of them together
+    element_bytes: int  # of one number
+    moment: str  # when they happen
+    bucket: int  # numbers of one call; the last may have fewer
+    sizes: tuple[int, ...] = ()  # numbers of each call, in order, where they are not equal buckets
+    each_pass: bool = False  # it happens with every micro-batch, and not once a step
 
     @property
     def bytes(self) -> int:
