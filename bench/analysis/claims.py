@@ -40,7 +40,7 @@ class Finding:
 
 def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[Finding]:
     """A finding for every claim, in the order of the file."""
-    return [_judge(claim, TESTS[claim.id](comparisons)) for claim in reference.read_claims()]
+    return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in reference.read_claims()]
 
 
 def _judge(claim: Claim, answers: list[Answer]) -> Finding:

@@ -35,9 +35,9 @@ CHECKER = "bench.worker.check_exports"
 
 @dataclass
 class AfterExport:
-    """Exports at the end of the parity launch, in which dropout is off and all train from the same weights."""
+    """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
-    plan: ExportPlan  # how
+    plan: ExportPlan
     output: Output  # of the comparison
     records: Mapping[str, Record]  # by backend
     bar: ProgressBar  # says what is done

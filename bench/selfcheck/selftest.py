@@ -26,7 +26,7 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
-from bench.closing import print_closing
+from bench.closing import command_parser, print_closing
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -236,11 +236,7 @@ def _comparisons_in(table: pd.DataFrame) -> set[tuple[str, int]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.selfcheck.selftest",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.selfcheck.selftest", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
     parser.add_argument(
         "--case",
