@@ -29,13 +29,6 @@ def check_advice(
     """Train every candidate in the fewest parts in which it fits, and compare the advised one with the best.
 
     Launches differ, so that the two are compared in full.
-
-    Args:
-        advice: with what was measured in full.
-        candidates: all that it chose from.
-        micro_batch: which parts must divide.
-        train_once: trains some of them in one launch.
-        measure: measures some of them in full.
     """
     most = 2 * len(divisors(micro_batch))
     run = Run([dataclasses.replace(one, parts=1) for one in candidates], train_once, micro_batch, most)

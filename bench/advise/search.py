@@ -125,11 +125,6 @@ def closest(
     """Divide what was trained in one launch into what may be the fastest, and what was slower.
 
     What is expected to fit in fewer parts, now that its memory is known, is taken in those.
-
-    Args:
-        outcomes: of those that were timed.
-        training: of plain PyTorch, which says what parts cost.
-        limit_bytes: that all ranks together may take.
     """
     finalists: list[Candidate] = []
     slower: list[Outcome] = []
@@ -153,13 +148,7 @@ def in_more_parts(candidate: Candidate, micro_batch: int) -> Candidate | None:
 
 
 def in_fewer_parts(outcome: Outcome, training: PlainTraining, limit_bytes: float) -> tuple[Candidate, Bounds]:
-    """Return the same in the fewest parts that should fit, as its measured peak says, and what that gains.
-
-    Args:
-        outcome: of what was trained.
-        training: of plain PyTorch, which says what parts cost.
-        limit_bytes: that all ranks together may take.
-    """
+    """Return the same in the fewest parts that should fit, as its measured peak says, and what that gains."""
     candidate = outcome.candidate
     if outcome.peak_gib is not None:
         peak = outcome.peak_gib * 2**30

@@ -59,13 +59,6 @@ def check_engine_options(
 ) -> None:
     """Refuse options that the engine does not have, or that change nothing here.
 
-    Args:
-        key: of the options in the configuration, for messages.
-        engine: of the backend.
-        options: by name.
-        device: cpu or cuda.
-        checkpointing: of the comparison.
-
     Raises:
         UserError: names the option and what it may be.
     """

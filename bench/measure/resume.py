@@ -112,11 +112,6 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
 def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
     """Refuse to replace what was measured of another workload, such as before a default was changed.
 
-    Args:
-        table: the results file that is there.
-        records: by backend, with the workload of this comparison.
-        file: its name, for the message.
-
     Raises:
         UserError: the workloads differ.
     """

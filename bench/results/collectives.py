@@ -45,10 +45,6 @@ def volumes(counted: Mapping[Collective, int], parameters: int) -> dict[str, flo
 
     An all-reduce of all gradients is 2: every rank sends and receives each of them twice (Rajbhandari et al.
     2020, arXiv:1910.02054, section 7).
-
-    Args:
-        counted: calls in a step.
-        parameters: of the model.
     """
     found: dict[str, float] = {}
     for one, calls in counted.items():

@@ -18,14 +18,7 @@ from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
 SCHEMA_VERSION = 14
-"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
-3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
-memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
-7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
-10: loop; precision, checkpointing and accumulation may differ within a comparison.
-11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib. 13: host_runtime_mib with all that
-transformers imports; where it was without, it is blank. 14: study, overrides, invalid_because,
-link_gbit_per_s; what is long and mostly the same stands in one row."""
+"""Of the record and of the CSV: goes up with any change of their columns. What changed, git tells."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure, band_of
+from bench.analysis.scale.figures import Dice, Draws, Figure, figures_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
@@ -46,10 +46,6 @@ DRAWS, SEED = 256, 1
 
 def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
     """A row for each point that was measured in a machine's folder and can be predicted from the others.
-
-    Args:
-        folder: with results files and their parts.
-        results: of all results, for the paths in the rows.
 
     Raises:
         UserError: a file is damaged, or a model's shapes cannot be had.
@@ -160,15 +156,15 @@ def _seconds(
         return
     measured = one.step_seconds(backend)
     if measured is not None:
-        yield _row(SECONDS, "s", measured, _figure(predicted))
+        yield _row(SECONDS, "s", measured, figures_of(predicted)[0])
     if one.has_parts(backend):
-        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), _figure(predicted))
+        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), figures_of(predicted)[0])
     ratio = one.step_ratio(backend, base)
     if backend == base or ratio is None:
         return
     of_base = _predicted_seconds(one, base, base, facts, alone, known)
     if of_base is not None:
-        yield _row(RATIO, "", ratio, _figure(predicted / of_base))
+        yield _row(RATIO, "", ratio, figures_of(predicted / of_base)[0])
 
 
 def _predicted_seconds(
@@ -210,11 +206,6 @@ def _predicted_seconds(
     ).total
 
 
-def _figure(draws: Draws) -> Figure:
-    band = band_of(draws)
-    return Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
-
-
 def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
     return sendings(
         one.text(backend, "sharding"),
@@ -251,7 +242,7 @@ def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iter
     for kind, sizes in one.timed_sizes([backend]).items():
         if kind in timed:
             predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
-            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, _figure(predicted))
+            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, figures_of(predicted)[0])
 
 
 def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
@@ -301,11 +292,7 @@ def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[
     return {
         "quantity": quantity,
         "unit": unit,
-        "measured": measured.value,
-        "measured_low": measured.low,
-        "measured_high": measured.high,
-        "predicted": predicted.value,
-        "predicted_low": predicted.low,
-        "predicted_high": predicted.high,
+        **measured.cells("measured"),
+        **predicted.cells("predicted"),
         "error": predicted.value / measured.value - 1,
     }

@@ -105,13 +105,6 @@ def choose(
 
     All groups live side by side if memory allows that with the fewest layers, since a ratio of neighbouring
     blocks is the steadiest; else one after the other.
-
-    Args:
-        trial: of this model on this machine.
-        published: the model as published.
-        effort: of its comparison.
-        memory_bytes: of this machine.
-        seconds: that the comparison may take.
     """
     room = MEMORY_SHARE * memory_bytes / (effort.ranks * ENGINES_PEAK)  # of a backend's rank, were it alone
     depths = _depths(trial, published)
