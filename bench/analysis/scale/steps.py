@@ -88,7 +88,7 @@ def predict_step(
     for one in sendings:
         durations = _durations(one, network, ranks)
         together = sum((each.total for each in durations), nothing)
-        until = np.cumsum(one.buckets()) / one.elements
+        until = np.cumsum(one.sizes) / one.elements
         since = np.concatenate([[0.0], until])[:-1]
         gathers = one.kind == "all_gather"
         times = passes if one.each_pass else 1.0
@@ -119,10 +119,10 @@ def predict_step(
 def _durations(sending: Sending, network: Network, ranks: Array) -> list[Duration]:
     """Of each of its calls; equal calls are asked for once."""
     known: dict[int, Duration] = {}
-    for elements in sending.buckets():
+    for elements in sending.sizes:
         if elements not in known:
             known[elements] = network.seconds(sending.kind, elements * sending.element_bytes, ranks)
-    return [known[elements] for elements in sending.buckets()]
+    return [known[elements] for elements in sending.sizes]
 
 
 def _exposed(computed: Array, gathers: Sequence[Call], gradients: Sequence[Call]) -> Array:
