@@ -3,7 +3,7 @@
 Facts alone; `bench.report.answer_words` makes sentences of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
@@ -141,9 +141,9 @@ def answer(
             BackendAnswer(
                 backend=name,
                 over_reference=_outcomes(measured, name),
-                over_best=_outcomes_over_best(measured, name),
+                over_best=_outcomes(measured, name, find_outcome_over_best),
                 full_path=_outcomes(with_full_path, name),
-                full_path_over_best=_outcomes_over_best(with_full_path, name),
+                full_path_over_best=_outcomes(with_full_path, name, find_outcome_over_best),
                 why=_why(measured, name),
             )
             for name in backends
@@ -224,13 +224,12 @@ def _over(value: float | None, base: float | None) -> float | None:
     return arithmetic.ratio(value, base) if value and base else None
 
 
-def _outcomes(measured: Sequence[Measured], backend: str) -> tuple[Outcome, ...]:
-    found = (find_outcome(one.model, one.results, backend) for one in measured)
-    return tuple(outcome for outcome in found if outcome)
-
-
-def _outcomes_over_best(measured: Sequence[Measured], backend: str) -> tuple[Outcome, ...]:
-    found = (find_outcome_over_best(one.model, one.results, backend) for one in measured)
+def _outcomes(
+    measured: Sequence[Measured],
+    backend: str,
+    find: Callable[[str, ComparisonResults, str], Outcome | None] = find_outcome,
+) -> tuple[Outcome, ...]:
+    found = (find(one.model, one.results, backend) for one in measured)
     return tuple(outcome for outcome in found if outcome)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import BackendBlocks, highest
+from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,7 @@ def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
     """Of each backend of a comparison that has valid blocks; empty for files of before this was recorded."""
     if rows.empty:
         return []
-    cells = ColumnArrays(rows)
-    every = [BackendBlocks(cells.where(cells["backend"] == name)) for name in dict.fromkeys(cells["backend"])]
+    every = blocks_by_backend(ColumnArrays(rows)).values()
     return [_of(one) for one in every if not np.isnan(one.valid["installed_mib"]).all()]
 
 

@@ -53,11 +53,9 @@ def _judge(claim: Claim, answers: list[Answer]) -> Finding:
         )
     if verdict == UNTESTED:
         return Finding(claim=claim, verdict=UNTESTED, reason="the intervals allow either", answers=answers)
-    if where == ON_CPU and CPU not in claim.testable_on:
-        reason = f"only {ON_CPU}, and the claim is of GPUs; there"
-        return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
-    if where == ON_CPU and "proxy" in claim.testable_on:
-        reason = f"only {ON_CPU}, which is a proxy; there"
+    if where == ON_CPU and (CPU not in claim.testable_on or "proxy" in claim.testable_on):
+        why = "which is a proxy" if CPU in claim.testable_on else "and the claim is of GPUs"
+        reason = f"only {ON_CPU}, {why}; there"
         return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
     return Finding(claim=claim, verdict=verdict, where=where, answers=answers)
 
