@@ -27,7 +27,7 @@ ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "m
 class Outcome:
     """What a configuration has done."""
 
-    candidate: Candidate  # it
+    candidate: Candidate
     status: str  # of the backend; only with `ok` there are figures
     message: str  # why it has none
     samples_per_s: float | None  # of a step, all ranks

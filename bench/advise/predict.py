@@ -40,7 +40,7 @@ PLAIN = "pytorch"
 class Candidate:
     """One configuration."""
 
-    backend: str  # its name
+    backend: str
     changes: Sequence[Choice]  # what it has otherwise than plain PyTorch
     parts: int  # in which each micro-batch is trained, one after the other
     memory: Bounds  # of all ranks, in bytes

@@ -84,7 +84,7 @@ class BackendAnswer:
 class BestPyTorch:
     """The fastest of several PyTorch backends on one model, where it is not the reference."""
 
-    backend: str  # its name
+    backend: str
     # those that the reference has otherwise, such as `("optimizer", "adamw_fused")`
     choices: tuple[tuple[str, str], ...]
     outcome: Outcome  # over the reference

@@ -13,8 +13,8 @@ from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, hi
 class Beginning:
     """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows."""
 
-    backend: str  # its name
-    engine: str  # its engine
+    backend: str
+    engine: str
     installed: float  # packages on disk, of which the process uses something
     loaded: float | None  # files that training starts from
     imported_s: float | None  # until all libraries are imported; median over launches, like the next

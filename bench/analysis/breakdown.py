@@ -35,7 +35,7 @@ UNKNOWN_LIMIT = 0.05
 class Breakdown:
     """Where one backend's step went."""
 
-    backend: str  # its name
+    backend: str
     # seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each
     rounds: Mapping[str, Floats]
     # by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any
@@ -79,7 +79,7 @@ class Breakdown:
 class Difference:
     """Why a backend's step takes longer or shorter than the reference's."""
 
-    backend: str  # its name
+    backend: str
     timed: Amount  # what its timed step takes more than the reference's
     # what its profiled step takes more, by kind of work; of shape (rounds,) each
     rounds: Mapping[str, Floats]

@@ -26,7 +26,7 @@ EQUIVALENT, DIFFERENT, OPEN = "equivalent", "different", "open"
 class Course:
     """One backend in one launch: what it had come to at each evaluation, arrays of shape (evaluations,)."""
 
-    launch: int  # its number
+    launch: int
     steps: Floats  # trained so far
     seconds: Floats  # of the timed blocks so far
     with_start: Floats  # the same with set-up, first step and warm-up
@@ -48,7 +48,7 @@ class Course:
 class BackendConvergence:
     """One backend; a figure is None where it cannot be had or must not be printed."""
 
-    backend: str  # its name
+    backend: str
     status: str  # `ok`, or why it is not compared
     courses: Sequence[Course]  # of the launches that count
     left_out: int  # how many launches do not, since others disturbed them

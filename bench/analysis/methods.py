@@ -38,7 +38,7 @@ class Change:
 class Method:
     """One backend of a comparison of methods."""
 
-    backend: str  # its name
+    backend: str
     changes: Sequence[Change]  # what it has otherwise than the reference, at least one thing
     # what the guide says, where it changes one thing alone and the guide speaks of that
     guided: GuidedMethod | None

@@ -65,7 +65,7 @@ class AfterCheckpoint:
     """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own."""
 
     plan: CheckpointPlan  # what was trained before
-    output: Output  # of the comparison
+    output: Output
     records: Mapping[str, Record]  # by backend
     starter: GroupStarter  # starts the groups that resume
     failures: Failures  # of the comparison; a checkpoint adds none

@@ -38,7 +38,7 @@ class AfterExport:
     """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
     plan: ExportPlan
-    output: Output  # of the comparison
+    output: Output
     records: Mapping[str, Record]  # by backend
     bar: ProgressBar  # says what is done
 

@@ -26,7 +26,7 @@ class Evaluations:
     """Asks for held-out losses between the blocks, and keeps the file about them."""
 
     plan: ConvergePlan | None  # how; None if nobody wants to know
-    output: Output  # of the comparison
+    output: Output
     ledger: Ledger  # that has the seconds
     earlier: EarlierRun  # whose launches stay in the file
 

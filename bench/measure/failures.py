@@ -17,7 +17,7 @@ MOST_LINES, LONGEST_LINE = 6, 160
 class Failures:
     """Records and lists failures."""
 
-    ledger: Ledger  # of the comparison
+    ledger: Ledger
     output: Output  # where logs lie
     launches: int  # timed ones that were asked for, for messages
     bar: ProgressBar  # prints lines

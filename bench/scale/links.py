@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 class Node:
     """One of the two."""
 
-    namespace: str  # its name
+    namespace: str
     interface: str  # that leads to the other
     address: str  # of that interface
     core: int  # that its processes run on

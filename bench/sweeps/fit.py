@@ -48,7 +48,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # of a step
     peak_bytes: float  # host memory of the rank that takes most
     runtime_bytes: float  # of it, interpreter and libraries
-    # those of them that are trained; fewer with adapters, None in files of before that was kept
+    # those of them that are trained; fewer with adapters, None in older files
     trainable: int | None = None
     flops: float | None = None  # of a step, all ranks; None if they could not be counted
     layers_share: float | None = None  # of them, in the layers; likewise

@@ -88,7 +88,7 @@ class Candidate:
     """A model that is to be measured, of a size that is still to be chosen."""
 
     part: str  # of the plan
-    model: str  # its name
+    model: str
     line: list[str]  # the overrides of its comparison, but for the size
     common: list[str]  # those of the whole plan
     config: Config  # what they are composed into
