@@ -66,20 +66,21 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         launches[subset] = np.array(list(midmeans_by_launch(summaries[backend]).values()))
     stopped = stopped_by_width(*by_settings.values())
     means = {subset: float(values.mean()) for subset, values in launches.items()}
+
+    def whole(left_alone: Subset) -> Speedup:
+        each = [np.array([value]) for value in launches[left_alone]]
+        return speedup_of_launches(each, stopped_by_width=stopped)
+
     return Fairness(
         backend=backend,
         reference=reference,
-        naive=speedup_of_launches(
-            [np.array([value]) for value in launches[settings]], stopped_by_width=stopped
-        ),
+        naive=whole(settings),
         parts=tuple(
             _setting_part(factor, settings, launches, means, stopped)
             for factor in SETTINGS
             if factor in settings
         ),
-        own=speedup_of_launches(
-            [np.array([value]) for value in launches[frozenset()]], stopped_by_width=stopped
-        ),
+        own=whole(frozenset()),
     )
 
 

@@ -111,21 +111,16 @@ def _memory(
     base = _ddp_of(one, backend)
     if base is None or (one.ranks == 1 and backend == base):
         return
-    source = next(
-        (
-            each
-            for each in alone
-            if each.has_same(base, one)
-            and _trained_bytes(each, base) is not None
-            and each.allocator == one.allocator
-        ),
-        None,
-    )
-    measured = _trained_bytes(one, backend)
-    if source is None or measured is None:
+    allocator = one.text(backend, "allocator")
+    for source in alone:
+        start = _trained_bytes(source, base)
+        if source.has_same(base, one) and start is not None and source.text(base, "allocator") == allocator:
+            break
+    else:
         return
-    start = _trained_bytes(source, base)
-    assert start is not None, "so the source was chosen"
+    measured = _trained_bytes(one, backend)
+    if measured is None:
+        return
 
     def held(sharding: str, of: Measured, name: str, activations: float) -> float:
         return float(
@@ -136,7 +131,7 @@ def _memory(
                 trainable=facts.trainable,
                 activations=activations,
                 world_sizes=[of.ranks],
-                device="cuda" if of.on_cuda else "cpu",
+                device="cpu" if of.on_cpu else "cuda",
             ).total[0]
         )
 
@@ -211,7 +206,7 @@ def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
         one.text(backend, "sharding"),
         tensors=facts.tensors,
         ranks=one.ranks,
-        on_cuda=one.on_cuda,
+        on_cuda=not one.on_cpu,
         layers=max(1, facts.layers),
         layer_parameters=facts.layer_parameters if facts.layers else None,
     )
@@ -272,7 +267,7 @@ def _ddp_of(one: Measured, backend: str) -> str | None:
 
 def _trained_bytes(one: Measured, backend: str) -> float | None:
     peak, runtime = one.memory(backend, "peak"), one.memory(backend, "runtime")
-    if one.on_cuda:  # libraries lie on the host
+    if not one.on_cpu:  # libraries lie on the host
         return peak
     return None if peak is None or runtime is None else peak - runtime
 

@@ -15,7 +15,7 @@ Written = tuple[Sequence[Path], Sequence[str]]
 class Summary:
     """How a summary is kept up to date."""
 
-    # it, given the folder of a study's results and that of the machine's report
+    # is given the folder of a study's results and that of the machine's report
     write: Callable[[Path, Path], Written]
     after_each: bool  # it takes no time, so that it is rebuilt after each comparison and not only at the end
 
