@@ -204,9 +204,7 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
 
 
 def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) -> None:
-    run = Simulated(
-        tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4, explain=True
-    )
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4, explain=True)
     assert {row["status"] for row in run.rows} == {"invalid"}
     assert not (tmp_path / "results" / "m-cpux2.breakdown.csv").exists()
 
