@@ -1,8 +1,9 @@
-"""The last thing that every command prints: the answer, its table, the files and what to type next.
+"""What commands have in common: their --help, and the last thing that they print.
 
 Nothing but Python's own library: `make doctor` runs where nothing is installed.
 """
 
+import argparse
 import re
 import sys
 import textwrap
@@ -14,6 +15,15 @@ WIDTH = 100
 
 MOST_FILES = 4
 """Files that are named; of the others only the number is."""
+
+
+def command_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """The parser of `python -m MODULE`, whose --help shows the description with its own line breaks."""
+    return argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def print_closing(

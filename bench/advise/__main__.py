@@ -11,14 +11,13 @@ Exit status: 0 if something trains within the limit, 1 if nothing does, 2 if the
 after Ctrl-C, 143 after SIGTERM.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import print_closing
+from bench.closing import command_parser, print_closing
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
@@ -27,11 +26,7 @@ COMMON = ("device=cpu", "experiment=advise", "study=advise")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.advise",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.advise", __doc__)
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="Hydra overrides, as of `make bench`"
     )

@@ -26,15 +26,12 @@ Choice = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """What choices did, against plain PyTorch.
+    """What choices did, against plain PyTorch."""
 
-    Attributes:
-        speed: by the choices that were made together, the bounds of throughput over that without them,
-            over all models that were measured.
-        wrong: by a choice that was made alone and never timed, how it ended, as `diverged on bert-mini`.
-    """
-
+    # by the choices that were made together, the bounds of throughput over that without them, over all models
+    # that were measured
     speed: Mapping[frozenset[Choice], Bounds]
+    # by a choice that was made alone and never timed, how it ended, as `diverged on bert-mini`
     wrong: Mapping[Choice, str]
 
     def of(self, choices: Set[Choice]) -> tuple[Bounds, int]:

@@ -13,18 +13,13 @@ from bench.statistics.intervals import Speedup
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What all configurations reach within the limit, and how near the advised one comes to the best.
+    """What all configurations reach within the limit, and how near the advised one comes to the best."""
 
-    Attributes:
-        outcomes: of all, each trained in one launch; those that were timed first, the fastest of them first.
-        untrained: those that had no turn.
-        is_fastest: the advised one is the fastest of them.
-        ratio: else, its throughput over that of the fastest, both measured in full; None if one is not.
-    """
-
+    # of all, each trained in one launch; those that were timed first, the fastest of them first
     outcomes: Sequence[Outcome]
-    untrained: Sequence[Candidate]
-    is_fastest: bool
+    untrained: Sequence[Candidate]  # those that had no turn
+    is_fastest: bool  # the advised one is the fastest of them
+    # else, its throughput over that of the fastest, both measured in full; None if one is not
     ratio: Speedup | None
 
 
@@ -34,13 +29,6 @@ def check_advice(
     """Train every candidate in the fewest parts in which it fits, and compare the advised one with the best.
 
     Launches differ, so that the two are compared in full.
-
-    Args:
-        advice: with what was measured in full.
-        candidates: all that it chose from.
-        micro_batch: which parts must divide.
-        train_once: trains some of them in one launch.
-        measure: measures some of them in full.
     """
     most = 2 * len(divisors(micro_batch))
     run = Run([dataclasses.replace(one, parts=1) for one in candidates], train_once, micro_batch, most)

@@ -25,25 +25,15 @@ ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "m
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a configuration has done.
-
-    Attributes:
-        candidate: it.
-        status: of the backend; only with `ok` there are figures.
-        message: why it has none.
-        samples_per_s: of a step, all ranks.
-        peak_gib: of all ranks.
-        command: that measures it alone.
-        results: of the comparison that it was a part of.
-    """
+    """What a configuration has done."""
 
     candidate: Candidate
-    status: str
-    message: str
-    samples_per_s: float | None
-    peak_gib: float | None
-    command: str
-    results: ReportedComparison
+    status: str  # of the backend; only with `ok` there are figures
+    message: str  # why it has none
+    samples_per_s: float | None  # of a step, all ranks
+    peak_gib: float | None  # of all ranks
+    command: str  # that measures it alone
+    results: ReportedComparison  # of the comparison that it was a part of
 
     def against(self, first: "Outcome") -> Speedup | None:
         """Throughput over that of another: in the same rounds, or across two comparisons."""

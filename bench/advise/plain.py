@@ -15,25 +15,15 @@ TIME_TOLERANCE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTraining:
-    """A step of plain PyTorch: what it needs on a rank, and how long it takes.
+    """A step of plain PyTorch: what it needs on a rank, and how long it takes."""
 
-    Attributes:
-        micro_batch: samples of a rank that are trained in one or more parts.
-        trial: the one with the most samples at once.
-        first_bytes: before the first sample, all together.
-        fixed_bytes: of them, beside libraries, weights, gradients and states.
-        sample_bytes: more, for each sample that is trained at once.
-        work_seconds: of a step, whatever the number of parts.
-        part_seconds: more, for each part.
-    """
-
-    micro_batch: int
-    trial: Trial
-    first_bytes: float
-    fixed_bytes: float
-    sample_bytes: float
-    work_seconds: float
-    part_seconds: float
+    micro_batch: int  # samples of a rank that are trained in one or more parts
+    trial: Trial  # the one with the most samples at once
+    first_bytes: float  # before the first sample, all together
+    fixed_bytes: float  # of them, beside libraries, weights, gradients and states
+    sample_bytes: float  # more, for each sample that is trained at once
+    work_seconds: float  # of a step, whatever the number of parts
+    part_seconds: float  # more, for each part
 
     def samples_at_once(self, parts: int) -> int:
         """How many samples of a rank are trained at once."""

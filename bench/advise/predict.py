@@ -38,26 +38,16 @@ PLAIN = "pytorch"
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One configuration.
-
-    Attributes:
-        backend: its name.
-        changes: what it has otherwise than plain PyTorch.
-        parts: in which each micro-batch is trained, one after the other.
-        memory: of all ranks, in bytes.
-        sample_memory: of it, what each sample that is trained at once takes.
-        speed: over plain PyTorch's with undivided micro-batches.
-        wrong: how one of its choices ended on this machine where it was never timed; empty otherwise.
-        keeps_update: whether it has plain PyTorch's precision and AdamW's update: it may be a reference.
-    """
+    """One configuration."""
 
     backend: str
-    changes: Sequence[Choice]
-    parts: int
-    memory: Bounds
-    sample_memory: Bounds
-    speed: Bounds
-    wrong: str = ""
+    changes: Sequence[Choice]  # what it has otherwise than plain PyTorch
+    parts: int  # in which each micro-batch is trained, one after the other
+    memory: Bounds  # of all ranks, in bytes
+    sample_memory: Bounds  # of it, what each sample that is trained at once takes
+    speed: Bounds  # over plain PyTorch's with undivided micro-batches
+    wrong: str = ""  # how one of its choices ended on this machine where it was never timed; empty otherwise
+    # whether it has plain PyTorch's precision and AdamW's update: it may be a reference
     keeps_update: bool = True
 
 
@@ -152,15 +142,10 @@ def _speed(changes: Sequence[Choice], effects: Effects) -> Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What may be the best, and what cannot.
+    """What may be the best, and what cannot."""
 
-    Attributes:
-        open: the former.
-        left_out: the latter, each with the reason.
-    """
-
-    open: Sequence[Candidate]
-    left_out: Sequence[tuple[Candidate, str]]
+    open: Sequence[Candidate]  # the former
+    left_out: Sequence[tuple[Candidate, str]]  # the latter, each with the reason
 
 
 def select(candidates: Sequence[Candidate], limit_bytes: float) -> Selection:

@@ -21,17 +21,11 @@ differ by 3 to 9 % on shared machines (docs/validation.md)."""
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        outcomes: of what was measured in full, the fastest first; then of what failed.
-        slower: what was trained in one launch only.
-        left_out: what was not trained, each with the reason.
-    """
-
-    outcomes: Sequence[Outcome]
-    slower: Sequence[Outcome]
-    left_out: Sequence[tuple[Candidate, str]]
+    outcomes: Sequence[Outcome]  # of what was measured in full, the fastest first; then of what failed
+    slower: Sequence[Outcome]  # what was trained in one launch only
+    left_out: Sequence[tuple[Candidate, str]]  # what was not trained, each with the reason
 
 
 Train = Callable[[Sequence[Candidate]], Mapping[str, Outcome]]
@@ -72,45 +66,36 @@ def find_best(
     )
 
 
+@dataclass
 class Run:
     """Trains candidates by a function until nothing is open.
-
-    Args:
-        candidates: at the start.
-        train: trains some of them.
-        micro_batch: which parts must divide.
-        most: comparisons.
 
     Attributes:
         alive: those that were trained or may be, by name.
         outcomes: likewise.
     """
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        train: Train,
-        micro_batch: int,
-        most: int = MOST_COMPARISONS,
-    ) -> None:
-        self.alive = {one.backend: one for one in candidates}
+    candidates: Sequence[Candidate]  # at the start
+    train: Train  # trains some of them
+    micro_batch: int  # which parts must divide
+    most: int = MOST_COMPARISONS  # comparisons
+
+    def __post_init__(self) -> None:
+        self.alive = {one.backend: one for one in self.candidates}
         self.outcomes: dict[str, Outcome] = {}
-        self._train = train
-        self._micro_batch = micro_batch
-        self._most = most
 
     def until_nothing_is_open(self, choose: Callable[[Sequence[Candidate]], Sequence[Candidate]]) -> None:
         """Train what is chosen of those alive; what runs out of memory is tried in more parts."""
-        for _ in range(self._most):
+        for _ in range(self.most):
             wanted = [one for one in choose([*self.alive.values()]) if one.backend not in self.outcomes]
             if not wanted:
                 return
             fastest = [one.candidate for one in self.timed()[:1]]
-            for name, outcome in self._train([*fastest, *wanted]).items():
+            for name, outcome in self.train([*fastest, *wanted]).items():
                 self._keep(name, outcome)
 
     def _keep(self, name: str, outcome: Outcome) -> None:
-        smaller = in_more_parts(self.alive[name], self._micro_batch)
+        smaller = in_more_parts(self.alive[name], self.micro_batch)
         if outcome.status == OUT_OF_MEMORY and smaller is not None:
             self.alive[name] = smaller
             self.outcomes.pop(name, None)
@@ -140,11 +125,6 @@ def closest(
     """Divide what was trained in one launch into what may be the fastest, and what was slower.
 
     What is expected to fit in fewer parts, now that its memory is known, is taken in those.
-
-    Args:
-        outcomes: of those that were timed.
-        training: of plain PyTorch, which says what parts cost.
-        limit_bytes: that all ranks together may take.
     """
     finalists: list[Candidate] = []
     slower: list[Outcome] = []
@@ -168,13 +148,7 @@ def in_more_parts(candidate: Candidate, micro_batch: int) -> Candidate | None:
 
 
 def in_fewer_parts(outcome: Outcome, training: PlainTraining, limit_bytes: float) -> tuple[Candidate, Bounds]:
-    """Return the same in the fewest parts that should fit, as its measured peak says, and what that gains.
-
-    Args:
-        outcome: of what was trained.
-        training: of plain PyTorch, which says what parts cost.
-        limit_bytes: that all ranks together may take.
-    """
+    """Return the same in the fewest parts that should fit, as its measured peak says, and what that gains."""
     candidate = outcome.candidate
     if outcome.peak_gib is not None:
         peak = outcome.peak_gib * 2**30

@@ -14,17 +14,11 @@ from bench.sweeps.trials import train_shortly
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What the trials have shown.
+    """What the trials have shown."""
 
-    Attributes:
-        config: of all of them.
-        training: the line through them.
-        results: of the last.
-    """
-
-    config: Config
-    training: PlainTraining
-    results: ReportedComparison
+    config: Config  # of all of them
+    training: PlainTraining  # the line through them
+    results: ReportedComparison  # of the last
 
 
 def try_plain(line: Sequence[str], results_dir: Path, say: Callable[[str], None]) -> Tried:

@@ -3,7 +3,7 @@
 Facts alone; `bench.report.answer_words` makes sentences of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
@@ -30,19 +30,12 @@ CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one backend on one model.
+    """What became of one backend on one model."""
 
-    Attributes:
-        model: in the words that tell it from the other models.
-        verdict: of `VERDICTS`; `ONE_LAUNCH`, `NO_SPEEDUP`, or the status of what failed.
-        speedup: None where there is no number.
-        memory: peak memory over the reference's; None where it is not known.
-    """
-
-    model: str
-    verdict: str
-    speedup: Speedup | None = None
-    memory: float | None = None
+    model: str  # in the words that tell it from the other models
+    verdict: str  # of `VERDICTS`; `ONE_LAUNCH`, `NO_SPEEDUP`, or the status of what failed
+    speedup: Speedup | None = None  # None where there is no number
+    memory: float | None = None  # peak memory over the reference's; None where it is not known
 
     @property
     def failed(self) -> bool:
@@ -52,99 +45,67 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """A kind of work that differs for sure between a backend's step and the reference's.
-
-    Attributes:
-        amount: seconds per step; below 0 the backend saves time.
-        share: the same over the reference's timed step.
-    """
+    """A kind of work that differs for sure between a backend's step and the reference's."""
 
     model: str
     kind: str
-    amount: Amount
-    share: float
+    amount: Amount  # seconds per step; below 0 the backend saves time
+    share: float  # the same over the reference's timed step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """What the profiled steps say about the difference of the timed ones.
+    """What the profiled steps say about the difference of the timed ones."""
 
-    Attributes:
-        models: those whose profile explains the difference, at least in part.
-        unexplained: models in which more is left over than any kind of work differs by, or whose profiled
-            step is too far from the timed one.
-        effects: of the models in `models`.
-        optimizer: what the backend updates the weights with, if that is not what the reference has.
-        mkl_held_back: whether PyTorch's matrix products are slow since MKL looks at the CPU's maker.
-    """
-
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # those whose profile explains the difference, at least in part
+    # models in which more is left over than any kind of work differs by, or whose profiled step is too far
+    # from the timed one
     unexplained: tuple[str, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    optimizer: str = ""
+    effects: tuple[Effect, ...] = ()  # of the models in `models`
+    optimizer: str = ""  # what the backend updates the weights with, if that is not what the reference has
+    # whether PyTorch's matrix products are slow since MKL looks at the CPU's maker
     mkl_held_back: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendAnswer:
-    """One backend on all models of a setting.
-
-    Attributes:
-        over_reference: one outcome for each model that it was tried on.
-        over_best: over the best of several PyTorch backends, for the models that have several.
-        full_path: as `over_reference`, with MKL's full path.
-        full_path_over_best: as `over_best`, with MKL's full path.
-    """
+    """One backend on all models of a setting."""
 
     backend: str
-    over_reference: tuple[Outcome, ...] = ()
+    over_reference: tuple[Outcome, ...] = ()  # one outcome for each model that it was tried on
+    # over the best of several PyTorch backends, for the models that have several
     over_best: tuple[Outcome, ...] = ()
-    full_path: tuple[Outcome, ...] = ()
-    full_path_over_best: tuple[Outcome, ...] = ()
+    full_path: tuple[Outcome, ...] = ()  # as `over_reference`, with MKL's full path
+    full_path_over_best: tuple[Outcome, ...] = ()  # as `over_best`, with MKL's full path
     why: Why | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BestPyTorch:
-    """The fastest of several PyTorch backends on one model, where it is not the reference.
-
-    Attributes:
-        backend: its name.
-        choices: those that the reference has otherwise, such as `("optimizer", "adamw_fused")`.
-        outcome: over the reference.
-    """
+    """The fastest of several PyTorch backends on one model, where it is not the reference."""
 
     backend: str
+    # those that the reference has otherwise, such as `("optimizer", "adamw_fused")`
     choices: tuple[tuple[str, str], ...]
-    outcome: Outcome
+    outcome: Outcome  # over the reference
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Everything that was found on one machine, with as many ranks and threads, over one reference.
+    """Everything that was found on one machine, with as many ranks and threads, over one reference."""
 
-    Attributes:
-        setting: machine and ranks in words.
-        reference: the backend that speed-ups are over.
-        on_cpu: whether it ran on a CPU.
-        backends: those that were asked about.
-        best: the best PyTorch of each model that has several PyTorch backends.
-        best_with_full_path: the same, with MKL's full path.
-        only_one_pytorch: models beside which no other PyTorch than the reference was measured.
-        held_back_by_mkl: models as installed in which PyTorch multiplies more slowly than ONNX Runtime,
-            since MKL looks at the CPU's maker.
-        reduced: models with fewer layers than published, or in miniature.
-    """
-
-    setting: str
-    reference: str
-    on_cpu: bool
-    backends: tuple[BackendAnswer, ...]
-    best: tuple[BestPyTorch, ...] = ()
-    best_with_full_path: tuple[BestPyTorch, ...] = ()
+    setting: str  # machine and ranks in words
+    reference: str  # the backend that speed-ups are over
+    on_cpu: bool  # whether it ran on a CPU
+    backends: tuple[BackendAnswer, ...]  # those that were asked about
+    best: tuple[BestPyTorch, ...] = ()  # the best PyTorch of each model that has several PyTorch backends
+    best_with_full_path: tuple[BestPyTorch, ...] = ()  # the same, with MKL's full path
+    # models beside which no other PyTorch than the reference was measured
     only_one_pytorch: tuple[str, ...] = ()
+    # models as installed in which PyTorch multiplies more slowly than ONNX Runtime, since MKL looks at the
+    # CPU's maker
     held_back_by_mkl: tuple[str, ...] = ()
-    reduced: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ()  # models with fewer layers than published, or in miniature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,9 +141,9 @@ def answer(
             BackendAnswer(
                 backend=name,
                 over_reference=_outcomes(measured, name),
-                over_best=_outcomes_over_best(measured, name),
+                over_best=_outcomes(measured, name, find_outcome_over_best),
                 full_path=_outcomes(with_full_path, name),
-                full_path_over_best=_outcomes_over_best(with_full_path, name),
+                full_path_over_best=_outcomes(with_full_path, name, find_outcome_over_best),
                 why=_why(measured, name),
             )
             for name in backends
@@ -263,13 +224,12 @@ def _over(value: float | None, base: float | None) -> float | None:
     return arithmetic.ratio(value, base) if value and base else None
 
 
-def _outcomes(measured: Sequence[Measured], backend: str) -> tuple[Outcome, ...]:
-    found = (find_outcome(one.model, one.results, backend) for one in measured)
-    return tuple(outcome for outcome in found if outcome)
-
-
-def _outcomes_over_best(measured: Sequence[Measured], backend: str) -> tuple[Outcome, ...]:
-    found = (find_outcome_over_best(one.model, one.results, backend) for one in measured)
+def _outcomes(
+    measured: Sequence[Measured],
+    backend: str,
+    find: Callable[[str, ComparisonResults, str], Outcome | None] = find_outcome,
+) -> tuple[Outcome, ...]:
+    found = (find(one.model, one.results, backend) for one in measured)
     return tuple(outcome for outcome in found if outcome)
 
 

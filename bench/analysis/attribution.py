@@ -24,21 +24,13 @@ FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer")
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What one choice contributes.
+    """What one choice contributes."""
 
-    Attributes:
-        factor: the choice, one of `FACTORS` or a setting.
-        change: what it goes from and to, such as `eager → ortmodule`.
-        effect: its mean over all orders, as a ratio of throughputs with its interval.
-        lowest: its effect in the order where it is smallest, a ratio.
-        highest: in the order where it is largest.
-    """
-
-    factor: str
-    change: str
-    effect: Speedup
-    lowest: float
-    highest: float
+    factor: str  # the choice, one of `FACTORS` or a setting
+    change: str  # what it goes from and to, such as `eager → ortmodule`
+    effect: Speedup  # its mean over all orders, as a ratio of throughputs with its interval
+    lowest: float  # its effect in the order where it is smallest, a ratio
+    highest: float  # in the order where it is largest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,40 +6,28 @@ import numpy as np
 import pandas as pd
 
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import BackendBlocks, highest
+from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows.
-
-    Attributes:
-        backend: its name.
-        engine: its engine.
-        installed: packages on disk, of which the process uses something.
-        loaded: files that training starts from.
-        imported_s: until all libraries are imported; median over launches, like the next.
-        first_step_s: until the first step is done, set-up included.
-        runtime: memory of the process before there is a model.
-        peak: memory in the timed steps.
-    """
+    """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows."""
 
     backend: str
     engine: str
-    installed: float
-    loaded: float | None
-    imported_s: float | None
-    first_step_s: float | None
-    runtime: float | None
-    peak: float | None
+    installed: float  # packages on disk, of which the process uses something
+    loaded: float | None  # files that training starts from
+    imported_s: float | None  # until all libraries are imported; median over launches, like the next
+    first_step_s: float | None  # until the first step is done, set-up included
+    runtime: float | None  # memory of the process before there is a model
+    peak: float | None  # memory in the timed steps
 
 
 def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
     """Of each backend of a comparison that has valid blocks; empty for files of before this was recorded."""
     if rows.empty:
         return []
-    cells = ColumnArrays(rows)
-    every = [BackendBlocks(cells.where(cells["backend"] == name)) for name in dict.fromkeys(cells["backend"])]
+    every = blocks_by_backend(ColumnArrays(rows)).values()
     return [_of(one) for one in every if not np.isnan(one.valid["installed_mib"]).all()]
 
 

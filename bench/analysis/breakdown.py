@@ -33,23 +33,16 @@ UNKNOWN_LIMIT = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Where one backend's step went.
-
-    Attributes:
-        backend: its name.
-        rounds: seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each.
-        timed_s: seconds of a timed step; None if it has no valid blocks.
-        speedup: of its timed steps over the reference's; None for the reference itself.
-        main: by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any.
-        unknown: operators of no known kind with their seconds, the longest first.
-    """
+    """Where one backend's step went."""
 
     backend: str
+    # seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each
     rounds: Mapping[str, Floats]
+    # by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any
     main: Mapping[str, str]
-    timed_s: float | None
-    speedup: Speedup | None
-    unknown: Sequence[tuple[str, float]]
+    timed_s: float | None  # seconds of a timed step; None if it has no valid blocks
+    speedup: Speedup | None  # of its timed steps over the reference's; None for the reference itself
+    unknown: Sequence[tuple[str, float]]  # operators of no known kind with their seconds, the longest first
 
     @property
     def kinds(self) -> dict[str, float]:
@@ -84,21 +77,15 @@ class Breakdown:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Why a backend's step takes longer or shorter than the reference's.
-
-    Attributes:
-        backend: its name.
-        timed: what its timed step takes more than the reference's.
-        rounds: what its profiled step takes more, by kind of work; of shape (rounds,) each.
-        main: by kind of work, the main operator of the side that takes longer for it, if it has one.
-        distorted: the backends whose profiled step is too far from the timed one.
-    """
+    """Why a backend's step takes longer or shorter than the reference's."""
 
     backend: str
-    timed: Amount
+    timed: Amount  # what its timed step takes more than the reference's
+    # what its profiled step takes more, by kind of work; of shape (rounds,) each
     rounds: Mapping[str, Floats]
+    # by kind of work, the main operator of the side that takes longer for it, if it has one
     main: Mapping[str, str]
-    distorted: Sequence[str] = ()
+    distorted: Sequence[str] = ()  # the backends whose profiled step is too far from the timed one
 
     def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
         """What these kinds of work together take more, paired within rounds.
@@ -147,7 +134,7 @@ def break_down(
     """Every backend's breakdown, in the order of the summaries.
 
     Args:
-        table: as `bench.results.breakdown.read` returns it.
+        table: as `BREAKDOWN.read` returns it.
         rows: the comparison's results; what was profiled in another configuration or environment is left out.
         summaries: of these rows.
     """

@@ -112,14 +112,8 @@ Evidence: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One comparison's answer to a claim.
+    """One comparison's answer to a claim."""
 
-    Attributes:
-        holds: whether the claim holds there; None if the interval allows either.
-        comparison: the one that answers.
-        evidence: the numbers.
-    """
-
-    holds: bool | None
-    comparison: ComparisonResults
-    evidence: Evidence
+    holds: bool | None  # whether the claim holds there; None if the interval allows either
+    comparison: ComparisonResults  # the one that answers
+    evidence: Evidence  # the numbers

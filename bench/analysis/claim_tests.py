@@ -1,6 +1,6 @@
 """How each published claim is tested on comparisons: a function for each claim's id."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -55,7 +55,7 @@ MULTIPLE = 8
 
 Comparisons = Sequence[ComparisonResults]
 
-Test = Callable[[Comparisons], list[Answer]]
+Test = Callable[[Comparisons], Iterable[Answer]]
 """The answers of comparisons."""
 
 
@@ -92,17 +92,13 @@ def _over_pytorch(
 def _speedup_at_least(backend: str, least: float) -> Test:
     """Is `backend` so many times as fast as pytorch, and if ONNX Runtime runs it, as the fastest PyTorch?"""
 
-    def test(comparisons: Comparisons) -> list[Answer]:
-        answers = []
+    def test(comparisons: Comparisons) -> Iterator[Answer]:
         for comparison, evidence in _over_pytorch(comparisons, backend):
             both: list[OverReference | OverBestPyTorch] = [evidence]
             if evidence.backend.over_best and evidence.backend.engine not in PYTORCH:
                 both.append(OverBestPyTorch(backend=evidence.backend, speedup=evidence.backend.over_best))
-            answers += [
-                Answer(holds=_at_least(one.speedup, least), comparison=comparison, evidence=one)
-                for one in both
-            ]
-        return answers
+            for one in both:
+                yield Answer(holds=_at_least(one.speedup, least), comparison=comparison, evidence=one)
 
     return test
 
@@ -138,8 +134,7 @@ Suits = Callable[[ComparisonResults, BackendSummary], bool]
 def _faster_with(choice: str, is_swapped: Swap, *, suits: Suits = lambda _comparison, _before: True) -> Test:
     """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
 
-    def test(comparisons: Comparisons) -> list[Answer]:
-        answers = []
+    def test(comparisons: Comparisons) -> Iterator[Answer]:
         for comparison in _at_equal_batch(comparisons):
             for old, new in _pairs_differing_in(comparison, choice, is_swapped):
                 if not suits(comparison, old):
@@ -150,10 +145,7 @@ def _faster_with(choice: str, is_swapped: Swap, *, suits: Suits = lambda _compar
                 if speedup is None:
                     continue
                 evidence = ChoiceSwapped(before=old.backend, after=new.backend, speedup=speedup)
-                answers.append(
-                    Answer(holds=_at_least(speedup, 1.0), comparison=comparison, evidence=evidence)
-                )
-        return answers
+                yield Answer(holds=_at_least(speedup, 1.0), comparison=comparison, evidence=evidence)
 
     return test
 
@@ -168,13 +160,9 @@ def _steps_by_parameter(comparison: ComparisonResults, backend: BackendSummary) 
     return recorded == "for-loop" or (not recorded and distinct_text(rows, "device") == "cpu")
 
 
-def _fused_faster(comparisons: Comparisons) -> list[Answer]:
-    """Fused AdamW against the loop over parameters, which `adamw_forloop` is, and on a CPU `adamw`."""
-    return _faster_with(
-        "optimizer",
-        lambda old, new: old in ("adamw", "adamw_forloop") and new == "adamw_fused",
-        suits=_steps_by_parameter,
-    )(comparisons)
+def _fuses_adamw(old: str, new: str) -> bool:
+    """Whether fused AdamW replaces the loop over parameters, as which `adamw`, too, steps on a CPU."""
+    return old in ("adamw", "adamw_forloop") and new == "adamw_fused"
 
 
 def _improves_loader(old: str, new: str) -> bool:
@@ -188,13 +176,12 @@ def _improves_loader(old: str, new: str) -> bool:
     return changed == ["pinned_memory"] and after["pinned_memory"] == "true"
 
 
-def _zero1_slower_on_one_rank(comparisons: Comparisons) -> list[Answer]:
+def _zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[Answer]:
     """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
-    return [
-        Answer(holds=_not(_at_least(evidence.speedup, 1.0)), comparison=comparison, evidence=evidence)
-        for comparison, evidence in _over_pytorch(comparisons, "pytorch_zero1")
-        if set(comparison.rows["world_size"].dropna()) == {1}
-    ]
+    for comparison, evidence in _over_pytorch(comparisons, "pytorch_zero1"):
+        if set(comparison.rows["world_size"].dropna()) == {1}:
+            holds = _not(_at_least(evidence.speedup, 1.0))
+            yield Answer(holds=holds, comparison=comparison, evidence=evidence)
 
 
 # Across files
@@ -230,7 +217,7 @@ def _reference_ratio(base: ComparisonResults, new: ComparisonResults) -> Speedup
 
 def _slower_across_files(
     comparisons: Comparisons, column: str, is_slower: Callable[[str, str], bool]
-) -> list[Answer]:
+) -> Iterator[Answer]:
     """Is the reference backend slower, in two files that differ in `column` alone?
 
     Args:
@@ -238,7 +225,6 @@ def _slower_across_files(
         column: the one of `EQUAL_COLUMNS` that differs.
         is_slower: whether the claim is that the first value is the slower of two.
     """
-    answers = []
     for comparison, other in _files_that_differ(comparisons, column):
         value, other_value = (_of_reference(side, column) for side in (comparison, other))
         ratio = _reference_ratio(other, comparison) if is_slower(value, other_value) else None
@@ -247,71 +233,62 @@ def _slower_across_files(
         evidence = ColumnChanged(
             other=other, column=column, value=value, other_value=other_value, ratio=ratio
         )
-        answers.append(Answer(holds=_not(_at_least(ratio, 1.0)), comparison=comparison, evidence=evidence))
-    return answers
+        yield Answer(holds=_not(_at_least(ratio, 1.0)), comparison=comparison, evidence=evidence)
 
 
 def _accumulates_more(old: str, new: str) -> bool:
     return "" not in (old, new) and int(old) < int(new)
 
 
-def _accumulation_slower(comparisons: Comparisons) -> list[Answer]:
+def _accumulation_slower(comparisons: Comparisons) -> Iterator[Answer]:
     """At the same global batch, more accumulation with smaller micro-batches is slower."""
-    within = [
-        replace(answer, holds=_not(answer.holds))
-        for answer in _faster_with("grad_accum", _accumulates_more)(comparisons)
-    ]
-    return within + _slower_across_files(
+    for answer in _faster_with("grad_accum", _accumulates_more)(comparisons):
+        yield replace(answer, holds=_not(answer.holds))
+    yield from _slower_across_files(
         comparisons, "grad_accum", lambda one, other: _accumulates_more(other, one)
     )
 
 
-def _torch_attention_faster(comparisons: Comparisons) -> list[Answer]:
+def _torch_attention_faster(comparisons: Comparisons) -> Iterator[Answer]:
     """Torch's own attention is faster than eager attention, within a comparison or between two."""
-    within = _faster_with("attention", _swap("eager", "sdpa"))(comparisons)
-    return within + _slower_across_files(
-        comparisons, "attention", lambda one, other: (one, other) == ("eager", "sdpa")
-    )
+    yield from _faster_with("attention", _swap("eager", "sdpa"))(comparisons)
+    yield from _slower_across_files(comparisons, "attention", _swap("eager", "sdpa"))
 
 
-def _tf32_up_to_3_times(comparisons: Comparisons) -> list[Answer]:
+def _tf32_up_to_3_times(comparisons: Comparisons) -> Iterator[Answer]:
     """TF32 makes training faster, and not more than three times: training stands for its matrix products."""
-    answers = []
     for answer in _faster_with("precision", _swap("fp32", "tf32"))(comparisons):
         assert isinstance(answer.evidence, ChoiceSwapped)
-        answers.append(replace(answer, holds=_within(answer.evidence.speedup, *TF32)))
-    return answers
+        yield replace(answer, holds=_within(answer.evidence.speedup, *TF32))
 
 
-def _multiples_of_8_faster(comparisons: Comparisons) -> list[Answer]:
+def _multiples_of_8_faster(comparisons: Comparisons) -> Iterator[Answer]:
     """A batch of a multiple of 8 samples trains more of them per second than one of a sample more or less."""
 
     def beside_a_multiple(one: str, other: str) -> bool:
         near = abs(int(one) - int(other)) == 1
         return near and int(one) % MULTIPLE != 0 and int(other) % MULTIPLE == 0
 
-    return _slower_across_files(comparisons, "global_batch", beside_a_multiple)
+    yield from _slower_across_files(comparisons, "global_batch", beside_a_multiple)
 
 
-def _checkpointing(comparisons: Comparisons) -> list[Answer]:
+def _checkpointing(comparisons: Comparisons) -> Iterator[Answer]:
     """Recomputing activations makes training slower by a tenth to three tenths, and saves memory."""
-    answers = []
     for answer in _faster_with("checkpointing", _swap("0", "1"))(comparisons):
         assert isinstance(answer.evidence, ChoiceSwapped)
         swapped = answer.evidence
-        answers.append(replace(answer, holds=_within(swapped.speedup, *CHECKPOINTED)))
+        yield replace(answer, holds=_within(swapped.speedup, *CHECKPOINTED))
         sides = (answer.comparison.of(swapped.before), answer.comparison.of(swapped.after))
         peaks = [answer.comparison.peak_mib(side) if side else None for side in sides]
-        answers += _less_memory(answer.comparison, *peaks)
+        yield from _less_memory(answer.comparison, *peaks)
     for without, with_it in _files_that_differ(comparisons, "checkpointing", ("0", "1")):
         ratio = _reference_ratio(without, with_it)
         before, after = (side.of(side.reference) for side in (without, with_it))
         if ratio is None or before is None or after is None:
             continue
         evidence = Checkpointing(without=without, ratio=ratio)
-        answers.append(Answer(holds=_within(ratio, *CHECKPOINTED), comparison=with_it, evidence=evidence))
-        answers += _less_memory(with_it, without.peak_mib(before), with_it.peak_mib(after))
-    return answers
+        yield Answer(holds=_within(ratio, *CHECKPOINTED), comparison=with_it, evidence=evidence)
+        yield from _less_memory(with_it, without.peak_mib(before), with_it.peak_mib(after))
 
 
 def _within(ratio: Speedup, low: float, high: float) -> bool | None:
@@ -326,17 +303,18 @@ def _within(ratio: Speedup, low: float, high: float) -> bool | None:
 # Memory
 
 
-def _less_memory(comparison: ComparisonResults, before: float | None, after: float | None) -> list[Answer]:
+def _less_memory(
+    comparison: ComparisonResults, before: float | None, after: float | None
+) -> Iterator[Answer]:
     """Whether the peak, in MiB, became smaller; no answer where one is not known."""
     if before is None or after is None:
-        return []
+        return
     evidence = PeakMemory(before_mib=before, after_mib=after)
-    return [Answer(holds=after < before, comparison=comparison, evidence=evidence)]
+    yield Answer(holds=after < before, comparison=comparison, evidence=evidence)
 
 
-def _larger_batch(comparisons: Comparisons) -> list[Answer]:
+def _larger_batch(comparisons: Comparisons) -> Iterator[Answer]:
     """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
-    answers = []
     for comparison in comparisons:
         if comparison.uncontrolled or not comparison.at_largest:
             continue
@@ -347,17 +325,13 @@ def _larger_batch(comparisons: Comparisons) -> list[Answer]:
             continue
         close = 0 < ortmodule - pytorch <= arithmetic.search_resolution(pytorch)
         evidence = LargestBatches(pytorch=pytorch, ortmodule=ortmodule, distinguishable=not close)
-        answers.append(
-            Answer(holds=None if close else ortmodule > pytorch, comparison=comparison, evidence=evidence)
-        )
-    return answers
+        yield Answer(holds=None if close else ortmodule > pytorch, comparison=comparison, evidence=evidence)
 
 
 def _state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = STATE_TOLERANCE) -> Test:
     """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
 
-    def test(comparisons: Comparisons) -> list[Answer]:
-        answers = []
+    def test(comparisons: Comparisons) -> Iterator[Answer]:
         for comparison in comparisons:
             summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
             size = summary.optimizer_state_bytes if summary else None
@@ -366,18 +340,16 @@ def _state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = ST
             measured_bytes = arithmetic.ratio(size, int(parameters.max()))
             close = abs(arithmetic.ratio(measured_bytes, bytes_per_parameter) - 1) <= tolerance
             evidence = StateBytes(backend=backend, bytes_per_parameter=measured_bytes)
-            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
-        return answers
+            yield Answer(holds=close, comparison=comparison, evidence=evidence)
 
     return test
 
 
-def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
+def _state_is_shared(comparisons: Comparisons) -> Iterator[Answer]:
     """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone.
 
     Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
     """
-    answers = []
     for comparison in comparisons:
         ranks = int(comparison.rows["world_size"].dropna().max())
         for whole, shared in _pairs_differing_in(comparison, "sharding", _swap("ddp", "zero1")):
@@ -387,16 +359,14 @@ def _state_is_shared(comparisons: Comparisons) -> list[Answer]:
             share = arithmetic.ratio(float(shared_bytes), float(whole_bytes or 1))
             evidence = StateShared(whole=whole.backend, shared=shared.backend, share=share, ranks=ranks)
             close = abs(share * ranks - 1) <= STATE_TOLERANCE
-            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
+            yield Answer(holds=close, comparison=comparison, evidence=evidence)
             if not comparison.at_largest:  # there each fills what it may
                 peaks = (comparison.peak_mib(side) for side in (whole, shared))
-                answers += _less_memory(comparison, *peaks)
-    return answers
+                yield from _less_memory(comparison, *peaks)
 
 
-def _weights_kept_twice(comparisons: Comparisons) -> list[Answer]:
+def _weights_kept_twice(comparisons: Comparisons) -> Iterator[Answer]:
     """In mixed precision, 1.5 times the bytes of weights in fp32, where nothing is divided among ranks."""
-    answers = []
     for comparison in comparisons:
         parameters, ranks = (comparison.rows[column].dropna() for column in ("parameters", "world_size"))
         for mixed in comparison.summaries:
@@ -408,8 +378,7 @@ def _weights_kept_twice(comparisons: Comparisons) -> list[Answer]:
             each = arithmetic.ratio(float(size.max()), float(parameters.max()))
             close = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE
             evidence = WeightBytes(backend=mixed.backend, precision=mixed.precision, bytes_per_parameter=each)
-            answers.append(Answer(holds=close, comparison=comparison, evidence=evidence))
-    return answers
+            yield Answer(holds=close, comparison=comparison, evidence=evidence)
 
 
 TESTS: dict[str, Test] = {
@@ -417,7 +386,7 @@ TESTS: dict[str, Test] = {
     "ort-zero1": _speedup_at_least("ortmodule_zero1", BLOG_BAND[0]),
     "ort-1.5x": _speedup_at_least("ortmodule", 1.5),
     "ort-max-batch": _larger_batch,
-    "fused-adam": _fused_faster,
+    "fused-adam": _faster_with("optimizer", _fuses_adamw, suits=_steps_by_parameter),
     "zero1-memory": _state_is_shared,
     "zero1-not-for-small": _zero1_slower_on_one_rank,
     "accumulation-slows": _accumulation_slower,

@@ -19,20 +19,13 @@ CPU = "cpu"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What our results say about a claim.
-
-    Attributes:
-        verdict: of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`.
-        where: on what kind of device; empty for an untested claim.
-        reason: why it is untested; empty for any other verdict.
-        answers: those of the comparisons that test it.
-    """
+    """What our results say about a claim."""
 
     claim: Claim
-    verdict: str
-    where: str = ""
-    reason: str = ""
-    answers: Sequence[Answer] = ()
+    verdict: str  # of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`
+    where: str = ""  # on what kind of device; empty for an untested claim
+    reason: str = ""  # why it is untested; empty for any other verdict
+    answers: Sequence[Answer] = ()  # those of the comparisons that test it
 
     @property
     def machines(self) -> int:
@@ -47,7 +40,7 @@ class Finding:
 
 def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[Finding]:
     """A finding for every claim, in the order of the file."""
-    return [_judge(claim, TESTS[claim.id](comparisons)) for claim in reference.read_claims()]
+    return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in reference.read_claims()]
 
 
 def _judge(claim: Claim, answers: list[Answer]) -> Finding:
@@ -60,11 +53,9 @@ def _judge(claim: Claim, answers: list[Answer]) -> Finding:
         )
     if verdict == UNTESTED:
         return Finding(claim=claim, verdict=UNTESTED, reason="the intervals allow either", answers=answers)
-    if where == ON_CPU and CPU not in claim.testable_on:
-        reason = f"only {ON_CPU}, and the claim is of GPUs; there"
-        return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
-    if where == ON_CPU and "proxy" in claim.testable_on:
-        reason = f"only {ON_CPU}, which is a proxy; there"
+    if where == ON_CPU and (CPU not in claim.testable_on or "proxy" in claim.testable_on):
+        why = "which is a proxy" if CPU in claim.testable_on else "and the claim is of GPUs"
+        reason = f"only {ON_CPU}, {why}; there"
         return Finding(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
     return Finding(claim=claim, verdict=verdict, where=where, answers=answers)
 

@@ -18,15 +18,10 @@ from bench.statistics.summary import BackendSummary, summarise
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonResults:
-    """One results file, read once.
+    """One results file, read once."""
 
-    Attributes:
-        stem: the file's name without its ending.
-        rows: its table, as `csv_files.read` returns it.
-    """
-
-    stem: str
-    rows: pd.DataFrame
+    stem: str  # the file's name without its ending
+    rows: pd.DataFrame  # its table, as `csv_files.read` returns it
 
     @cached_property
     def summaries(self) -> list[BackendSummary]:

@@ -24,23 +24,14 @@ EQUIVALENT, DIFFERENT, OPEN = "equivalent", "different", "open"
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """One backend in one launch: what it had come to at each evaluation, arrays of shape (evaluations,).
-
-    Attributes:
-        launch: its number.
-        steps: trained so far.
-        seconds: of the timed blocks so far.
-        with_start: the same with set-up, first step and warm-up.
-        losses: on held-out data.
-        disturbed: how many of the blocks others disturbed.
-    """
+    """One backend in one launch: what it had come to at each evaluation, arrays of shape (evaluations,)."""
 
     launch: int
-    steps: Floats
-    seconds: Floats
-    with_start: Floats
-    losses: Floats
-    disturbed: int
+    steps: Floats  # trained so far
+    seconds: Floats  # of the timed blocks so far
+    with_start: Floats  # the same with set-up, first step and warm-up
+    losses: Floats  # on held-out data
+    disturbed: int  # how many of the blocks others disturbed
 
     @property
     def counts(self) -> bool:
@@ -55,40 +46,25 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True)
 class BackendConvergence:
-    """One backend; a figure is None where it cannot be had or must not be printed.
-
-    Attributes:
-        backend: its name.
-        status: `ok`, or why it is not compared.
-        courses: of the launches that count.
-        left_out: how many launches do not, since others disturbed them.
-        reached: how many came to the target.
-        seconds: until the target, mean over launches; None unless all came there, like the next two.
-        with_start: the same with set-up, first step and warm-up.
-        steps: likewise, steps.
-        final_loss: at the last evaluation, mean over launches.
-        sooner: the reference's seconds over its own (above 1: sooner), paired by launch; None for the
-            reference, and unless both came to the target in all launches, like the next two.
-        sooner_with_start: the same with set-up, first step and warm-up.
-        fewer_steps: the same for steps.
-        difference: of the final loss from the reference's, paired by launch.
-        verdict: `equivalent`, `different` or `open`, of that difference.
-    """
+    """One backend; a figure is None where it cannot be had or must not be printed."""
 
     backend: str
-    status: str
-    courses: Sequence[Course]
-    left_out: int
-    reached: int
+    status: str  # `ok`, or why it is not compared
+    courses: Sequence[Course]  # of the launches that count
+    left_out: int  # how many launches do not, since others disturbed them
+    reached: int  # how many came to the target
+    # until the target, mean over launches; None unless all came there, like the next two
     seconds: Amount | None
-    with_start: Amount | None
-    steps: Amount | None
-    final_loss: Amount | None
+    with_start: Amount | None  # the same with set-up, first step and warm-up
+    steps: Amount | None  # likewise, steps
+    final_loss: Amount | None  # at the last evaluation, mean over launches
+    # the reference's seconds over its own (above 1: sooner), paired by launch; None for the reference, and
+    # unless both came to the target in all launches, like the next two
     sooner: Speedup | None = None
-    sooner_with_start: Speedup | None = None
-    fewer_steps: Speedup | None = None
-    difference: Amount | None = None
-    verdict: str | None = None
+    sooner_with_start: Speedup | None = None  # the same with set-up, first step and warm-up
+    fewer_steps: Speedup | None = None  # the same for steps
+    difference: Amount | None = None  # of the final loss from the reference's, paired by launch
+    verdict: str | None = None  # `equivalent`, `different` or `open`, of that difference
 
     @property
     def launches(self) -> int:
@@ -103,19 +79,12 @@ class BackendConvergence:
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence:
-    """All backends of a comparison.
+    """All backends of a comparison."""
 
-    Attributes:
-        reference: the backend that the others are compared with.
-        target: the held-out loss to reach.
-        margin: within which final losses are equivalent.
-        backends: the reference first.
-    """
-
-    reference: str
-    target: float
-    margin: float
-    backends: Sequence[BackendConvergence]
+    reference: str  # the backend that the others are compared with
+    target: float  # the held-out loss to reach
+    margin: float  # within which final losses are equivalent
+    backends: Sequence[BackendConvergence]  # the reference first
 
     @property
     def others(self) -> list[BackendConvergence]:

@@ -17,20 +17,14 @@ from bench.statistics.summary import summarise
 
 @dataclass(frozen=True, kw_only=True)
 class Fairness:
-    """What an uncontrolled harness prints of one backend, and what is left where settings are held.
+    """What an uncontrolled harness prints of one backend, and what is left where settings are held."""
 
-    Attributes:
-        backend: whose speed-up over `reference` it is.
-        naive: with nothing held.
-        parts: what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend.
-        own: with everything held, the backend's own part; `naive` = `own` × the parts.
-    """
-
-    backend: str
+    backend: str  # whose speed-up over `reference` it is
     reference: str
-    naive: Speedup
+    naive: Speedup  # with nothing held
+    # what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend
     parts: tuple[Part, ...]
-    own: Speedup
+    own: Speedup  # with everything held, the backend's own part; `naive` = `own` × the parts
 
 
 SETTINGS = ("threads", "allocator", "blas")
@@ -72,20 +66,21 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         launches[subset] = np.array(list(midmeans_by_launch(summaries[backend]).values()))
     stopped = stopped_by_width(*by_settings.values())
     means = {subset: float(values.mean()) for subset, values in launches.items()}
+
+    def whole(left_alone: Subset) -> Speedup:
+        each = [np.array([value]) for value in launches[left_alone]]
+        return speedup_of_launches(each, stopped_by_width=stopped)
+
     return Fairness(
         backend=backend,
         reference=reference,
-        naive=speedup_of_launches(
-            [np.array([value]) for value in launches[settings]], stopped_by_width=stopped
-        ),
+        naive=whole(settings),
         parts=tuple(
             _setting_part(factor, settings, launches, means, stopped)
             for factor in SETTINGS
             if factor in settings
         ),
-        own=speedup_of_launches(
-            [np.array([value]) for value in launches[frozenset()]], stopped_by_width=stopped
-        ),
+        own=whole(frozenset()),
     )
 
 

@@ -29,19 +29,17 @@ class Spread:
     """Several machines together, as ratios.
 
     Attributes:
-        machines: how many.
         mean, low, high: of the population that the machines are of, with its 95 % interval.
         predicted_low, predicted_high: between which one more machine lies with 95 %; None of two machines.
-        between: standard deviation of the machines' true log speed-ups.
     """
 
-    machines: int
+    machines: int  # how many
     mean: float
     low: float
     high: float
     predicted_low: float | None
     predicted_high: float | None
-    between: float
+    between: float  # standard deviation of the machines' true log speed-ups
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,33 +36,20 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One backend of a comparison of methods.
-
-    Attributes:
-        backend: its name.
-        changes: what it has otherwise than the reference, at least one thing.
-        guided: what the guide says, where it changes one thing alone and the guide speaks of that.
-        status: of the backend; only with `ok` there are figures.
-        message: why it has none, or what else is to be said.
-        speedup: over the reference; None if there is none.
-        verdict: of that.
-        memory_mib: its peak, as `MethodsFound.with_libraries` says.
-        memory_ratio: of that to the reference's.
-        state_bytes: of the optimizer, for each trained parameter.
-        loss_difference: the largest relative one of the parity steps.
-    """
+    """One backend of a comparison of methods."""
 
     backend: str
-    changes: Sequence[Change]
+    changes: Sequence[Change]  # what it has otherwise than the reference, at least one thing
+    # what the guide says, where it changes one thing alone and the guide speaks of that
     guided: GuidedMethod | None
-    status: str
-    message: str
-    speedup: Speedup | None
-    verdict: str | None
-    memory_mib: float | None
-    memory_ratio: float | None
-    state_bytes: float | None
-    loss_difference: float | None
+    status: str  # of the backend; only with `ok` there are figures
+    message: str  # why it has none, or what else is to be said
+    speedup: Speedup | None  # over the reference; None if there is none
+    verdict: str | None  # of that
+    memory_mib: float | None  # its peak, as `MethodsFound.with_libraries` says
+    memory_ratio: float | None  # of that to the reference's
+    state_bytes: float | None  # of the optimizer, for each trained parameter
+    loss_difference: float | None  # the largest relative one of the parity steps
 
     @property
     def effect_on_memory(self) -> str | None:
@@ -94,23 +81,15 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsFound:
-    """What a comparison of methods found.
+    """What a comparison of methods found."""
 
-    Attributes:
-        reference: the baseline's name.
-        reference_mib: its peak; None if it is not known.
-        with_libraries: peaks are whole; else what lay there before the model is taken off.
-        reference_state_bytes: of its optimizer, for each trained parameter.
-        methods: those that change one thing first, by what that is.
-        front: the names of the backends, the baseline among them, that no other beats in speed and memory at
-            the same time; from the fastest to the smallest.
-    """
-
-    reference: str
-    reference_mib: float | None
-    with_libraries: bool
-    reference_state_bytes: float | None
-    methods: Sequence[Method]
+    reference: str  # the baseline's name
+    reference_mib: float | None  # its peak; None if it is not known
+    with_libraries: bool  # peaks are whole; else what lay there before the model is taken off
+    reference_state_bytes: float | None  # of its optimizer, for each trained parameter
+    methods: Sequence[Method]  # those that change one thing first, by what that is
+    # the names of the backends, the baseline among them, that no other beats in speed and memory at the same
+    # time; from the fastest to the smallest
     front: Sequence[str]
 
     @property

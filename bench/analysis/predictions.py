@@ -3,15 +3,8 @@
 Columns of predicted figures begin with `predicted_`; a bound of 95 % ends in `_low` or `_high`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import pandas as pd
-
-from bench.results import side_files
-from bench.results.atomic import write_atomically
+from bench.results.columns import REAL, TEXT
+from bench.results.side_files import TableFile
 
 FOLDER = "predicted"
 """Within the results."""
@@ -24,108 +17,74 @@ WEAK, STRONG = "weak", "strong"
 """As many samples on every rank, or as many in all."""
 
 
-def bounded(name: str) -> tuple[str, str, str]:
-    """A column and those of its bounds."""
-    return name, f"{name}_low", f"{name}_high"
+def bounded(name: str) -> dict[str, str]:
+    """A column of numbers and those of its bounds."""
+    return {name: REAL, f"{name}_low": REAL, f"{name}_high": REAL}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictedFile:
-    """One kind of them.
-
-    Attributes:
-        what: it holds, for messages.
-        texts: columns of text, first.
-        numbers: columns of numbers; one may be blank.
-        digits: significant ones of a number.
-    """
-
-    what: str
-    texts: tuple[str, ...]
-    numbers: tuple[str, ...]
-    digits: int = 6
-
-    @property
-    def columns(self) -> list[str]:
-        """All of them, in order."""
-        return [*self.texts, *self.numbers]
-
-    def write(self, path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the file by these rows."""
-        table = pd.DataFrame(list(rows), columns=self.columns)
-        write_atomically(
-            path, table.to_csv(index=False, lineterminator="\n", float_format=f"%.{self.digits}g")
-        )
-
-    def read(self, path: Path) -> pd.DataFrame:
-        """Read such a file.
-
-        Raises:
-            UserError: it is damaged.
-        """
-        return side_files.read(path, self.columns, self.numbers, what=self.what, blanks=True)
-
-
-SCALING = PredictedFile(
+SCALING = TableFile(
     what="predictions for many ranks",
-    texts=(
-        "model",
-        "topology",  # of conf/topology/
-        "sharding",
-        "precision",
-        "volume",  # COUNTED or TEXTBOOK
-        "scaling",  # WEAK or STRONG
-        "basis",  # of the seconds of computing: measured in which file, or assumed
-        "command",  # that predicts it again
-        "git_commit",
-    ),
-    numbers=(
-        "ranks",
-        "micro_batch",
-        "seq_len",
-        *bounded("predicted_step_s"),
-        "predicted_computed_s",
-        "predicted_exposed_s",  # that sending makes the step longer
-        *bounded("predicted_samples_per_s"),
-        *bounded("predicted_efficiency"),  # samples/s of a rank, as a share of those of a rank alone
-        "predicted_memory_gib",  # of a rank
-        "memory_gib",  # that a rank has
-    ),
+    blanks=True,
+    columns={
+        "model": TEXT,
+        "topology": TEXT,  # of conf/topology/
+        "sharding": TEXT,
+        "precision": TEXT,
+        "volume": TEXT,  # COUNTED or TEXTBOOK
+        "scaling": TEXT,  # WEAK or STRONG
+        "basis": TEXT,  # of the seconds of computing: measured in which file, or assumed
+        "command": TEXT,  # that predicts it again
+        "git_commit": TEXT,
+        "ranks": REAL,
+        "micro_batch": REAL,
+        "seq_len": REAL,
+        **bounded("predicted_step_s"),
+        "predicted_computed_s": REAL,
+        "predicted_exposed_s": REAL,  # that sending makes the step longer
+        **bounded("predicted_samples_per_s"),
+        **bounded("predicted_efficiency"),  # samples/s of a rank, as a share of those of a rank alone
+        "predicted_memory_gib": REAL,  # of a rank
+        "memory_gib": REAL,  # that a rank has
+    },
 )
 """`scaling-<model>-<topology>.csv`: a row for each sharding, scaling and world size."""
 
-CHECKS = PredictedFile(
+CHECKS = TableFile(
     what="predictions beside measurements",
-    texts=(
-        "machine",
-        "model",
-        "backend",
-        "sharding",
-        "link",  # what ranks send over: loopback, or a rate such as `1 Gbit/s`
-        "quantity",  # bytes sent by a rank in a step, memory of a rank, or seconds of a step
-        "unit",
-        "measured_in",  # results file, below results/
-        "git_commit",  # of that measurement
-    ),
-    numbers=(
-        "ranks",
-        *bounded("measured"),
-        *bounded("predicted"),
-        "error",  # predicted / measured - 1
-    ),
+    blanks=True,
+    columns={
+        "machine": TEXT,
+        "model": TEXT,
+        "backend": TEXT,
+        "sharding": TEXT,
+        "link": TEXT,  # what ranks send over: loopback, or a rate such as `1 Gbit/s`
+        "quantity": TEXT,  # bytes sent by a rank in a step, memory of a rank, or seconds of a step
+        "unit": TEXT,
+        "measured_in": TEXT,  # results file, below results/
+        "git_commit": TEXT,  # of that measurement
+        "ranks": REAL,
+        **bounded("measured"),
+        **bounded("predicted"),
+        "error": REAL,  # predicted / measured - 1
+    },
     digits=12,  # of bytes, which are counted
 )
 """`checks.csv`: a row for each point that was both predicted and measured."""
 
-PUBLISHED = PredictedFile(
+PUBLISHED = TableFile(
     what="predictions beside published figures",
-    texts=("model", "hardware", "engine", "source", "why"),
-    numbers=(
-        "ranks",
-        "micro_batch",
-        "published_ratio",  # samples/s of ZeRO stage 1 over those of DDP
-        *bounded("predicted_ratio"),
-        "error",  # predicted / published - 1
-    ),
+    blanks=True,
+    columns={
+        "model": TEXT,
+        "hardware": TEXT,
+        "engine": TEXT,
+        "source": TEXT,
+        "why": TEXT,
+        "ranks": REAL,
+        "micro_batch": REAL,
+        "published_ratio": REAL,  # samples/s of ZeRO stage 1 over those of DDP
+        **bounded("predicted_ratio"),
+        "error": REAL,  # predicted / published - 1
+    },
 )
 """`published.csv`: what was published of ZeRO stage 1 over DDP, and what is predicted of it."""

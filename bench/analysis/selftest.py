@@ -21,17 +21,8 @@ COLUMNS = {
     "verdicts": (
         *("case", "number", "preset", "started_at", "git_commit", "model", "device", "world_size"),
         *("threads_per_rank", "micro_batch", "seq_len", "margin", "config_hash", "environment_hash", "cpu"),
-        *(
-            "block_seconds",
-            "invalid_blocks",
-            "backend",
-            "slowed_by",
-            "truth",
-            "ratio",
-            "low",
-            "high",
-            "verdict",
-        ),
+        *("block_seconds", "invalid_blocks", "backend", "slowed_by", "truth"),
+        *("ratio", "low", "high", "verdict"),
     ),
     "rounds": ("case", "number", "backend", "launch", "round", "noise"),
     "coverage": (

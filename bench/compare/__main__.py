@@ -21,7 +21,7 @@ from typing import NoReturn
 from rich.console import Console, RenderableType
 
 from bench.analysis.table_values import distinct_text
-from bench.closing import print_closing
+from bench.closing import command_parser, print_closing
 from bench.compare.changes import Change, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
@@ -56,15 +56,11 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPair:
-    """What differs between two versions of a file.
-
-    Attributes:
-        command: that measures the newer one again; empty if the file does not say.
-    """
+    """What differs between two versions of a file."""
 
     changes: list[Change]
     differences: list[str]
-    command: str
+    command: str  # that measures the newer one again; empty if the file does not say
 
     @property
     def is_worse(self) -> bool:
@@ -236,11 +232,7 @@ def _end_unread() -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.compare", __doc__)
     parser.add_argument("base", nargs="?", metavar="BASE")
     parser.add_argument("new", nargs="?", metavar="NEW")
     parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")

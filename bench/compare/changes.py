@@ -22,21 +22,17 @@ class Change:
 
     Attributes:
         base, new: throughput in samples/s, or the status.
-        ratio: of throughputs, new over base.
-        speedup_change: ratio of the speed-ups over each file's own reference backend, new over base.
-        memory_change: ratio of the peaks of memory, new over base.
-        verdict: of `ratio`.
-        regressions: the metrics that became worse beyond their tolerance, or `status`.
     """
 
     backend: str
     base: str
     new: str
-    ratio: Speedup | None = None
+    ratio: Speedup | None = None  # of throughputs, new over base
+    # ratio of the speed-ups over each file's own reference backend, new over base
     speedup_change: Speedup | None = None
-    memory_change: Speedup | None = None
-    verdict: str = ""
-    regressions: tuple[str, ...] = ()
+    memory_change: Speedup | None = None  # ratio of the peaks of memory, new over base
+    verdict: str = ""  # of `ratio`
+    regressions: tuple[str, ...] = ()  # the metrics that became worse beyond their tolerance, or `status`
 
 
 def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[Change]:

@@ -23,17 +23,12 @@ MOST_DIFFERENCES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class OtherMachines:
-    """What became of the search for a new result's like.
+    """What became of the search for a new result's like."""
 
-    Attributes:
-        same: the new result and those of other machines, the new one first; None if there is none.
-        differences: what else differs, a line for each other machine.
-        reason: why there is none, and what is nearest.
-    """
-
+    # the new result and those of other machines, the new one first; None if there is none
     same: SameComparison | None = None
-    differences: list[str] = field(default_factory=list)
-    reason: str = ""
+    differences: list[str] = field(default_factory=list)  # what else differs, a line for each other machine
+    reason: str = ""  # why there is none, and what is nearest
 
 
 def read_results(files: Mapping[str, ResultsFile]) -> dict[str, ComparisonResults]:

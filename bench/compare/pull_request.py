@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.closing import command_parser
 from bench.compare.sources import RESULTS
 from bench.compare.tolerances import TOLERANCES
 from bench.errors import UserError
@@ -203,11 +204,7 @@ def _number_of(event: Mapping[str, Any]) -> int | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.compare.pull_request",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.compare.pull_request", __doc__)
     parser.add_argument("--base", default="", metavar="REVISION", help="default: the pull request's")
     parser.add_argument("--results", default=RESULTS, metavar="FOLDER", help="default: results")
     parser.add_argument("--tolerances", type=_tolerances, default=TOLERANCES, metavar="FILE")

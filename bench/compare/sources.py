@@ -22,13 +22,9 @@ NO_COMPARISONS = (PREDICTED, "runs", "tracking")
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsFile:
-    """A results file that is not parsed yet, so that a damaged one stops no other.
+    """A results file that is not parsed yet, so that a damaged one stops no other."""
 
-    Attributes:
-        name: under which messages speak of it.
-    """
-
-    name: str
+    name: str  # under which messages speak of it
     content: bytes
 
     def read(self) -> pd.DataFrame:
@@ -42,35 +38,22 @@ class ResultsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Results files by their place, such as `amd-family25-model1-2-cores-8b86/bench/bert-mini-cpux2`.
+    """Results files by their place, such as `amd-family25-model1-2-cores-8b86/bench/bert-mini-cpux2`."""
 
-    Attributes:
-        name: under which messages speak of it.
-        under: how all places begin, where it is a part of the results of all machines.
-        single: it is one file that was named itself, so that its place need not match.
-    """
-
-    name: str
+    name: str  # under which messages speak of it
     files: Mapping[str, ResultsFile]
-    under: str = ""
-    single: bool = False
+    under: str = ""  # how all places begin, where it is a part of the results of all machines
+    single: bool = False  # it is one file that was named itself, so that its place need not match
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """What is compared with what, and what only one source has.
+    """What is compared with what, and what only one source has."""
 
-    Attributes:
-        pairs: a title, and the files of base and new.
-        new: by place, what base does not have.
-        missing: the places that new does not have.
-        unchanged: how many files are the same on both sides.
-    """
-
-    pairs: Sequence[tuple[str, ResultsFile, ResultsFile]]
-    new: Mapping[str, ResultsFile] = field(default_factory=dict)
-    missing: Sequence[str] = field(default_factory=tuple)
-    unchanged: int = 0
+    pairs: Sequence[tuple[str, ResultsFile, ResultsFile]]  # a title, and the files of base and new
+    new: Mapping[str, ResultsFile] = field(default_factory=dict)  # by place, what base does not have
+    missing: Sequence[str] = field(default_factory=tuple)  # the places that new does not have
+    unchanged: int = 0  # how many files are the same on both sides
 
 
 def pair_files(base: Source, new: Source) -> Pairing:

@@ -11,23 +11,15 @@ OptionValue = bool | int | str
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOption:
-    """One option of an engine.
+    """One option of an engine."""
 
-    Attributes:
-        variable: that the engine reads when it is imported or wraps a model; empty: it needs none.
-        read_back: where it then says what it took, an attribute of its runtime options; empty: nowhere.
-        values: that it may have.
-        on_gpu: it has an effect on CUDA devices alone.
-        values_on_gpu: those of its values of which that is true.
-        recomputes: it has an effect with `checkpointing` alone.
-    """
-
-    variable: str = ""
+    variable: str = ""  # that the engine reads when it is imported or wraps a model; empty: it needs none
+    # where it then says what it took, an attribute of its runtime options; empty: nowhere
     read_back: str = ""
-    values: tuple[OptionValue, ...] = (False, True)
-    on_gpu: bool = False
-    values_on_gpu: tuple[OptionValue, ...] = ()
-    recomputes: bool = False
+    values: tuple[OptionValue, ...] = (False, True)  # that it may have
+    on_gpu: bool = False  # it has an effect on CUDA devices alone
+    values_on_gpu: tuple[OptionValue, ...] = ()  # those of its values of which that is true
+    recomputes: bool = False  # it has an effect with `checkpointing` alone
 
 
 ENGINE_OPTIONS: Mapping[str, Mapping[str, EngineOption]] = {
@@ -66,13 +58,6 @@ def check_engine_options(
     key: str, engine: str, options: Mapping[str, Any], *, device: str, checkpointing: bool
 ) -> None:
     """Refuse options that the engine does not have, or that change nothing here.
-
-    Args:
-        key: of the options in the configuration, for messages.
-        engine: of the backend.
-        options: by name.
-        device: cpu or cuda.
-        checkpointing: of the comparison.
 
     Raises:
         UserError: names the option and what it may be.

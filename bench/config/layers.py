@@ -56,11 +56,6 @@ def fewest(config: Mapping[str, Any]) -> int | None:
 def check(name: str, config: Mapping[str, Any], number: int) -> None:
     """Refuse a number of layers that this model cannot have.
 
-    Args:
-        name: of the model.
-        config: the published one.
-        number: N.
-
     Raises:
         UserError: with the remedy.
     """

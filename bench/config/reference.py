@@ -17,12 +17,7 @@ def choose_reference(backends: Iterable[object]) -> str:
 
 
 def describe_reference(reference: str, backends: Collection[str]) -> str:
-    """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else nothing.
-
-    Args:
-        reference: the name of the reference.
-        backends: the names of all backends of the comparison.
-    """
+    """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else nothing."""
     if reference == USUAL:
         return ""
     why = "" if USUAL in backends else f", since {USUAL} is not among the backends"

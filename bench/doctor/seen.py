@@ -15,28 +15,20 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class StackSeen:
-    """One stack, as it was seen.
-
-    Args:
-        pending: the stages of its set-up that are not done; all of them if it was never set up.
-        wrong: packages whose version is not the pinned one, such as `torch 2.5.0 instead of 2.6.0`.
-        torch: what its torch says of itself; None if it cannot be imported.
-        import_error: the last line of what importing torch printed then.
-        unsuitable: why it cannot be set up here.
-        plain_onnxruntime: a package that overwrites ONNX Runtime Training's module.
-        device: the packages' device, as `make setup` recorded it; empty if it did not make the environment.
-        compiler: the nvcc that DeepSpeed's import finds; empty: none.
-    """
+    """One stack, as it was seen."""
 
     name: str
+    # the stages of its set-up that are not done; all of them if it was never set up
     pending: Sequence[str] = ()
+    # packages whose version is not the pinned one, such as `torch 2.5.0 instead of 2.6.0`
     wrong: Sequence[str] = ()
-    torch: Mapping[str, Any] | None = None
-    import_error: str = ""
-    unsuitable: Refusal | None = None
-    plain_onnxruntime: str = ""
+    torch: Mapping[str, Any] | None = None  # what its torch says of itself; None if it cannot be imported
+    import_error: str = ""  # the last line of what importing torch printed then
+    unsuitable: Refusal | None = None  # why it cannot be set up here
+    plain_onnxruntime: str = ""  # a package that overwrites ONNX Runtime Training's module
+    # the packages' device, as `make setup` recorded it; empty if it did not make the environment
     device: str = ""
-    compiler: str = ""
+    compiler: str = ""  # the nvcc that DeepSpeed's import finds; empty: none
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,43 +60,28 @@ class _Found:
     failure: LaunchFailed | None = None
 
 
+@dataclass
 class AfterCheckpoint:
-    """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own.
+    """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own."""
 
-    Args:
-        plan: what was trained before.
-        output: of the comparison.
-        records: by backend.
-        starter: starts the groups that resume.
-        failures: of the comparison; a checkpoint adds none.
-        bar: says what is done.
-    """
+    plan: CheckpointPlan  # what was trained before
+    output: Output
+    records: Mapping[str, Record]  # by backend
+    starter: GroupStarter  # starts the groups that resume
+    failures: Failures  # of the comparison; a checkpoint adds none
+    bar: ProgressBar  # says what is done
 
-    def __init__(
-        self,
-        plan: CheckpointPlan,
-        output: Output,
-        records: Mapping[str, Record],
-        starter: GroupStarter,
-        failures: Failures,
-        bar: ProgressBar,
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._records = records
-        self._starter = starter
-        self._failures = failures
-        self._bar = bar
+    def __post_init__(self) -> None:
         self._found: dict[str, _Found] = {}
 
     def use(self, groups: RunningGroups) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""
         for name in list(groups):
             found = self._found[name] = _Found()
-            with self._bar.doing("checkpoint", f"{name} saves a checkpoint, and goes on"):
+            with self.bar.doing("checkpoint", f"{name} saves a checkpoint, and goes on"):
                 try:
                     # Rank 0 of the reference may have counted FLOPs on a batch more: all begin anew.
-                    groups[name].request(UseFirstBatches(count=self._plan.batches))
+                    groups[name].request(UseFirstBatches(count=self.plan.batches))
                     groups[name].request(TrainForParity(steps=STEPS_BEFORE))
                     request = SaveCheckpoint(folder=str(self._folder(name)), steps=STEPS_BEFORE)
                     found.saved = groups[name].request(request)
@@ -109,11 +94,11 @@ class AfterCheckpoint:
         """Let fresh groups go on from what was saved, and write what came of it."""
         for name, found in self._found.items():
             if found.failure is None:
-                with self._bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
+                with self.bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
                     self._go_on(name, found)
             shutil.rmtree(self._folder(name), ignore_errors=True)  # three times as large as the model
         if self._found:
-            path = CHECKPOINTS.path_of(self._output.csv)
+            path = CHECKPOINTS.path_of(self.output.csv)
             rows = [self._row(name, found) for name, found in self._found.items()]
             with reporting_write_errors(path):
                 CHECKPOINTS.write(path, rows)
@@ -123,27 +108,27 @@ class AfterCheckpoint:
             found.failure = failure
             return True
 
-        with RunningGroups(FROM_CHECKPOINT, self._starter, self._failures, recover=keep) as groups:
+        with RunningGroups(FROM_CHECKPOINT, self.starter, self.failures, recover=keep) as groups:
             groups.start([name])
             if name not in groups:
                 return
             with groups.recording_failure(name):
                 group = groups[name]
                 group.request(Build())
-                group.request(UseFirstBatches(count=self._plan.batches))
+                group.request(UseFirstBatches(count=self.plan.batches))
                 found.loaded = group.request(LoadCheckpoint(folder=str(self._folder(name))))
                 found.loaded_went_on = _trajectory(group.request(TrainForParity(steps=STEPS_AFTER)))
             groups.end()
 
     def _folder(self, name: str) -> Path:
-        return self._output.checkpoints / name
+        return self.output.checkpoints / name
 
     def _row(self, name: str, found: _Found) -> dict[str, Any]:
         status, message, difference = judge(found.failure, found.went_on, found.loaded_went_on)
-        row = side_files.describe(self._records[name]) | {"status": status, "message": message}
+        row = side_files.describe(self.records[name]) | {"status": status, "message": message}
         if found.saved:
             row |= {
-                "steps": self._plan.steps + STEPS_BEFORE,
+                "steps": self.plan.steps + STEPS_BEFORE,
                 "save_s": max(one.seconds for one in found.saved),
                 "checkpoint_mib": mib(sum(one.bytes for one in found.saved)),
             }

@@ -6,6 +6,7 @@ nothing else: nothing that is timed depends on it.
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,30 +33,23 @@ adds up errors of 1e-7."""
 CHECKER = "bench.worker.check_exports"
 
 
+@dataclass
 class AfterExport:
-    """Exports at the end of the parity launch, in which dropout is off and all train from the same weights.
+    """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
-    Args:
-        plan: how.
-        output: of the comparison.
-        records: by backend.
-        bar: says what is done.
-    """
+    plan: ExportPlan
+    output: Output
+    records: Mapping[str, Record]  # by backend
+    bar: ProgressBar  # says what is done
 
-    def __init__(
-        self, plan: ExportPlan, output: Output, records: Mapping[str, Record], bar: ProgressBar
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._records = records
-        self._bar = bar
+    def __post_init__(self) -> None:
         self._exported: dict[str, ModelExported] = {}
         self._failed: dict[str, LaunchFailed] = {}
 
     def use(self, groups: RunningGroups) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""
         for name in list(groups):
-            with self._bar.doing("export", f"export of {name}"):
+            with self.bar.doing("export", f"export of {name}"):
                 try:
                     answers = groups[name].request(ExportModel(folder=str(self._folder / name)))
                 except LaunchFailed as failure:
@@ -74,24 +68,24 @@ class AfterExport:
             self._failed |= {name: LaunchFailed("unsupported", str(missing)) for name in self._exported}
             self._exported = {}
         checked = self._run_checker(interpreter) if interpreter and self._exported else {}
-        rows = [self._row(name, checked.get(name)) for name in self._records if self._is_tried(name)]
-        path = EXPORTS.path_of(self._output.csv)
+        rows = [self._row(name, checked.get(name)) for name in self.records if self._is_tried(name)]
+        path = EXPORTS.path_of(self.output.csv)
         with reporting_write_errors(path):
             EXPORTS.write(path, rows)
 
     @property
     def _folder(self) -> Path:
-        return self._output.folder / "export"
+        return self.output.folder / "export"
 
     def _is_tried(self, name: str) -> bool:
         return name in self._exported or name in self._failed
 
     def _run_checker(self, interpreter: str) -> dict[str, CheckedExport]:
         names = list(self._exported)
-        command = [interpreter, "-m", CHECKER, str(self._folder), str(self._plan.threads)]
-        with self._bar.doing("export", "exported models in ONNX Runtime"):
+        command = [interpreter, "-m", CHECKER, str(self._folder), str(self.plan.threads)]
+        with self.bar.doing("export", "exported models in ONNX Runtime"):
             ended = subprocess.run(
-                [*command, self._plan.reference, *names], capture_output=True, text=True, check=False
+                [*command, self.plan.reference, *names], capture_output=True, text=True, check=False
             )
         if ended.returncode != 0:
             reason = (ended.stderr.strip().splitlines() or ["without a word"])[-1]
@@ -103,7 +97,7 @@ class AfterExport:
         return found
 
     def _row(self, name: str, checked: CheckedExport | None) -> dict[str, Any]:
-        record = self._records[name]
+        record = self.records[name]
         row = side_files.describe(record)
         if checked is None:
             failure = self._failed[name]

@@ -28,15 +28,10 @@ MOST_STEPS_DOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """How a search ended.
+    """How a search ended."""
 
-    Attributes:
-        micro_batch: the largest that fitted, in samples per rank.
-        trials: all of them, in their order.
-    """
-
-    micro_batch: int
-    trials: Sequence[Trial]
+    micro_batch: int  # the largest that fitted, in samples per rank
+    trials: Sequence[Trial]  # all of them, in their order
 
     @property
     def gap(self) -> int | None:

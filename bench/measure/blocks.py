@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -28,31 +29,27 @@ LOOK_SECONDS = 0.3
 """How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
 
 
+@dataclass
 class BlockTimer:
     """Asks a group for its phases, one after the other, and puts their figures on record.
-
-    Args:
-        plan: how long blocks are, and when one is repeated.
-        sampler: of the devices.
-        ledger: that gets the figures.
-        look: at what other processes do on the cores, after a block that they spoiled.
 
     Attributes:
         repeats: the contaminated blocks, counted.
     """
 
-    def __init__(self, plan: BlockPlan, sampler: GpuSampler, ledger: Ledger, look: Look) -> None:
-        self._plan = plan
-        self._sampler = sampler
-        self._ledger = ledger
-        self._look = look
+    plan: BlockPlan  # how long blocks are, and when one is repeated
+    sampler: GpuSampler  # of the devices
+    ledger: Ledger  # that gets the figures
+    look: Look  # at what other processes do on the cores, after a block that they spoiled
+
+    def __post_init__(self) -> None:
         self.repeats = Repeats()
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
         built = self._request(group, Build())
-        self._ledger.update_workload(name, launch, **model_figures(built))
-        self._ledger.update(
+        self.ledger.update_workload(name, launch, **model_figures(built))
+        self.ledger.update(
             name,
             launch,
             setup=Phase(**self._figures(built)),
@@ -62,17 +59,17 @@ class BlockTimer:
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
-                optimizer=self._plan.optimizers[name],
-                sharding=self._plan.shardings[name],
-                world_size=self._plan.world_size,
-                device=self._plan.device,
+                optimizer=self.plan.optimizers[name],
+                sharding=self.plan.shardings[name],
+                world_size=self.plan.world_size,
+                device=self.plan.device,
             ),
         )
 
     def begin(self, group: Group, name: str, launch: Launch) -> None:
         """Take the first step and warm up."""
         first = self._request(group, TakeFirstStep())
-        self._ledger.update(
+        self.ledger.update(
             name,
             launch,
             first_step=Phase(**self._figures(first)),
@@ -84,7 +81,7 @@ class BlockTimer:
         )
         blocks = self._warm_up(group)
         settled = validity.has_settled(blocks)
-        self._ledger.update(
+        self.ledger.update(
             name, launch, warm_up=(*blocks, *self._preheat(group, blocks)), warm_up_settled=settled
         )
 
@@ -115,15 +112,15 @@ class BlockTimer:
 
         Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
         """
-        answers = group.request(TimeBlock(steps=self._plan.warmup_steps))
+        answers = group.request(TimeBlock(steps=self.plan.warmup_steps))
         return arithmetic.block_seconds(answer.seconds for answer in answers)
 
     def steps_of_a_block(self, group: Group) -> int:
         """How many of this group's steps fit into a timed block."""
-        count = self._plan.warmup_steps
+        count = self.plan.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         taken = min(max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2))
-        return steps_per_block(taken / count, self._plan.block_seconds)
+        return steps_per_block(taken / count, self.plan.block_seconds)
 
     def time_block(
         self, group: Group, name: str, launch: Launch, *, steps: int, round_number: int, position: int
@@ -150,20 +147,20 @@ class BlockTimer:
                 allocator_retries=tuple(answer.allocator_retries for answer in answers),
                 **self._figures(answers),
             )
-            repeats = self._ledger.add_block(name, launch, block, self._absent(answers))
-            contamination = validity.find_contamination(block, self._plan.cores_per_rank)
+            repeats = self.ledger.add_block(name, launch, block, self._absent(answers))
+            contamination = validity.find_contamination(block, self.plan.cores_per_rank)
             if not contamination:
                 return
-            again = repeats < self._plan.repeats
+            again = repeats < self.plan.repeats
             by_others = contamination.cause == validity.OTHER_PROCESSES
-            takers = self._look(LOOK_SECONDS).takers if again and by_others else ()
+            takers = self.look(LOOK_SECONDS).takers if again and by_others else ()
             self.repeats.count(launch.number, name, contamination, takers, again=again)
             if not again:
                 return
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever; or as many as are planned."""
-        steps, planned = self._plan.warmup_steps, self._plan.warmup_blocks
+        steps, planned = self.plan.warmup_steps, self.plan.warmup_blocks
         blocks: list[WarmUp] = []
 
         def is_over() -> bool:
@@ -180,8 +177,8 @@ class BlockTimer:
         """Blocks for `measure.preheat_s`, the same for every backend: a GPU's clock falls as it gets warm."""
         blocks: list[WarmUp] = []
         spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
-        while spent < self._plan.preheat_s:
-            steps = steps_per_block(per_step, min(self._plan.block_seconds, self._plan.preheat_s - spent))
+        while spent < self.plan.preheat_s:
+            steps = steps_per_block(per_step, min(self.plan.block_seconds, self.plan.preheat_s - spent))
             answers = self._request(group, TimeBlock(steps=steps))
             blocks.append(WarmUp(steps=steps, **self._figures(answers)))
             spent += max(blocks[-1].seconds)
@@ -189,16 +186,16 @@ class BlockTimer:
 
     def _request(self, group: Group, request: Request[A]) -> list[A]:
         """Ask for a phase, and sample the devices while it runs."""
-        self._sampler.start()
-        return group.request(request, self._sampler)
+        self.sampler.start()
+        return group.request(request, self.sampler)
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
         """What a `Phase` holds: every rank's figures, and the devices' samples."""
-        return phase_figures(answers) | {"samples": self._sampler.take()}
+        return phase_figures(answers) | {"samples": self.sampler.take()}
 
     def _absent(self, answers: Sequence[PhaseFigures]) -> dict[str, str]:
         """Why a figure of the phase is missing, by its name, whichever rank or device could not have it."""
-        absent = self._sampler.absent()
+        absent = self.sampler.absent()
         for answer in answers:
             absent |= answer.absent
         return absent

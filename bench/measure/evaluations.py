@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -20,24 +21,19 @@ from bench.results.validity import find_contamination
 Row = dict[Any, Any]
 
 
+@dataclass
 class Evaluations:
-    """Asks for held-out losses between the blocks, and keeps the file about them.
+    """Asks for held-out losses between the blocks, and keeps the file about them."""
 
-    Args:
-        plan: how; None if nobody wants to know.
-        output: of the comparison.
-        ledger: that has the seconds.
-        earlier: whose launches stay in the file.
-    """
+    plan: ConvergePlan | None  # how; None if nobody wants to know
+    output: Output
+    ledger: Ledger  # that has the seconds
+    earlier: EarlierRun  # whose launches stay in the file
 
-    def __init__(
-        self, plan: ConvergePlan | None, output: Output, ledger: Ledger, earlier: EarlierRun
-    ) -> None:
-        self._plan = plan
-        self._path = HELD_OUT_LOSSES.path_of(output.csv)
-        self._ledger = ledger
+    def __post_init__(self) -> None:
+        self._path = HELD_OUT_LOSSES.path_of(self.output.csv)
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        self._earlier: list[Row] = [] if plan is None else self._kept(plan, earlier)
+        self._earlier: list[Row] = [] if self.plan is None else self._kept(self.plan, self.earlier)
         self._woken: dict[tuple[int, str], float] = {}
         # By launch and evaluation: the backend that came first, and its steps.
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
@@ -52,7 +48,7 @@ class Evaluations:
         Raises:
             LaunchFailed: the loss is not finite, or this backend has not taken as many steps as another.
         """
-        if self._plan is None:
+        if self.plan is None:
             return
         answers = group.request(Evaluate())
         key = launch.number, name
@@ -67,30 +63,30 @@ class Evaluations:
             raise LaunchFailed(
                 "invalid", f"it is evaluated after {steps} steps, and {other} was after {expected}"
             )
-        record = self._ledger.records[key]
+        record = self.ledger.records[key]
         seconds = sum(map(_slowest, record.blocks))
         self._rows[key].append(
             {
                 **side_files.describe(record),
                 "launch": launch.number,
-                "seed": record.seed + self._plan.seed_step * launch.number,
+                "seed": record.seed + self.plan.seed_step * launch.number,
                 "evaluation": number,
                 "steps": steps,
                 "seconds": seconds,
                 "seconds_with_start": seconds + _start_of(record) + self._woken.get(key, 0.0),
-                "disturbed": int(self._is_disturbed(self._plan, record)),
+                "disturbed": int(self._is_disturbed(self.plan, record)),
                 "held_out_loss": loss,
-                "target_loss": self._plan.target,
-                "margin_loss": self._plan.margin,
+                "target_loss": self.plan.target,
+                "margin_loss": self.plan.margin,
             }
         )
 
     def write(self) -> None:
         """Replace the file by what is known now; a launch that failed is left out."""
-        if self._plan is None:
+        if self.plan is None:
             return
         made = [
-            row for key in self._rows if self._ledger.records[key].status == "ok" for row in self._rows[key]
+            row for key in self._rows if self.ledger.records[key].status == "ok" for row in self._rows[key]
         ]
         rows = [*self._earlier, *made]
         if rows:

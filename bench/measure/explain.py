@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -17,6 +18,7 @@ from bench.measure.schedule import round_orders, steps_per_block
 from bench.results import breakdown, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
+from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
 """Before any is profiled, and profiled in vain: the first start of a profile takes time."""
@@ -40,58 +42,50 @@ FEWEST_ROUNDS = 4
 """However long a step is: an interval over fewer says little."""
 
 
+@dataclass
 class Explanation:
     """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """
 
-    def __init__(
-        self,
-        plan: ExplainPlan,
-        output: Output,
-        records: Mapping[str, Record],
-        starter: GroupStarter,
-        timer: BlockTimer,
-        bar: ProgressBar,
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._records = records
-        self._starter = starter
-        self._timer = timer
-        self._bar = bar
+    plan: ExplainPlan
+    output: Output
+    records: Mapping[str, Record]
+    starter: GroupStarter
+    timer: BlockTimer
+    bar: ProgressBar
 
     def is_missing(self, names: Sequence[str]) -> bool:
         """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = breakdown.path_of(self._output.csv)
-        if not self._plan.wanted or not path.exists():
-            return self._plan.wanted
-        return not side_files.is_of(breakdown.read(path), self._records, names)
+        path = BREAKDOWN.path_of(self.output.csv)
+        if not self.plan.wanted or not path.exists():
+            return self.plan.wanted
+        return not side_files.is_of(BREAKDOWN.read(path), self.records, names)
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
-        if not self._plan.wanted:
+        if not self.plan.wanted:
             return {}
-        launches = 1 if self._plan.all_resident else backends
+        launches = 1 if self.plan.all_resident else backends
         return {
             "profile start": launches,
             "profile set-up": backends,
-            "profile": self._plan.rounds * launches,
+            "profile": self.plan.rounds * launches,
         }
 
     def run(self, names: Sequence[str]) -> None:
         """Profile these backends, if that is wanted."""
-        if not (self._plan.wanted and names):
+        if not (self.plan.wanted and names):
             return
         rows: list[dict[str, Any]] = []
-        for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
+        for side_by_side in [names] if self.plan.all_resident else [[name] for name in names]:
             with ExitStack() as stack:
                 rows += self._profile(side_by_side, stack)
         if rows:
-            path = breakdown.path_of(self._output.csv)
+            path = BREAKDOWN.path_of(self.output.csv)
             with reporting_write_errors(path):
-                breakdown.write(path, rows)
+                BREAKDOWN.write(path, rows)
 
     def _profile(self, names: Sequence[str], stack: ExitStack) -> list[dict[str, Any]]:
         """The rows of backends that take turns, whose groups are closed with `stack`."""
@@ -109,13 +103,13 @@ class Explanation:
 
     def _start(self, names: Sequence[str], groups: dict[str, Group], stack: ExitStack) -> None:
         """Start groups whose engines keep a profile, too, side by side."""
-        with self._bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
+        with self.bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
             for name in names:
                 with self._leaving_a_gap(name, groups):
-                    spec = self._starter.spec(name, timed(1))
+                    spec = self.starter.spec(name, timed(1))
                     spec = dataclasses.replace(spec, profiled_groups=len(names))
-                    folder = self._output.folder / "profile" / name
-                    groups[name] = stack.enter_context(self._starter.start_spec(spec, folder))
+                    folder = self.output.folder / "profile" / name
+                    groups[name] = stack.enter_context(self.starter.start_spec(spec, folder))
             for name in list(groups):
                 with self._leaving_a_gap(name, groups):
                     groups[name].connect()
@@ -125,10 +119,10 @@ class Explanation:
         step_seconds: dict[str, float] = {}
         for name in list(groups):
             with (
-                self._bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
+                self.bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
                 self._leaving_a_gap(name, groups),
             ):
-                self._timer.take_first_step(groups[name])
+                self.timer.take_first_step(groups[name])
                 answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
                 step_seconds[name] = max(answer.seconds for answer in answers) / WARMUP_STEPS
                 self._settle(groups[name], step_seconds[name])
@@ -149,14 +143,14 @@ class Explanation:
         self, names: Sequence[str], groups: dict[str, Group], step_seconds: Mapping[str, float]
     ) -> None:
         """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
-        slowest = max(step_seconds.values(), default=self._plan.seconds)
-        rounds = min(self._plan.rounds, max(FEWEST_ROUNDS, round(self._plan.seconds / slowest)))
-        self._bar.expect({"profile": rounds - self._plan.rounds})
-        each = self._plan.seconds / self._plan.rounds
+        slowest = max(step_seconds.values(), default=self.plan.seconds)
+        rounds = min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / slowest)))
+        self.bar.expect({"profile": rounds - self.plan.rounds})
+        each = self.plan.seconds / self.plan.rounds
         steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
         for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
             where = f"{WHERE}, round {number}/{rounds}"
-            with self._bar.doing("profile", f"{where}: {', '.join(order)}"):
+            with self.bar.doing("profile", f"{where}: {', '.join(order)}"):
                 for name in [name for name in order if name in groups]:
                     with self._leaving_a_gap(name, groups):
                         groups[name].request(ProfileSteps(steps=steps[name], counted=True))
@@ -171,9 +165,9 @@ class Explanation:
             if group := groups.pop(name, None):
                 group.close()
             reason = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-            self._bar.print_line(f"no breakdown of {name}: {reason}")
+            self.bar.print_line(f"no breakdown of {name}: {reason}")
 
     def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
         return breakdown.rows_of_profile(
-            [answer.rounds for answer in answers], described=side_files.describe(self._records[name])
+            [answer.rounds for answer in answers], described=side_files.describe(self.records[name])
         )

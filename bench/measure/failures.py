@@ -1,5 +1,7 @@
 """What went wrong: a row and a line on the terminal at once, and a list for the end of the comparison."""
 
+from dataclasses import dataclass
+
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.measure.launches import Launch
 from bench.measure.ledger import Ledger
@@ -11,47 +13,42 @@ MOST_LINES, LONGEST_LINE = 6, 160
 """Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
 
 
+@dataclass
 class Failures:
-    """Records and lists failures.
+    """Records and lists failures."""
 
-    Args:
-        ledger: of the comparison.
-        output: where logs lie.
-        launches: timed ones that were asked for, for messages.
-        bar: prints lines.
-    """
+    ledger: Ledger
+    output: Output  # where logs lie
+    launches: int  # timed ones that were asked for, for messages
+    bar: ProgressBar  # prints lines
 
-    def __init__(self, ledger: Ledger, output: Output, launches: int, bar: ProgressBar) -> None:
-        self._ledger = ledger
-        self._output = output
-        self._launches = launches
-        self._bar = bar
+    def __post_init__(self) -> None:
         self._incomplete: list[str] = []
 
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
-        self._ledger.fail(name, launch, failure, log_tail=log_tail)
-        where = launch.label(self._launches)
-        self._bar.print_line(f"{name}, {where}: {failure.status}: {failure.message}")
+        self.ledger.fail(name, launch, failure, log_tail=log_tail)
+        where = launch.label(self.launches)
+        self.bar.print_line(f"{name}, {where}: {failure.status}: {failure.message}")
         for line in last_lines(failure.details or log_tail):
-            self._bar.print_line(f"    | {line}")
-        self._ledger.write()
+            self.bar.print_line(f"    | {line}")
+        self.ledger.write()
 
     def note_incomplete(self, error: UserError) -> None:
         """Say, now and at the end, why launches that were asked for are not made."""
-        self._bar.print_line(str(error))
-        self._incomplete.append(f"{self._output.stem}: {error}")
+        self.bar.print_line(str(error))
+        self._incomplete.append(f"{self.output.stem}: {error}")
 
     def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
-        rows, stem = self._ledger.rows(), self._output.stem
+        rows, stem = self.ledger.rows(), self.output.stem
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = []
         for row in failed.itertuples():
-            launch = self._ledger.launch_of(row.backend, int(row.launch))
-            log = self._output.log_of(row.backend, launch)
+            launch = self.ledger.launch_of(row.backend, int(row.launch))
+            log = self.output.log_of(row.backend, launch)
             lines.append(
-                f"{stem}: {row.backend}, {launch.label(self._launches)}: {row.status}: {row.message}"
+                f"{stem}: {row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
                 + (f" (log: {log})" if log is not None else "")
             )
         invalid = [

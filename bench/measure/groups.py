@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cluster.group_nodes import GroupNodes
@@ -16,30 +17,17 @@ from bench.measure.plans import BackendPlan, LaunchPlan, Output
 from bench.results.records import Stage
 
 
+@dataclass
 class GroupStarter:
-    """Starts groups; their ranks may not have connected yet.
+    """Starts groups; their ranks may not have connected yet."""
 
-    Args:
-        plan: what to launch.
-        output: where specs and logs go.
-        reference: the backend that saves the initial state in the parity launch.
-        start_group: `Group`; tests give their own.
-        nodes: the other nodes; None if there are none.
-    """
+    plan: LaunchPlan  # what to launch
+    output: Output  # where specs and logs go
+    reference: str  # the backend that saves the initial state in the parity launch
+    start_group: Callable[..., Group] = Group  # `Group`; tests give their own
+    nodes: NodePool | None = None  # the other nodes; None if there are none
 
-    def __init__(
-        self,
-        plan: LaunchPlan,
-        output: Output,
-        reference: str,
-        start_group: Callable[..., Group] = Group,
-        nodes: NodePool | None = None,
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._reference = reference
-        self._start_group = start_group
-        self._nodes = nodes
+    def __post_init__(self) -> None:
         self._micro_batches: dict[str, int] = {}  # of timed launches, where it is not the configured one
 
     def use_micro_batch(self, name: str, micro_batch: int) -> None:
@@ -53,19 +41,19 @@ class GroupStarter:
             LaunchFailed: another node is missing, or could not start its part.
             OSError: there is no process, no socket or no room for the temporary folder.
         """
-        return self.start_spec(self.spec(name, launch), self._output.folder_of(name, launch))
+        return self.start_spec(self.spec(name, launch), self.output.folder_of(name, launch))
 
     def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
         """Start a group from its spec, its files in `folder`; raises as `start` does."""
-        backend = self._plan.backends[spec.backend]
+        backend = self.plan.backends[spec.backend]
         assignments = self._assignments(spec, backend)
-        return self._start_group(
+        return self.start_group(
             spec,
-            world_size=self._plan.world_size,
+            world_size=self.plan.world_size,
             folder=folder,
             variables=backend.variables_of(spec),
             interpreter=backend.interpreter,
-            timeout_s=self._plan.timeout_s,
+            timeout_s=self.plan.timeout_s,
             other_nodes=GroupNodes(assignments) if assignments else None,
         )
 
@@ -75,23 +63,23 @@ class GroupStarter:
         Parity is checked at the configured micro-batch, with dropout off. Where training is followed to a
         target each timed launch is a seed: the weights to begin with are read, and the same all the same.
         """
-        spec = self._plan.backends[name].spec
+        spec = self.plan.backends[name].spec
         if launch.in_fp32:
             spec = dataclasses.replace(spec, precision=Precision(name="fp32"))
         if launch.stage is Stage.PARITY:
-            saves = name == self._reference and launch == PARITY
+            saves = name == self.reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         return dataclasses.replace(
             spec,
             micro_batch=self._micro_batches.get(name, spec.micro_batch),
-            seed=spec.seed + self._plan.seed_step * launch.number,
+            seed=spec.seed + self.plan.seed_step * launch.number,
         )
 
     def _assignments(self, spec: WorkerSpec, backend: BackendPlan) -> list[Assignment]:
         """What the other nodes start for a group: the same, on their own cores and devices."""
-        if self._nodes is None:
+        if self.nodes is None:
             return []
-        self._nodes.require()
+        self.nodes.require()
         return [
             Assignment(
                 node=node,
@@ -103,14 +91,14 @@ class GroupStarter:
                 settings=backend.settings_of(spec),
                 stack=backend.stack,
             )
-            for node in self._nodes.members
+            for node in self.nodes.members
         ]
 
     def _shares(self, cores: Sequence[int], near: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
         return core_shares(
             cores,
-            world_size=self._plan.ranks_per_node,
-            threads=self._plan.threads,
-            held=self._plan.holds_threads,
+            world_size=self.plan.ranks_per_node,
+            threads=self.plan.threads,
+            held=self.plan.holds_threads,
             near=near,
         )

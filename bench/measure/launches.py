@@ -7,19 +7,12 @@ from bench.results.records import NOT_TIMED, Stage
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a comparison.
+    """One launch of a comparison."""
 
-    Attributes:
-        stage: what it is for.
-        number: from 1 for a timed launch; `NOT_TIMED` otherwise.
-        in_fp32: it trains in fp32, whatever the comparison's precision.
-        from_checkpoint: it goes on from one.
-    """
-
-    stage: Stage
-    number: int = NOT_TIMED
-    in_fp32: bool = False
-    from_checkpoint: bool = False
+    stage: Stage  # what it is for
+    number: int = NOT_TIMED  # from 1 for a timed launch; `NOT_TIMED` otherwise
+    in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
+    from_checkpoint: bool = False  # it goes on from one
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,35 +18,31 @@ from bench.results.records import NOT_TIMED, Block, Record
 from bench.results.rows import rows_of_record
 
 
+@dataclass
 class Ledger:
     """The records of one comparison, each on disk as soon as it changes.
-
-    Args:
-        output: where to write.
-        templates: by backend, what each of its records holds from the start.
-        earlier: whose rows stay in the results file.
 
     Attributes:
         records: of this run, by launch number and backend.
     """
 
-    def __init__(self, output: Output, templates: Mapping[str, Record], earlier: EarlierRun) -> None:
-        self.output = output
+    output: Output  # where to write
+    templates: Mapping[str, Record]  # by backend, what each of its records holds from the start
+    earlier: EarlierRun  # whose rows stay in the results file
+
+    def __post_init__(self) -> None:
         self.records: dict[tuple[int, str], Record] = {}
-        self._templates = dict(templates)
-        self._earlier = earlier
         # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
         self._formatted: dict[tuple[int, str], tuple[Record, list[csv_files.Line]]] = {}
 
     def set_for_later_records(self, name: str, **known: Any) -> None:
         """Put what is known now into every record of this backend that is opened from here on."""
-        self._templates[name] = dataclasses.replace(self._templates[name], **known)
+        changed = dataclasses.replace(self.templates[name], **known)
+        self.templates = {**self.templates, name: changed}
 
     def set_workload_for_later_records(self, name: str, **known: Any) -> None:
         """The same for fields of the workload."""
-        self.set_for_later_records(
-            name, workload=dataclasses.replace(self._templates[name].workload, **known)
-        )
+        self.set_for_later_records(name, workload=dataclasses.replace(self.templates[name].workload, **known))
 
     def update(self, name: str, launch: Launch, **changes: Any) -> None:
         """Change this backend's record of this launch, on disk too; it is opened if there is none yet."""
@@ -81,11 +78,11 @@ class Ledger:
     def forget(self, name: str) -> None:
         """Leave out all that was measured of this backend; its raw records stay on disk."""
         self.records = {key: record for key, record in self.records.items() if key[1] != name}
-        self._earlier = self._earlier.without(name)
+        self.earlier = self.earlier.without(name)
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        earlier = [*self._earlier.rows, *self._retried()]
+        earlier = [*self.earlier.rows, *self._retried()]
         parts = [csv_files.format_rows(earlier), *map(self._format, self.records)]
         if any(parts):
             with reporting_write_errors(self.output.csv):
@@ -108,12 +105,12 @@ class Ledger:
 
     def _rows(self) -> list[dict[Any, Any]]:
         new = [row for record in self.records.values() for row in rows_of_record(record)]
-        return [*self._earlier.rows, *self._retried(), *new]
+        return [*self.earlier.rows, *self._retried(), *new]
 
     def _retried(self) -> list[dict[Any, Any]]:
         """Failures of an earlier run, but of the backends that have been tried again since."""
         tried = {name for (_, name) in self.records if self._has_rows(name)}
-        return [row for row in self._earlier.retried if row["backend"] not in tried]
+        return [row for row in self.earlier.retried if row["backend"] not in tried]
 
     def _has_rows(self, name: str) -> bool:
         return any(self._format(key) for key in self.records if key[1] == name)
@@ -128,7 +125,7 @@ class Ledger:
 
     def _open(self, name: str, launch: Launch) -> Record:
         return dataclasses.replace(
-            self._templates[name],
+            self.templates[name],
             stage=launch.stage,
             launch=launch.number,
             started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -56,15 +56,10 @@ tenth of it or more.
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerances:
-    """How far a backend may be from the reference.
+    """How far a backend may be from the reference."""
 
-    Attributes:
-        loss: relative, of every step.
-        gradient_norm: relative, of every step.
-    """
-
-    loss: float
-    gradient_norm: float
+    loss: float  # relative, of every step
+    gradient_norm: float  # relative, of every step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +67,10 @@ class Trajectory:
     """What one backend did in the parity launch, step by step; means over the ranks.
 
     Steps that fp16 skips, since a gradient overflowed, are not among them: they were taken again.
-
-    Attributes:
-        losses: of every step.
-        gradient_norms: of every step, over all parameters.
     """
 
-    losses: tuple[float, ...]
-    gradient_norms: tuple[float, ...]
+    losses: tuple[float, ...]  # of every step
+    gradient_norms: tuple[float, ...]  # of every step, over all parameters
 
 
 def check_parity(

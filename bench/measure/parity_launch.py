@@ -1,6 +1,7 @@
 """The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ MOST_COMPARED = 4
 """Steps after which tensors are compared: enough for every fault in tests/support/planted_faults.py."""
 
 
+@dataclass
 class ParityLaunch:
     """Runs once per comparison; the same launch counts the work of a step and times the devices' limit.
 
@@ -45,25 +47,17 @@ class ParityLaunch:
         tensor_verdicts: by backend and precision, on gradients, buffers and movements, worst first.
     """
 
-    def __init__(
-        self,
-        plan: ParityPlan,
-        output: Output,
-        starter: GroupStarter,
-        ledger: Ledger,
-        failures: Failures,
-        bar: ProgressBar,
-        after: AfterTraining,
-    ) -> None:
-        self._plan = plan
-        self._compared_steps = min(MOST_COMPARED, plan.steps)
-        self._after = after
-        self._output = output
-        self._starter = starter
-        self._ledger = ledger
-        self._failures = failures
-        self._bar = bar
-        self._roofline = RooflineFinder(plan.reference, plan.stacks)
+    plan: ParityPlan
+    output: Output
+    starter: GroupStarter
+    ledger: Ledger
+    failures: Failures
+    bar: ProgressBar
+    after: AfterTraining
+
+    def __post_init__(self) -> None:
+        self._compared_steps = min(MOST_COMPARED, self.plan.steps)
+        self._roofline = RooflineFinder(self.plan.reference, self.plan.stacks)
         self._models: dict[str, dict[str, Any]] = {}  # of each backend, what is known of its built model
         self._proofs: dict[str, dict[str, Any]] = {}  # and that its engine really ran
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
@@ -74,30 +68,30 @@ class ParityLaunch:
 
     def planned(self, backends: int) -> int:
         """How many times groups are started, for the progress bar."""
-        times = 1 if self._plan.all_resident else backends
-        in_fp32 = sum(precision != FP32 for precision in self._plan.precisions.values())
-        return times + (min(1, in_fp32) if self._plan.all_resident else min(backends, in_fp32))
+        times = 1 if self.plan.all_resident else backends
+        in_fp32 = sum(precision != FP32 for precision in self.plan.precisions.values())
+        return times + (min(1, in_fp32) if self.plan.all_resident else min(backends, in_fp32))
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
-        for side_by_side in [names] if self._plan.all_resident else [[name] for name in names]:
-            with self._bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
+        for side_by_side in [names] if self.plan.all_resident else [[name] for name in names]:
+            with self.bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
                 self._train(side_by_side)
-            rounding = [name for name in side_by_side if self._plan.precisions[name] != FP32]
+            rounding = [name for name in side_by_side if self.plan.precisions[name] != FP32]
             if rounding:
-                with self._bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
+                with self.bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
                     self._train_in_fp32([name for name in rounding if name in self.trajectories])
         self._keep_roofline(names)
-        self._after.finish()
+        self.after.finish()
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
             try:
                 self._judge(name, passed)
             except LaunchFailed as failure:
-                self._failures.record(name, PARITY, failure, log_tail="")
+                self.failures.record(name, PARITY, failure, log_tail="")
             else:
                 passed.append(name)
-        self._ledger.write()
+        self.ledger.write()
         return passed
 
     def _judge(self, name: str, passed: Sequence[str]) -> None:
@@ -106,7 +100,7 @@ class ParityLaunch:
         Raises:
             LaunchFailed: it does not train like the reference, or the reference itself has failed.
         """
-        plan, ours = self._plan, self.trajectories[name]
+        plan, ours = self.plan, self.trajectories[name]
         if name != plan.reference and plan.reference not in passed:
             raise self._without_reference()
         self._judge_tensors(name)
@@ -117,10 +111,10 @@ class ParityLaunch:
             same_update=plan.updates[name] == plan.updates[plan.reference],
         )
         self.loss_differences[name] = difference
-        self._ledger.set_for_later_records(name, loss_difference=difference)
+        self.ledger.set_for_later_records(name, loss_difference=difference)
         if plan.parity_only:
-            self._ledger.update_workload(name, PARITY, **self._models[name])
-            self._ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
+            self.ledger.update_workload(name, PARITY, **self._models[name])
+            self.ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
     def _judge_tensors(self, name: str) -> None:
         """Compare gradients, buffers and movements, in every precision in which that can be judged.
@@ -131,29 +125,29 @@ class ParityLaunch:
         Raises:
             LaunchFailed: one is off.
         """
-        judged = {FP32, self._plan.precisions[self._plan.reference]}
+        judged = {FP32, self.plan.precisions[self.plan.reference]}
         verdicts = {
             precision: judge_tensors(
                 of[name],
                 self._expected,
                 precision,
-                None if precision == FP32 else of.get(self._plan.reference, {}),
-                same_update=not self._plan.updates[name],
+                None if precision == FP32 else of.get(self.plan.reference, {}),
+                same_update=not self.plan.updates[name],
             )
             for precision, of in self._differences.items()
             if of.get(name) and precision in judged
         }
         self.tensor_verdicts[name] = verdicts
         worst = {precision: found[0] for precision, found in verdicts.items()}
-        self._ledger.set_for_later_records(name, worst_tensors=worst)
+        self.ledger.set_for_later_records(name, worst_tensors=worst)
         for precision, found in verdicts.items():
             check_tensors(found, precision)
 
     def _train(self, names: Sequence[str]) -> None:
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
-        reference = self._plan.reference
-        first_batches = UseFirstBatches(count=self._plan.batches)
-        with RunningGroups(PARITY, self._starter, self._failures) as groups:
+        reference = self.plan.reference
+        first_batches = UseFirstBatches(count=self.plan.batches)
+        with RunningGroups(PARITY, self.starter, self.failures) as groups:
             groups.start(names)
             if reference in groups:  # it saves what the others load, and what they should compute
                 self._ask(groups, [reference], Build(), self._keep_model)
@@ -162,10 +156,10 @@ class ParityLaunch:
                 self._ask(groups, [reference], write, self._keep_expected)
             self._ask(groups, [name for name in groups if name != reference], Build(), self._keep_model)
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
-            self._ask(groups, list(groups), self._training(self._plan.steps), self._keep_training)
-            if not self._plan.parity_only:
+            self._ask(groups, list(groups), self._training(self.plan.steps), self._keep_training)
+            if not self.plan.parity_only:
                 self._roofline.find(groups)
-            self._after.use(groups)
+            self.after.use(groups)
             groups.end()
 
     def _train_in_fp32(self, names: Sequence[str]) -> None:
@@ -176,16 +170,16 @@ class ParityLaunch:
         """
         if not self._expected:
             return
-        for name in [name for name in names if name in self._plan.without_fp32]:
-            self._bar.print_line(
-                f"{name}: its gradients are compared in {self._plan.precisions[name]} alone, "
+        for name in [name for name in names if name in self.plan.without_fp32]:
+            self.bar.print_line(
+                f"{name}: its gradients are compared in {self.plan.precisions[name]} alone, "
                 "since it has no fp32"
             )
-        names = [name for name in names if name not in self._plan.without_fp32]
-        with RunningGroups(PARITY_IN_FP32, self._starter, self._failures, recover=self._go_on) as groups:
+        names = [name for name in names if name not in self.plan.without_fp32]
+        with RunningGroups(PARITY_IN_FP32, self.starter, self.failures, recover=self._go_on) as groups:
             groups.start(names)
             self._ask(groups, list(groups), Build())
-            self._ask(groups, list(groups), UseFirstBatches(count=self._plan.batches))
+            self._ask(groups, list(groups), UseFirstBatches(count=self.plan.batches))
             training = self._training(self._compared_steps)
             self._ask(groups, list(groups), training, partial(self._keep_differences, FP32))
             groups.end()
@@ -194,7 +188,7 @@ class ParityLaunch:
         return TrainForParity(steps=steps, compared_steps=self._compared_steps if self._expected else 0)
 
     def _go_on(self, name: str, _: Launch, failure: LaunchFailed) -> bool:
-        self._bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
+        self.bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
         return True
 
     def _ask(
@@ -217,7 +211,7 @@ class ParityLaunch:
                     keep(name, answers)
 
     def _check_initial_state(self, name: str) -> None:
-        if name != self._plan.reference and not self._output.initial_state.exists():
+        if name != self.plan.reference and not self.output.initial_state.exists():
             raise self._without_reference()
 
     def _keep_model(self, name: str, answers: Sequence[Built]) -> None:
@@ -229,16 +223,16 @@ class ParityLaunch:
         self._expected = answers[0].expected
         if reason:
             compared = "in the first step alone" if self._expected else "by their norm alone"
-            self._bar.print_line(f"gradients are compared {compared}, and weights not at all: {reason}")
+            self.bar.print_line(f"gradients are compared {compared}, and weights not at all: {reason}")
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
-        self._keep_differences(self._plan.precisions[name], name, answers)
+        self._keep_differences(self.plan.precisions[name], name, answers)
         self._proofs[name] = answers[0].proof
         self.trajectories[name] = trajectory = Trajectory(
             losses=mean_over_ranks([answer.losses for answer in answers]),
             gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
         )
-        self._ledger.set_for_later_records(
+        self.ledger.set_for_later_records(
             name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
         )
 
@@ -247,14 +241,14 @@ class ParityLaunch:
 
     def _keep_roofline(self, names: Sequence[str]) -> None:
         """Put the work of a step and the devices' limit into every record from here on."""
-        if self._plan.parity_only:
+        if self.plan.parity_only:
             return
         for name in names:
-            self._ledger.set_for_later_records(name, roofline=self._roofline.found)
+            self.ledger.set_for_later_records(name, roofline=self._roofline.found)
         for reason in self._roofline.found.absent:
-            self._bar.print_line(f"not all is known about this device's limit: {reason}")
+            self.bar.print_line(f"not all is known about this device's limit: {reason}")
 
     def _without_reference(self) -> LaunchFailed:
         return LaunchFailed(
-            "skipped", f"the reference backend {self._plan.reference} failed the parity launch"
+            "skipped", f"the reference backend {self.plan.reference} failed the parity launch"
         )

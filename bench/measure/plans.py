@@ -15,17 +15,11 @@ from bench.results.records import Record, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Where a comparison writes.
+    """Where a comparison writes."""
 
-    Attributes:
-        stem: the results file's name without its ending.
-        csv: the results file.
-        folder: of this run's raw files: records, logs, specs.
-    """
-
-    stem: str
-    csv: Path
-    folder: Path
+    stem: str  # the results file's name without its ending
+    csv: Path  # the results file
+    folder: Path  # of this run's raw files: records, logs, specs
 
     @property
     def initial_state(self) -> Path:
@@ -72,21 +66,13 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class BackendPlan:
-    """What to launch for one backend.
+    """What to launch for one backend."""
 
-    Attributes:
-        spec: of a timed launch at the configured micro-batch; other launches differ in some fields.
-        stack: the name of the stack that its ranks run on.
-        interpreter: that stack's Python.
-        prefix: the folder of its environment.
-        settings: of `bench.machine.variables.worker_variables` for a timed launch.
-    """
-
-    spec: WorkerSpec
-    stack: str
-    interpreter: str
-    prefix: Path
-    settings: Mapping[str, Any]
+    spec: WorkerSpec  # of a timed launch at the configured micro-batch; other launches differ in some fields
+    stack: str  # the name of the stack that its ranks run on
+    interpreter: str  # that stack's Python
+    prefix: Path  # the folder of its environment
+    settings: Mapping[str, Any]  # of `bench.machine.variables.worker_variables` for a timed launch
 
     def settings_of(self, spec: WorkerSpec) -> dict[str, Any]:
         """The settings for the ranks of a launch, here and on other nodes; it may have another precision."""
@@ -99,236 +85,142 @@ class BackendPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """What to launch.
+    """What to launch."""
 
-    Attributes:
-        backends: by name.
-        world_size: ranks of each group, on all nodes together.
-        ranks_per_node: ranks of each group on one node.
-        threads: per rank.
-        holds_threads: each rank keeps to `threads` cores of its own.
-        timeout_s: the longest that one group may take, everything together.
-        seed_step: by how much the seed of a timed launch exceeds that of the one before; 0: all share one.
-    """
-
-    backends: Mapping[str, BackendPlan]
-    world_size: int
-    ranks_per_node: int
-    threads: int
-    holds_threads: bool
-    timeout_s: float
-    seed_step: int
+    backends: Mapping[str, BackendPlan]  # by name
+    world_size: int  # ranks of each group, on all nodes together
+    ranks_per_node: int  # ranks of each group on one node
+    threads: int  # per rank
+    holds_threads: bool  # each rank keeps to `threads` cores of its own
+    timeout_s: float  # the longest that one group may take, everything together
+    seed_step: int  # by how much the seed of a timed launch exceeds that of the one before; 0: all share one
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParityPlan:
-    """How backends are compared with the reference before anything is timed.
+    """How backends are compared with the reference before anything is timed."""
 
-    Attributes:
-        reference: the backend that the others are compared with.
-        all_resident: the groups run side by side; else one after the other.
-        steps: optimizer steps of each backend.
-        batches: distinct micro-batches that those steps take in turn.
-        tolerances: by backend.
-        updates: by backend, the optimizer whose update it makes if that is not AdamW's; else nothing.
-            Backends with different ones are compared in the first step alone.
-        precisions: by backend; where it is not fp32, tensors are compared in fp32, too.
-        without_fp32: the backends that cannot train in fp32, so that their tensors are compared in their own
-            precision alone.
-        parity_only: nothing is timed afterwards.
-        stacks: by backend, the name of the stack that its ranks run on.
-    """
-
-    reference: str
-    all_resident: bool
-    steps: int
-    batches: int
-    tolerances: Mapping[str, Tolerances]
+    reference: str  # the backend that the others are compared with
+    all_resident: bool  # the groups run side by side; else one after the other
+    steps: int  # optimizer steps of each backend
+    batches: int  # distinct micro-batches that those steps take in turn
+    tolerances: Mapping[str, Tolerances]  # by backend
+    # by backend, the optimizer whose update it makes if that is not AdamW's; else nothing. Backends with
+    # different ones are compared in the first step alone
     updates: Mapping[str, str]
-    precisions: Mapping[str, str]
+    precisions: Mapping[str, str]  # by backend; where it is not fp32, tensors are compared in fp32, too
+    # the backends that cannot train in fp32, so that their tensors are compared in their own precision alone
     without_fp32: Sequence[str]
-    parity_only: bool
-    stacks: Mapping[str, str]
+    parity_only: bool  # nothing is timed afterwards
+    stacks: Mapping[str, str]  # by backend, the name of the stack that its ranks run on
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """How the largest micro-batch of each backend is searched for.
+    """How the largest micro-batch of each backend is searched for."""
 
-    Attributes:
-        reference: without its micro-batch, the others are not searched for.
-        start: the micro-batch to begin with.
-        most_trials: launches that the search may take, of each backend.
-        steps: that follow the warm-up of each trial, since memory still grows then.
-        launches: timed ones that were asked for, for messages.
-    """
-
-    reference: str
-    start: int
-    most_trials: int
-    steps: int
-    launches: int
+    reference: str  # without its micro-batch, the others are not searched for
+    start: int  # the micro-batch to begin with
+    most_trials: int  # launches that the search may take, of each backend
+    steps: int  # that follow the warm-up of each trial, since memory still grows then
+    launches: int  # timed ones that were asked for, for messages
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How many launches of how many rounds, in which order, and until when.
+    """How many launches of how many rounds, in which order, and until when."""
 
-    Attributes:
-        reference: the backend that speed-ups are measured against.
-        all_resident: the groups of a launch live side by side, and rounds rotate; else one group at a time.
-        launches: that were asked for; 0: parity alone.
-        rounds: of each launch.
-        until: half-width of the interval at which launches end; None: their number is fixed.
-        most_launches: `until` adds no launch beyond so many.
-        most_seconds: nor one after which all of them would have taken longer.
-        wait_s: the longest that launches wait, all together, for other processes to leave the cores alone.
-    """
-
-    reference: str
+    reference: str  # the backend that speed-ups are measured against
+    # the groups of a launch live side by side, and rounds rotate; else one group at a time
     all_resident: bool
-    launches: int
-    rounds: int
-    until: float | None
-    most_launches: int
-    most_seconds: float
+    launches: int  # that were asked for; 0: parity alone
+    rounds: int  # of each launch
+    until: float | None  # half-width of the interval at which launches end; None: their number is fixed
+    most_launches: int  # `until` adds no launch beyond so many
+    most_seconds: float  # nor one after which all of them would have taken longer
+    # the longest that launches wait, all together, for other processes to leave the cores alone
     wait_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPlan:
-    """How a group is set up and its blocks are timed.
+    """How a group is set up and its blocks are timed."""
 
-    Attributes:
-        warmup_steps: optimizer steps of each warm-up block.
-        warmup_blocks: how many; None: until memory and speed are settled.
-        preheat_s: for so long every backend trains after its warm-up.
-        block_seconds: that a timed block of the reference should last.
-        repeats: contaminated blocks that a backend may measure again in each launch.
-        cores_per_rank: more than a rank's threads if those are not held.
-        device: `cpu` or `cuda`.
-        world_size: ranks of each group.
-        optimizers: by backend.
-        shardings: by backend.
-    """
-
-    warmup_steps: int
-    warmup_blocks: int | None
-    preheat_s: float
-    block_seconds: float
-    repeats: int
-    cores_per_rank: int
-    device: str
-    world_size: int
-    optimizers: Mapping[str, str]
-    shardings: Mapping[str, str]
+    warmup_steps: int  # optimizer steps of each warm-up block
+    warmup_blocks: int | None  # how many; None: until memory and speed are settled
+    preheat_s: float  # for so long every backend trains after its warm-up
+    block_seconds: float  # that a timed block of the reference should last
+    repeats: int  # contaminated blocks that a backend may measure again in each launch
+    cores_per_rank: int  # more than a rank's threads if those are not held
+    device: str  # `cpu` or `cuda`
+    world_size: int  # ranks of each group
+    optimizers: Mapping[str, str]  # by backend
+    shardings: Mapping[str, str]  # by backend
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainPlan:
-    """How backends are profiled after the timed launches.
+    """How backends are profiled after the timed launches."""
 
-    Attributes:
-        wanted: whether they are.
-        all_resident: the groups live side by side and take turns; else one after the other.
-        rounds: in each of which every backend takes a few steps.
-        seconds: that the profiled steps of a backend should last about, all rounds together.
-    """
-
-    wanted: bool
-    all_resident: bool
-    rounds: int
-    seconds: float
+    wanted: bool  # whether they are
+    all_resident: bool  # the groups live side by side and take turns; else one after the other
+    rounds: int  # in each of which every backend takes a few steps
+    seconds: float  # that the profiled steps of a backend should last about, all rounds together
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartsPlan:
-    """How steps are taken apart after everything else.
+    """How steps are taken apart after everything else."""
 
-    Attributes:
-        launches: fresh processes of each backend.
-        seconds: that the steps of a launch should last about.
-        timed: else what ranks send and hold is counted only.
-        ladder: collectives are timed at many sizes, too.
-    """
-
-    launches: int
-    seconds: float
-    timed: bool
-    ladder: bool
+    launches: int  # fresh processes of each backend
+    seconds: float  # that the steps of a launch should last about
+    timed: bool  # else what ranks send and hold is counted only
+    ladder: bool  # collectives are timed at many sizes, too
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportPlan:
-    """What becomes of trained models.
+    """What becomes of trained models."""
 
-    Attributes:
-        reference: the backend that the others are compared with.
-        threads: of ONNX Runtime, which runs them.
-    """
-
-    reference: str
-    threads: int
+    reference: str  # the backend that the others are compared with
+    threads: int  # of ONNX Runtime, which runs them
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPlan:
-    """What has been trained when a checkpoint is saved.
+    """What has been trained when a checkpoint is saved."""
 
-    Attributes:
-        steps: that were taken.
-        batches: distinct micro-batches that they cycled through.
-    """
-
-    steps: int
-    batches: int
+    steps: int  # that were taken
+    batches: int  # distinct micro-batches that they cycled through
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergePlan:
-    """How training is followed to a target.
+    """How training is followed to a target."""
 
-    Attributes:
-        steps: of a block, after each of which the held-out loss is computed.
-        rounds: of a launch.
-        target: the held-out loss to reach.
-        margin: final losses that differ by less are equivalent.
-        seed_step: as in `LaunchPlan`.
-        cores_per_rank: as in `BlockPlan`.
-    """
-
-    steps: int
-    rounds: int
-    target: float
-    margin: float
-    seed_step: int
-    cores_per_rank: int
+    steps: int  # of a block, after each of which the held-out loss is computed
+    rounds: int  # of a launch
+    target: float  # the held-out loss to reach
+    margin: float  # final losses that differ by less are equivalent
+    seed_step: int  # as in `LaunchPlan`
+    cores_per_rank: int  # as in `BlockPlan`
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """All parts of it.
+    """All parts of it."""
 
-    Attributes:
-        names: of the backends, the reference first.
-        records: by backend, what each of its records holds from the start; the launch is filled in later.
-        search: None if all backends run at the configured micro-batch.
-        parts: None if nobody wants to know the parts of a step.
-        converge: None if nobody wants to know how training gets on.
-        after: what follows training in the parity launch.
-        resume: go on with what an earlier run has left, instead of replacing it.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # of the backends, the reference first
     output: Output
+    # by backend, what each of its records holds from the start; the launch is filled in later
     records: Mapping[str, Record]
     launching: LaunchPlan
     parity: ParityPlan
-    search: SearchPlan | None
+    search: SearchPlan | None  # None if all backends run at the configured micro-batch
     schedule: Schedule
     blocks: BlockPlan
     explain: ExplainPlan
-    parts: PartsPlan | None
-    after: ExportPlan | CheckpointPlan | None
-    converge: ConvergePlan | None
-    resume: bool
+    parts: PartsPlan | None  # None if nobody wants to know the parts of a step
+    after: ExportPlan | CheckpointPlan | None  # what follows training in the parity launch
+    converge: ConvergePlan | None  # None if nobody wants to know how training gets on
+    resume: bool  # go on with what an earlier run has left, instead of replacing it

@@ -76,10 +76,6 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
 
     This is a lower bound of what training needs: whatever is refused would have failed.
 
-    Args:
-        config: of the comparison.
-        host_bytes: this machine's memory.
-
     Raises:
         UserError: with the keys to lower.
     """

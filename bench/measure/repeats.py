@@ -10,19 +10,13 @@ from bench.results.validity import OTHER_PROCESSES, Contamination
 
 @dataclass
 class Tally:
-    """The contaminated blocks of one backend in one launch.
+    """The contaminated blocks of one backend in one launch."""
 
-    Attributes:
-        by_others: measured again since other processes had the cores.
-        otherwise: measured again for another reason, the last of which is `reason`.
-        lost: rounds that others spoiled and that could not be measured again.
-        takers: who had the cores, by process id; the largest share that was seen.
-    """
-
-    by_others: int = 0
-    otherwise: int = 0
+    by_others: int = 0  # measured again since other processes had the cores
+    otherwise: int = 0  # measured again for another reason, the last of which is `reason`
     reason: str = ""
-    lost: int = 0
+    lost: int = 0  # rounds that others spoiled and that could not be measured again
+    # who had the cores, by process id; the largest share that was seen
     takers: dict[int, Taker] = field(default_factory=dict)
 
     def largest_takers(self) -> list[Taker]:

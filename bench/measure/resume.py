@@ -33,29 +33,21 @@ FINAL = ("untimed", "unsupported", "fallback", "diverged")
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierRun:
-    """What this run takes over from an earlier one; by default nothing.
+    """What this run takes over from an earlier one; by default nothing."""
 
-    Attributes:
-        rows: of the results file: measured blocks, and the failures that are final.
-        retried: the other failures' rows, which stay until their backend has been tried again.
-        rounds: how many rounds of each backend, of all launches together.
-        launches: the launches they belong to.
-        last_launch: the highest launch number so far; new ones count on from it.
-        steps: of a timed block; 0 if there is none yet.
-        micro_batches: of each backend that has rounds, as they were measured.
-        failed: the backends whose failure is final.
-        dropped: how many blocks are left out, since the reference has none in their round.
-    """
-
+    # of the results file: measured blocks, and the failures that are final
     rows: list[dict[Any, Any]] = field(default_factory=list)
+    # the other failures' rows, which stay until their backend has been tried again
     retried: list[dict[Any, Any]] = field(default_factory=list)
+    # how many rounds of each backend, of all launches together
     rounds: Mapping[str, int] = field(default_factory=dict)
-    launches: int = 0
-    last_launch: int = 0
-    steps: int = 0
+    launches: int = 0  # the launches they belong to
+    last_launch: int = 0  # the highest launch number so far; new ones count on from it
+    steps: int = 0  # of a timed block; 0 if there is none yet
+    # of each backend that has rounds, as they were measured
     micro_batches: Mapping[str, int] = field(default_factory=dict)
-    failed: frozenset[str] = frozenset()
-    dropped: int = 0
+    failed: frozenset[str] = frozenset()  # the backends whose failure is final
+    dropped: int = 0  # how many blocks are left out, since the reference has none in their round
 
     def fewest_rounds(self, backends: Iterable[str]) -> int:
         """How many rounds each of `backends` has at least."""
@@ -119,11 +111,6 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
 
 def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
     """Refuse to replace what was measured of another workload, such as before a default was changed.
-
-    Args:
-        table: the results file that is there.
-        records: by backend, with the workload of this comparison.
-        file: its name, for the message.
 
     Raises:
         UserError: the workloads differ.

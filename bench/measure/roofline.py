@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import CountFlops, ProductsTimed, TimeProducts
@@ -9,23 +10,21 @@ from bench.measure.running import RunningGroups
 from bench.results.records import Roofline, TimedLibrary
 
 
+@dataclass
 class RooflineFinder:
     """Asks the reference's group for the work of a step, and one group of each library for its products.
 
     What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
 
-    Args:
-        reference: the backend whose group counts; it is also the first to be asked for products.
-        stacks: of each backend; libraries of the same name on two stacks are two.
-
     Attributes:
         found: what is known so far.
     """
 
-    def __init__(self, reference: str, stacks: Mapping[str, str]) -> None:
+    reference: str  # the backend whose group counts; it is also the first to be asked for products
+    stacks: Mapping[str, str]  # of each backend; libraries of the same name on two stacks are two
+
+    def __post_init__(self) -> None:
         self.found = Roofline()
-        self._reference = reference
-        self._stacks = stacks
         self._libraries: dict[str, str] = {}  # of each backend
         self._asked: set[tuple[str, str]] = set()  # library and stack
 
@@ -41,22 +40,22 @@ class RooflineFinder:
         """
         for name in groups:
             groups[name].pause()
-        if self._reference in groups:
+        if self.reference in groups:
             self._count_flops(groups)
-        for name in sorted(groups, key=lambda name: name != self._reference):
-            library = self._libraries[name], self._stacks[name]
+        for name in sorted(groups, key=lambda name: name != self.reference):
+            library = self._libraries[name], self.stacks[name]
             if library not in self._asked:
                 self._asked.add(library)
                 self._time_products(groups, name)
 
     def _count_flops(self, groups: RunningGroups) -> None:
         try:
-            counted, *_ = groups[self._reference].request(CountFlops())
+            counted, *_ = groups[self.reference].request(CountFlops())
         except LaunchFailed as failure:
-            self._lose(groups, self._reference, failure)
+            self._lose(groups, self.reference, failure)
             return
         finally:
-            _pause(groups, self._reference)
+            _pause(groups, self.reference)
         self.found = dataclasses.replace(
             self.found,
             counted=tuple(counted.counted),
@@ -78,7 +77,7 @@ class RooflineFinder:
             _pause(groups, name)
         timed = TimedLibrary(
             library=self._libraries[name],
-            stack=self._stacks[name],
+            stack=self.stacks[name],
             backend=name,
             ranks=tuple(tuple(rank.products) for rank in ranks),
             build=ranks[0].build,

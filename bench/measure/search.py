@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.measure import batch_search_algorithm
@@ -26,57 +27,47 @@ LIKE_THE_FIRST = timed(1)
 """A trial is set up like the first timed launch, with dropout as published."""
 
 
+@dataclass
 class Search:
     """Finds micro-batches, and steps down from those that do not last a whole launch.
-
-    Args:
-        plan: how; None if all backends run at the configured micro-batch, so that nothing is searched for.
-        known: micro-batches by backend that an earlier run has found.
 
     Attributes:
         steps_down: how often each backend has gone on with a smaller micro-batch.
     """
 
-    def __init__(
-        self,
-        plan: SearchPlan | None,
-        known: Mapping[str, int],
-        output: Output,
-        starter: GroupStarter,
-        timer: BlockTimer,
-        ledger: Ledger,
-        failures: Failures,
-        bar: ProgressBar,
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._starter = starter
-        self._timer = timer
-        self._ledger = ledger
-        self._failures = failures
-        self._bar = bar
-        self._micro_batches: dict[str, int] = {} if plan is None else dict(known)
+    # how; None if all backends run at the configured micro-batch, so that nothing is searched for
+    plan: SearchPlan | None
+    known: Mapping[str, int]  # micro-batches by backend that an earlier run has found
+    output: Output
+    starter: GroupStarter
+    timer: BlockTimer
+    ledger: Ledger
+    failures: Failures
+    bar: ProgressBar
+
+    def __post_init__(self) -> None:
+        self._micro_batches: dict[str, int] = {} if self.plan is None else dict(self.known)
         self._trials: dict[str, tuple[Trial, ...]] = {}
         self.steps_down: dict[str, int] = {}
 
     def still_to_search(self, names: Sequence[str]) -> list[str]:
         """Those of these backends whose largest micro-batch is wanted and not known yet."""
-        if self._plan is None:
+        if self.plan is None:
             return []
         return [name for name in names if name not in self._micro_batches]
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Search for each of these backends, the reference first; the names of those that may be timed."""
-        if self._plan is None:
+        if self.plan is None:
             return list(names)
         for name in names:
             with (
-                RunningGroups(SEARCH, self._starter, self._failures) as groups,
+                RunningGroups(SEARCH, self.starter, self.failures) as groups,
                 groups.recording_failure(name),
             ):
                 known = self._micro_batches.get(name)
-                self._use(name, known or self._search(self._plan, name, groups))
-        self._ledger.write()
+                self._use(name, known or self._search(self.plan, name, groups))
+        self.ledger.write()
         return [name for name in names if name in self._micro_batches]
 
     def step_down(self, name: str, launch: Launch, failure: LaunchFailed) -> bool:
@@ -90,28 +81,28 @@ class Search:
         smaller = batch_search_algorithm.step_down(micro_batch)
         if not smaller or self.steps_down.get(name, 0) >= batch_search_algorithm.MOST_STEPS_DOWN:
             return False
-        assert self._plan is not None, "only a search finds micro-batches"
+        assert self.plan is not None, "only a search finds micro-batches"
         self.steps_down[name] = self.steps_down.get(name, 0) + 1
-        self._ledger.forget(name)
+        self.ledger.forget(name)
         message = f"launch {launch.number}: {failure.message}"
         self._add_trials(name, Trial(micro_batch=micro_batch, fits=False, message=message))
         self._use(name, smaller)
-        self._bar.print_line(
-            f"{name}, {launch.label(self._plan.launches)}: micro-batch {micro_batch} did not last a whole "
+        self.bar.print_line(
+            f"{name}, {launch.label(self.plan.launches)}: micro-batch {micro_batch} did not last a whole "
             f"launch ({failure.message}); measured anew with {smaller}"
         )
-        self._ledger.write()
+        self.ledger.write()
         return True
 
     def _use(self, name: str, micro_batch: int) -> None:
         """Time this backend with so many samples per rank."""
         self._micro_batches[name] = micro_batch
-        self._starter.use_micro_batch(name, micro_batch)
-        self._ledger.set_workload_for_later_records(name, micro_batch=micro_batch)
+        self.starter.use_micro_batch(name, micro_batch)
+        self.ledger.set_workload_for_later_records(name, micro_batch=micro_batch)
 
     def _add_trials(self, name: str, *trials: Trial) -> None:
         self._trials[name] = (*self._trials.get(name, ()), *trials)
-        self._ledger.set_for_later_records(name, trials=self._trials[name])
+        self.ledger.set_for_later_records(name, trials=self._trials[name])
 
     def _search(self, plan: SearchPlan, name: str, groups: RunningGroups) -> int:
         """Find one backend's largest micro-batch; all trials go on record.
@@ -133,9 +124,9 @@ class Search:
         except LaunchFailed as failure:
             message = f"{IN_THE_SEARCH}{failure.message}"
             raise LaunchFailed(failure.status, message, failure.details) from failure
-        self._bar.expect({"trial": min(0, len(result.trials) - USUAL_TRIALS)})
+        self.bar.expect({"trial": min(0, len(result.trials) - USUAL_TRIALS)})
         self._add_trials(name, *result.trials)
-        self._bar.print_line(f"{name}: {result}")
+        self.bar.print_line(f"{name}: {result}")
         return result.micro_batch
 
     def _try(
@@ -149,17 +140,17 @@ class Search:
         Raises:
             LaunchFailed: for any other reason than memory, which is no answer.
         """
-        spec = dataclasses.replace(self._starter.spec(name, LIKE_THE_FIRST), micro_batch=micro_batch)
+        spec = dataclasses.replace(self.starter.spec(name, LIKE_THE_FIRST), micro_batch=micro_batch)
         if spec.memory_limit_bytes is not None:
             limit = int(spec.memory_limit_bytes * (1 - batch_search_algorithm.RESERVE))
             spec = dataclasses.replace(spec, memory_limit_bytes=limit)
         message = ""
-        with self._bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"):
+        with self.bar.doing("trial", f"{name}: does micro-batch {micro_batch} fit?"):
             try:
-                folder = self._output.folder_of_trial(name, number)
-                group = groups.add(name, self._starter.start_spec(spec, folder))
+                folder = self.output.folder_of_trial(name, number)
+                group = groups.add(name, self.starter.start_spec(spec, folder))
                 group.connect()
-                self._timer.rehearse(group, plan.steps)
+                self.timer.rehearse(group, plan.steps)
                 group.end()
             except OSError as error:  # no process, no socket or no room for the temporary folder
                 raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error

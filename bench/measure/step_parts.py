@@ -7,6 +7,7 @@ of their own, and no timed figure depends on them.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -53,77 +54,70 @@ RUNTIME, PEAK = "runtime", "peak"
 it."""
 
 
+@dataclass
 class StepParts:
     """Takes steps apart, and writes `<comparison>.parts.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """
 
-    def __init__(
-        self,
-        plan: PartsPlan | None,
-        output: Output,
-        records: Mapping[str, Record],
-        starter: GroupStarter,
-        bar: ProgressBar,
-    ) -> None:
-        self._plan = plan
-        self._output = output
-        self._records = records
-        self._starter = starter
-        self._bar = bar
+    plan: PartsPlan | None
+    output: Output
+    records: Mapping[str, Record]
+    starter: GroupStarter
+    bar: ProgressBar
 
     def is_missing(self, names: Sequence[str]) -> bool:
         """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = STEP_PARTS.path_of(self._output.csv)
-        if self._plan is None or not path.exists():
-            return self._plan is not None
+        path = STEP_PARTS.path_of(self.output.csv)
+        if self.plan is None or not path.exists():
+            return self.plan is not None
         table = STEP_PARTS.read(path)
         has_all = (
-            table["launch"].max() >= self._plan.launches
-            and ((table["name"] == TOGETHER).any() or not self._plan.timed)
-            and ((table["calls"] == 0).any() or not self._plan.ladder)
+            table["launch"].max() >= self.plan.launches
+            and ((table["name"] == TOGETHER).any() or not self.plan.timed)
+            and ((table["calls"] == 0).any() or not self.plan.ladder)
         )
-        return not (has_all and side_files.is_of(table, self._records, names))
+        return not (has_all and side_files.is_of(table, self.records, names))
 
     def planned(self, backends: int) -> dict[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
-        return {} if self._plan is None else {"parts": self._plan.launches * backends}
+        return {} if self.plan is None else {"parts": self.plan.launches * backends}
 
     def run(self, names: Sequence[str]) -> None:
         """Take the steps of these backends apart, if that is wanted."""
-        if self._plan is None:
+        if self.plan is None:
             return
         rows: list[dict[str, Any]] = []
-        path = STEP_PARTS.path_of(self._output.csv)
-        for launch in range(1, self._plan.launches + 1):
+        path = STEP_PARTS.path_of(self.output.csv)
+        for launch in range(1, self.plan.launches + 1):
             for name in names if launch % 2 else reversed(names):
-                with self._bar.doing("parts", f"parts of a step, {launch}/{self._plan.launches}: {name}"):
+                with self.bar.doing("parts", f"parts of a step, {launch}/{self.plan.launches}: {name}"):
                     rows += self._rows_of(name, launch)
                 with reporting_write_errors(path):
                     STEP_PARTS.write(path, rows)
 
     def _rows_of(self, name: str, launch: int) -> list[dict[str, Any]]:
         """What one launch of a backend shows; what fails last hides nothing that came before."""
-        described = side_files.describe(self._records[name]) | {"launch": launch, "status": "ok"}
+        described = side_files.describe(self.records[name]) | {"launch": launch, "status": "ok"}
         found: list[dict[str, Any]] = []
         try:
-            spec = self._starter.spec(name, timed(launch))
-            folder = self._output.folder / f"parts-{launch}" / name
-            with self._starter.start_spec(spec, folder) as group:
+            spec = self.starter.spec(name, timed(launch))
+            folder = self.output.folder / f"parts-{launch}" / name
+            with self.starter.start_spec(spec, folder) as group:
                 for rows in self._requests(group):
                     found += rows
                 group.end()
         except (LaunchFailed, OSError) as failure:
             status = failure.status if isinstance(failure, LaunchFailed) else "crashed"
             message = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-            self._bar.print_line(f"parts of a step of {name}: {message}")
+            self.bar.print_line(f"parts of a step of {name}: {message}")
             found.append({"status": status, "message": message})
         return [described | row for row in found]
 
     def _requests(self, group: Group) -> Iterable[list[dict[str, Any]]]:
         """Everything that a group is asked for, and the rows that come of it, one after the other."""
-        assert self._plan is not None, "`run` has seen to it"
+        assert self.plan is not None, "`run` has seen to it"
         group.connect()
         built = group.request(Build())
         group.request(TakeFirstStep())
@@ -132,11 +126,11 @@ class StepParts:
         step = max(answer.seconds for answer in warmed) / WARMUP_STEPS
         counted = group.request(CountCollectives())
         calls = _calls(counted)
-        if not self._plan.timed:
+        if not self.plan.timed:
             yield _collective_rows(calls, (), ranks=len(counted))
             return
         wanted = list(calls)
-        if self._plan.ladder:
+        if self.plan.ladder:
             wanted += [
                 Collective(kind=kind, bytes=size, element_bytes=4) for kind in SENT for size in LADDER_BYTES
             ]
@@ -145,7 +139,7 @@ class StepParts:
         if len(counted) > 1:
             timed_alone = group.request(TimeCollectives(collectives=wanted))
         yield _collective_rows(calls, timed_alone, ranks=len(counted))
-        times = min(MOST_TIMES, max(FEWEST_TIMES, round(self._plan.seconds / step / 3)))
+        times = min(MOST_TIMES, max(FEWEST_TIMES, round(self.plan.seconds / step / 3)))
         yield _part_rows(group.request(TimeParts(times=times)))
 
 

@@ -21,43 +21,32 @@ class Decision:
     reason: str = ""
 
 
+@dataclass
 class Stopping:
-    """Decides after each launch whether another one follows.
+    """Decides after each launch whether another one follows."""
 
-    Args:
-        schedule: what was asked for.
-        earlier: what has been measured already.
-        backends: how many are compared.
-        clock: seconds.
-    """
+    schedule: Schedule  # what was asked for
+    earlier: EarlierRun  # what has been measured already
+    backends: int  # how many are compared
+    clock: Callable[[], float] = time.monotonic  # seconds
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        earlier: EarlierRun,
-        backends: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._schedule = schedule
-        self._earlier = earlier
-        self._backends = backends
-        self._clock = clock
-        self._started = clock()
+    def __post_init__(self) -> None:
+        self._started = self.clock()
 
     def start_clock(self) -> None:
         """The time that `measure.most_seconds` limits begins now."""
-        self._started = self._clock()
+        self._started = self.clock()
 
     def missing(self, names: Sequence[str]) -> int:
         """How many launches of these backends are still to be made of those that were asked for."""
-        if self._schedule.reference not in names:
+        if self.schedule.reference not in names:
             return 0
         missing = missing_launches(
-            launches=self._schedule.launches,
-            rounds=self._schedule.rounds,
-            measured=self._earlier.fewest_rounds(names),
+            launches=self.schedule.launches,
+            rounds=self.schedule.rounds,
+            measured=self.earlier.fewest_rounds(names),
         )
-        return max(missing, int(any(row["backend"] in names for row in self._earlier.retried)))
+        return max(missing, int(any(row["backend"] in names for row in self.earlier.retried)))
 
     def decide_on_another_launch(self, read_rows: Callable[[], pd.DataFrame], launches: int) -> Decision:
         """Whether an interval is still too wide and the caps allow one more launch.
@@ -66,13 +55,13 @@ class Stopping:
             read_rows: the results file's rows as they are now; asked for only where there is a goal.
             launches: that this run has made.
         """
-        until = self._schedule.until
-        if until is None or self._backends < 2:
+        until = self.schedule.until
+        if until is None or self.backends < 2:
             return Decision(another=False)
         widest = widest_half_width(read_rows())
         if widest is None:
             return Decision(False, "no backend has a speed-up, so that measure.until has nothing to wait for")
-        total = self._earlier.launches + launches
+        total = self.earlier.launches + launches
         if widest <= until:
             return Decision(False, f"every interval is within ± {until:.1%} after {total} launches")
         reached = (
@@ -84,11 +73,11 @@ class Stopping:
 
     def _reached_cap(self, launches: int) -> str:
         """The setting that forbids another launch; empty if none does."""
-        schedule = self._schedule
-        if self._earlier.launches + launches >= max(schedule.launches, schedule.most_launches):
+        schedule = self.schedule
+        if self.earlier.launches + launches >= max(schedule.launches, schedule.most_launches):
             return f"measure.most_launches={schedule.most_launches}"
         if launches:
-            seconds = self._clock() - self._started
+            seconds = self.clock() - self._started
             if seconds * (launches + 1) / launches > schedule.most_seconds:
                 return f"measure.most_seconds={schedule.most_seconds:g}"
         return ""

@@ -22,9 +22,9 @@ from bench.report import describe
 from bench.report.breakdown_words import coverage, explain
 from bench.report.formatting import one_line
 from bench.report.titles import make_title
-from bench.results import breakdown, csv_files
+from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.side_files import CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
+from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
 
 FAIRNESS = "fairness"
 """The study of the comparisons that leave settings alone on purpose."""
@@ -35,7 +35,7 @@ class ReportedComparison(ComparisonResults):
     """The results of a comparison, with the words under which a report shows them.
 
     Attributes:
-        profile: where each backend's time goes, as `bench.results.breakdown.read` returns it, if it is there.
+        profile: where each backend's time goes, as `BREAKDOWN.read` returns it, if it is there.
         exported: what became of trained models, as `EXPORTS` of `side_files` reads it, likewise.
         checkpoints: what became of saved training states, as `CHECKPOINTS` reads it, likewise.
         followed: held-out losses, as `HELD_OUT_LOSSES` reads them, likewise.
@@ -236,11 +236,11 @@ def read_comparison(path: Path) -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    rows, profile = csv_files.read(path), breakdown.path_of(path)
+    rows, profile = csv_files.read(path), BREAKDOWN.path_of(path)
     return ReportedComparison(
         stem=path.stem,
         rows=rows,
-        profile=breakdown.read(profile) if profile.exists() else None,
+        profile=BREAKDOWN.read(profile) if profile.exists() else None,
         exported=_read_beside(path, rows, EXPORTS),
         checkpoints=_read_beside(path, rows, CHECKPOINTS),
         followed=_read_beside(path, rows, HELD_OUT_LOSSES),

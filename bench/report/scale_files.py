@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK, PredictedFile
+from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK
 from bench.analysis.scale import topology
 from bench.errors import UserError
 from bench.report.scale_tables import (
@@ -22,6 +22,7 @@ from bench.report.scale_tables import (
     Scaling,
     name_sharding,
 )
+from bench.results.side_files import TableFile
 
 MIB = 2**20
 
@@ -91,7 +92,7 @@ class _Row:
         return found
 
 
-def _rows(path: Path, kind: PredictedFile) -> Iterator[_Row]:
+def _rows(path: Path, kind: TableFile) -> Iterator[_Row]:
     if path.exists():
         yield from (_Row(path, cells) for cells in kind.read(path).to_dict("records"))
 

@@ -1,31 +1,9 @@
-"""Where a step's time went, by operator and by kind of work: `<comparison>.breakdown.csv`.
+"""Where a step's time went, by operator and by kind of work: the rows of `BREAKDOWN`."""
 
-One row for each operator of each backend in each round. The seconds of a round add up to its profiled step.
-They are of an untimed run under a profiler, so that they explain timed steps and are never mixed with them.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
-from bench.results import side_files
 from bench.results.operator_kinds import Operator, ProfiledRound, kind_of
-
-COLUMNS = (
-    *side_files.DESCRIBED,
-    "round",
-    "steps",
-    "profiled_step_s",
-    "kind",
-    "library",
-    "part",
-    "operator",
-    "calls_per_step",
-    "seconds_per_step",
-)
-NUMBERS = ("round", "steps", "profiled_step_s", "calls_per_step", "seconds_per_step")
 
 
 def rows_of_profile(
@@ -65,22 +43,3 @@ def _rows_of_round(ranks: Sequence[ProfiledRound]) -> list[dict[str, Any]]:
         }
         for (library, part, name), (calls, spent) in sorted(merged.items(), key=lambda item: -item[1][1])
     ]
-
-
-def path_of(results: Path) -> Path:
-    """The breakdown that belongs to a results file."""
-    return side_files.path_beside(results, "breakdown")
-
-
-def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace the file by these rows."""
-    side_files.write(path, rows, COLUMNS)
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Read a breakdown.
-
-    Raises:
-        UserError: it is damaged.
-    """
-    return side_files.read(path, COLUMNS, NUMBERS, what="a breakdown")

@@ -11,17 +11,11 @@ workstations"). A broadcast or a reduce passes along a chain, so that this is th
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Collective:
-    """One kind of call.
+    """One kind of call."""
 
-    Attributes:
-        kind: of `SENT`, or as torch.distributed names it.
-        bytes: of the whole tensor: of what every rank has after an all_gather, had before a reduce_scatter.
-        element_bytes: of one number.
-    """
-
-    kind: str
-    bytes: int
-    element_bytes: int
+    kind: str  # of `SENT`, or as torch.distributed names it
+    bytes: int  # of the whole tensor: of what every rank has after an all_gather, had before a reduce_scatter
+    element_bytes: int  # of one number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +28,11 @@ class CountedCollective:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedCollective:
-    """A collective that was done alone, on one rank.
-
-    Attributes:
-        seconds: of each repetition, from the moment when all ranks were ready.
-        cpu_seconds: of one, the threads of the communication library included; mean.
-    """
+    """A collective that was done alone, on one rank."""
 
     collective: Collective
-    seconds: tuple[float, ...]
-    cpu_seconds: float
+    seconds: tuple[float, ...]  # of each repetition, from the moment when all ranks were ready
+    cpu_seconds: float  # of one, the threads of the communication library included; mean
 
 
 def sent_bytes(collective: Collective, ranks: int) -> float:
@@ -56,10 +45,6 @@ def volumes(counted: Mapping[Collective, int], parameters: int) -> dict[str, flo
 
     An all-reduce of all gradients is 2: every rank sends and receives each of them twice (Rajbhandari et al.
     2020, arXiv:1910.02054, section 7).
-
-    Args:
-        counted: calls in a step.
-        parameters: of the model.
     """
     found: dict[str, float] = {}
     for one, calls in counted.items():

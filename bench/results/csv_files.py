@@ -19,8 +19,6 @@ from bench.errors import UserError
 from bench.results.atomic import write_atomically
 from bench.results.checks import check_columns, check_rows, check_schema, damaged
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
-from bench.results.records import Record
-from bench.results.rows import rows_of_record
 
 Line = list[str]
 """The cells of a row."""
@@ -32,11 +30,6 @@ DIGITS = 12
 """Of a figure: far more than a clock has."""
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Replace the file by the rows of these records, atomically."""
-    write_rows(path, [row for record in records for row in rows_of_record(record)])
-
-
 def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
     """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
     write_formatted(path, [format_rows(rows)])
@@ -45,11 +38,6 @@ def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
 def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
     """Replace the file by rows that `format_rows` has formatted, atomically."""
     write_atomically(path, _join(parts))
-
-
-def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
-    """What `read` would return for these records, without a file."""
-    return table_of_rows(row for record in records for row in rows_of_record(record))
 
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

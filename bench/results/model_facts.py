@@ -7,28 +7,17 @@ from bench.results.step_parts import ReadyGradients
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Counted, not measured.
+    """Counted, not measured."""
 
-    Attributes:
-        parameters: of the model, tied ones once.
-        tensors: numbers of each tensor that is trained, in the model's order.
-        layers: that are repeated.
-        layer_parameters: trained ones of all of these together.
-        forward_flops: of a micro-batch.
-        backward_flops: likewise.
-        activation_bytes: of everything that the forward pass keeps for the backward pass.
-        layer_activation_bytes: of it, what the repeated layers keep.
-        ready: of the backward pass's FLOPs so large a share is done when so many gradients are there.
-    """
-
-    parameters: int
-    tensors: tuple[int, ...]
-    layers: int
-    layer_parameters: int
-    forward_flops: int
-    backward_flops: int
-    activation_bytes: int
-    layer_activation_bytes: int
+    parameters: int  # of the model, tied ones once
+    tensors: tuple[int, ...]  # numbers of each tensor that is trained, in the model's order
+    layers: int  # that are repeated
+    layer_parameters: int  # trained ones of all of these together
+    forward_flops: int  # of a micro-batch
+    backward_flops: int  # likewise
+    activation_bytes: int  # of everything that the forward pass keeps for the backward pass
+    layer_activation_bytes: int  # of it, what the repeated layers keep
+    # of the backward pass's FLOPs so large a share is done when so many gradients are there
     ready: tuple[ReadyGradients, ...]
 
     @property

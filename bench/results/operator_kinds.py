@@ -33,36 +33,22 @@ TABLE = Path(__file__).with_name("operator_kinds.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """What one operator had of a rank's profiled steps in a round.
+    """What one operator had of a rank's profiled steps in a round."""
 
-    Attributes:
-        library: whose operator it is, `torch` or `onnxruntime`.
-        name: as that library calls it; or `HOST`, or `WAITING`.
-        part: `optimizer` if it ran within the optimizer's step; else empty.
-        calls: in all profiled steps of a round.
-        seconds: likewise, without what it called.
-    """
-
-    library: str
-    name: str
-    part: str
-    calls: int
-    seconds: float
+    library: str  # whose operator it is, `torch` or `onnxruntime`
+    name: str  # as that library calls it; or `HOST`, or `WAITING`
+    part: str  # `optimizer` if it ran within the optimizer's step; else empty
+    calls: int  # in all profiled steps of a round
+    seconds: float  # likewise, without what it called
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfiledRound:
-    """The profiled steps of one rank in one round.
+    """The profiled steps of one rank in one round."""
 
-    Attributes:
-        steps: how many.
-        seconds: of all of them together.
-        operators: what they were spent on; the seconds add up to `seconds`.
-    """
-
-    steps: int
-    seconds: float
-    operators: Sequence[Operator]
+    steps: int  # how many
+    seconds: float  # of all of them together
+    operators: Sequence[Operator]  # what they were spent on; the seconds add up to `seconds`
 
 
 @functools.cache

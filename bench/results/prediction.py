@@ -35,18 +35,13 @@ DIVIDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """Bytes on one rank; what is measured above them are activations, buffers and the libraries' own.
+    """Bytes on one rank; what is measured above them are activations, buffers and the libraries' own."""
 
-    Attributes:
-        weights: of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from
-            which it updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat).
-        gradients: of the trained parameters.
-        optimizer: its states.
-    """
-
+    # of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from which it
+    # updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat)
     weights: int
-    gradients: int
-    optimizer: int
+    gradients: int  # of the trained parameters
+    optimizer: int  # its states
 
 
 def predict(

@@ -18,14 +18,7 @@ from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
 SCHEMA_VERSION = 14
-"""Of the record and of the CSV. 1: the first form. 2: telemetry by phase, attempts, until, slowed_by.
-3: command, cores_per_rank. 4: size, LoRA, data, checkpointing, batch rule, loader, loss scale, the parts of
-memory. 5: nodes, roofline. 6: blas, matrix products of each engine, the layers' share of the FLOPs.
-7: engine_options. 8: optimizer_implementation. 9: layers, published_layers, published_layers_flops_share.
-10: loop; precision, checkpointing and accumulation may differ within a comparison.
-11: loader, weights_bytes. 12: import_s, installed_mib, loaded_mib. 13: host_runtime_mib with all that
-transformers imports; where it was without, it is blank. 14: study, overrides, invalid_because,
-link_gbit_per_s; what is long and mostly the same stands in one row."""
+"""Of the record and of the CSV: goes up with any change of their columns. What changed, git tells."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
@@ -162,79 +155,53 @@ class WorkloadProduct:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Matrix products of one rank, timed together.
+    """Matrix products of one rank, timed together."""
 
-    Attributes:
-        shape: that was asked for.
-        flops: of what was multiplied; of shapes that take very long only a part is.
-    """
-
-    shape: Shape
-    flops: int
+    shape: Shape  # that was asked for
+    flops: int  # of what was multiplied; of shapes that take very long only a part is
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedLibrary:
-    """The matrix products of one library on one stack.
+    """The matrix products of one library on one stack."""
 
-    Attributes:
-        library: that multiplied, such as `torch` or `onnxruntime`.
-        stack: that it belongs to.
-        backend: whose ranks were asked.
-        ranks: each rank's quickest products of every shape, while all of them multiplied.
-        build: of each fact about the library's build, what it says.
-    """
-
-    library: str
-    stack: str
-    backend: str
+    library: str  # that multiplied, such as `torch` or `onnxruntime`
+    stack: str  # that it belongs to
+    backend: str  # whose ranks were asked
+    # each rank's quickest products of every shape, while all of them multiplied
     ranks: tuple[tuple[Product, ...], ...]
+    # of each fact about the library's build, what it says
     build: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roofline:
-    """The work of a step and what the device can do, determined once for all backends of a comparison.
+    """The work of a step and what the device can do, determined once for all backends of a comparison."""
 
-    Attributes:
-        counted: micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they
-            could not be counted.
-        counted_on: `shapes` alone, or `data`: the model had to be run.
-        layers_flops: those of the first of `counted` that are in the model's repeated layers.
-        published_flops: of a model with fewer layers: all FLOPs of the published one with the same batch, and
-            those in its layers; None if they are unknown, or `counted` says it.
-        products: its matrix products that have most of the FLOPs, by shape.
-        libraries: the rates of everything that multiplies in this comparison; empty if none could be timed.
-        absent: why something is missing.
-    """
-
+    # micro-batches, and the FLOPs of one rank's forward and backward pass with each; empty if they could not
+    # be counted
     counted: tuple[tuple[int, int], ...] = ()
-    counted_on: str = ""
-    layers_flops: int | None = None
+    counted_on: str = ""  # `shapes` alone, or `data`: the model had to be run
+    layers_flops: int | None = None  # those of the first of `counted` that are in the model's repeated layers
+    # of a model with fewer layers: all FLOPs of the published one with the same batch, and those in its
+    # layers; None if they are unknown, or `counted` says it
     published_flops: tuple[int, int] | None = None
-    products: tuple[WorkloadProduct, ...] = ()
+    products: tuple[WorkloadProduct, ...] = ()  # its matrix products that have most of the FLOPs, by shape
+    # the rates of everything that multiplies in this comparison; empty if none could be timed
     libraries: tuple[TimedLibrary, ...] = ()
-    absent: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # why something is missing
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorVerdict:
-    """How far a tensor is from plain PyTorch's in fp32; all are L2 norms over it.
+    """How far a tensor is from plain PyTorch's in fp32; all are L2 norms over it."""
 
-    Attributes:
-        tensor: `gradient`, `buffer`, `last gradient` or `movement`, and its name in the model.
-        error: of the difference.
-        norm: of what is expected.
-        noise: of what rounding alone changes.
-        allowed: of the difference, at most.
-    """
-
-    tensor: str
-    error: float
-    norm: float
-    noise: float
-    allowed: float
+    tensor: str  # `gradient`, `buffer`, `last gradient` or `movement`, and its name in the model
+    error: float  # of the difference
+    norm: float  # of what is expected
+    noise: float  # of what rounding alone changes
+    allowed: float  # of the difference, at most
 
     def share(self) -> float:
         """Of what is allowed; more than 1 is wrong, as is what is not a number."""

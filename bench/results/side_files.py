@@ -1,6 +1,6 @@
-"""CSV files beside a results file, which say more of the same comparison: some rows for each backend."""
+"""Tables beside the results: what each kind of file holds, and how it is written and read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,25 +10,17 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
+from bench.results.columns import REAL, TEXT, WHOLE
 from bench.results.records import Record
 
 DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "backend", "stack")
-"""The first columns of each: what was measured, by which code, and when."""
-
-
-SIGNIFICANT_DIGITS = 6
-"""Of a figure: a clock's microseconds in steps of up to a second."""
+"""The first columns of each file beside a results file: what was measured, by which code, and when."""
 
 
 def describe(record: Record) -> dict[str, Any]:
     """The cells of `DESCRIBED`, as of now."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
-
-
-def path_beside(results: Path, kind: str) -> Path:
-    """The file of a kind that belongs to a results file; its name has a dot more, by which it is known."""
-    return results.with_name(f"{results.stem}.{kind}.csv")
 
 
 def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[str]) -> bool:
@@ -41,37 +33,29 @@ def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class SideFile:
-    """One kind of them: `<comparison>.<kind>.csv`.
+class TableFile:
+    """A kind of CSV file."""
 
-    Attributes:
-        kind: of what they say.
-        what: they hold, for messages.
-        texts: columns of text, after those of `DESCRIBED`.
-        numbers: columns of numbers.
-        whole: those of them that are whole numbers, written with all digits.
-        blanks: whether a number may be missing, where a figure could not be had.
-    """
-
-    kind: str
-    what: str
-    texts: tuple[str, ...]
-    numbers: tuple[str, ...]
-    whole: tuple[str, ...] = ()
-    blanks: bool = False
+    what: str  # it holds, for messages
+    columns: Mapping[str, str]  # in order, each `TEXT`, `REAL`, or `WHOLE`, which is written with all digits
+    blanks: bool = False  # whether a number may be missing, where a figure could not be had
+    digits: int = 6  # significant ones of a figure; 6 are a clock's microseconds in steps of up to a second
 
     @property
-    def columns(self) -> list[str]:
-        """All of them, in order."""
-        return [*DESCRIBED, *self.texts, *self.numbers]
+    def texts(self) -> list[str]:
+        """The columns of text."""
+        return [name for name, kind in self.columns.items() if kind == TEXT]
 
-    def path_of(self, results: Path) -> Path:
-        """The file that belongs to a results file."""
-        return path_beside(results, self.kind)
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers."""
+        return [name for name, kind in self.columns.items() if kind != TEXT]
 
     def write(self, path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
         """Replace the file by these rows."""
-        write(path, rows, self.columns, types=self._whole_types)
+        table = pd.DataFrame(list(rows), columns=list(self.columns)).astype(self._whole_types())
+        text = self._shorten(table).to_csv(index=False, lineterminator="\n", float_format=f"%.{self.digits}g")
+        write_atomically(path, text)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read such a file.
@@ -79,85 +63,79 @@ class SideFile:
         Raises:
             UserError: it is damaged.
         """
-        table = read(path, self.columns, self.numbers, what=self.what, blanks=self.blanks)
-        return table.astype(self._whole_types)
+        text = dict.fromkeys(self.texts, object)
+        missing = {name: [""] for name in self.numbers} if self.blanks else None
+        try:
+            table = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=missing)
+            if list(table.columns) != list(self.columns) or table.empty:
+                raise ValueError("its columns are others, or it is empty")
+            table = self._complete(table.astype(dict.fromkeys(self.numbers, float)))
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{path} cannot be read as {self.what} ({error})",
+                "restore it with `git checkout`, or measure the comparison again",
+            ) from None
+        return table.astype(self._whole_types())
 
-    @property
     def _whole_types(self) -> dict[str, str]:
-        return dict.fromkeys(self.whole, "Int64" if self.blanks else "int64")
+        whole = [name for name, kind in self.columns.items() if kind == WHOLE]
+        return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
+
+    def _shorten(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table
+
+    def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table
 
 
-def write(
-    path: Path,
-    rows: Iterable[Mapping[Any, Any]],
-    columns: Sequence[str],
-    *,
-    types: Mapping[str, str] | None = None,
-) -> None:
-    """Replace a file by these rows; what `DESCRIBED` says of one is left out where the row above says it."""
-    table = pd.DataFrame(list(rows), columns=list(columns)).astype(dict(types or {}))
-    described = table[list(DESCRIBED)].astype(object)
-    repeated = (described == described.shift()).all(axis=1)
-    table[list(DESCRIBED)] = described.mask(repeated, "")
-    text = table.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
-    write_atomically(path, text)
+@dataclass(frozen=True, kw_only=True)
+class SideFile(TableFile):
+    """One that says more of a comparison, some rows for each backend: `<comparison>.<kind>.csv`.
 
-
-def read(
-    path: Path, columns: Sequence[str], numbers: Sequence[str], *, what: str, blanks: bool = False
-) -> pd.DataFrame:
-    """Read one.
-
-    Args:
-        path: of the file.
-        columns: all of them, in order.
-        numbers: those that hold numbers; the others hold text.
-        what: it is, for the message.
-        blanks: whether a number may be missing.
-
-    Raises:
-        UserError: it is damaged.
+    `DESCRIBED` comes before its columns; in the file it is blank where the row above says the same.
     """
-    try:
-        text = dict.fromkeys(set(columns) - set(numbers), object)
-        missing = {name: [""] for name in numbers} if blanks else None
-        table = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=missing)
-        if list(table.columns) != list(columns) or table.empty:
-            raise ValueError("its columns are others, or it is empty")
-        table = table.astype(dict.fromkeys(numbers, float))
-        if set(DESCRIBED) <= set(columns):
-            said = table["started_at"] != ""
-            if not said.iloc[0]:
-                raise ValueError("its first row does not say what it is of")
-            table[list(DESCRIBED)] = table.loc[said, list(DESCRIBED)].iloc[said.cumsum() - 1].to_numpy()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read as {what} ({error})",
-            "restore it with `git checkout`, or measure the comparison again",
-        ) from None
-    return table
+
+    kind: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", dict.fromkeys(DESCRIBED, TEXT) | dict(self.columns))
+
+    def path_of(self, results: Path) -> Path:
+        """The file that belongs to a results file; its name has a dot more, by which it is known."""
+        return results.with_name(f"{results.stem}.{self.kind}.csv")
+
+    def _shorten(self, table: pd.DataFrame) -> pd.DataFrame:
+        described = table[list(DESCRIBED)].astype(object)
+        repeated = (described == described.shift()).all(axis=1)
+        table[list(DESCRIBED)] = described.mask(repeated, "")
+        return table
+
+    def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
+        said = table["started_at"] != ""
+        if not said.iloc[0]:
+            raise ValueError("its first row does not say what it is of")
+        table[list(DESCRIBED)] = table.loc[said, list(DESCRIBED)].iloc[said.cumsum() - 1].to_numpy()
+        return table
 
 
 EXPORTS = SideFile(
     kind="export",
     what="what became of exported models",
-    texts=(
-        "status",  # ok, diverged, or what became of the export
-        "message",
-        "exporter",
-        "runtime",
-    ),
-    numbers=(
-        "export_s",
-        "exported_mib",
-        "output_scale",  # the largest absolute output of the model in PyTorch
-        "difference",  # the largest absolute one between ONNX Runtime's output and that
-        "difference_from_reference",  # likewise, from the reference's exported model
-        "inferences",
-        "inference_ms",  # of one micro-batch: median
-        "inference_low_ms",  # of the median's 95 % interval
-        "inference_high_ms",
-    ),
+    columns={
+        "status": TEXT,  # ok, diverged, or what became of the export
+        "message": TEXT,
+        "exporter": TEXT,
+        "runtime": TEXT,
+        "export_s": REAL,
+        "exported_mib": REAL,
+        "output_scale": REAL,  # the largest absolute output of the model in PyTorch
+        "difference": REAL,  # the largest absolute one between ONNX Runtime's output and that
+        "difference_from_reference": REAL,  # likewise, from the reference's exported model
+        "inferences": REAL,
+        "inference_ms": REAL,  # of one micro-batch: median
+        "inference_low_ms": REAL,  # of the median's 95 % interval
+        "inference_high_ms": REAL,
+    },
     blanks=True,
 )
 """What becomes of trained models that are exported: a row per backend."""
@@ -165,14 +143,15 @@ EXPORTS = SideFile(
 CHECKPOINTS = SideFile(
     kind="checkpoint",
     what="what became of checkpoints",
-    texts=("status", "message"),
-    numbers=(
-        "steps",  # that were taken before the save
-        "save_s",
-        "load_s",
-        "checkpoint_mib",  # on disk, all ranks
-        "difference",  # the largest relative one of losses and gradient norms, from those without loading
-    ),
+    columns={
+        "status": TEXT,
+        "message": TEXT,
+        "steps": REAL,  # that were taken before the save
+        "save_s": REAL,
+        "load_s": REAL,
+        "checkpoint_mib": REAL,  # on disk, all ranks
+        "difference": REAL,  # the largest relative one of losses and norms, from those without loading
+    },
     blanks=True,
 )
 """What becomes of saved training states: a row per backend."""
@@ -180,46 +159,61 @@ CHECKPOINTS = SideFile(
 HELD_OUT_LOSSES = SideFile(
     kind="converge",
     what="held-out losses",
-    texts=(),
-    numbers=(
-        "launch",
-        "seed",  # of the launch: of the order of the data, and of dropout
-        "evaluation",  # from 0, which is before the first step
-        "steps",  # trained so far, the first step and warm-up included
-        "seconds",  # of the timed blocks so far; slowest rank
-        "seconds_with_start",  # the same with set-up, first step and warm-up
-        "disturbed",  # 1 or 0: the block before it was contaminated
-        "held_out_loss",  # mean over all tokens to predict, by PyTorch
-        "target_loss",  # that was to be reached
-        "margin_loss",  # within which final losses are equivalent
-    ),
-    whole=("launch", "seed", "evaluation", "steps", "disturbed"),
+    columns={
+        "launch": WHOLE,
+        "seed": WHOLE,  # of the launch: of the order of the data, and of dropout
+        "evaluation": WHOLE,  # from 0, which is before the first step
+        "steps": WHOLE,  # trained so far, the first step and warm-up included
+        "seconds": REAL,  # of the timed blocks so far; slowest rank
+        "seconds_with_start": REAL,  # the same with set-up, first step and warm-up
+        "disturbed": WHOLE,  # 1 or 0: the block before it was contaminated
+        "held_out_loss": REAL,  # mean over all tokens to predict, by PyTorch
+        "target_loss": REAL,  # that was to be reached
+        "margin_loss": REAL,  # within which final losses are equivalent
+    },
 )
 """Held-out losses on the way to a target: a row per backend, launch and evaluation."""
 
 STEP_PARTS = SideFile(
     kind="parts",
     what="parts of steps",
-    texts=(
-        "status",  # ok, or why the rest is missing
-        "message",
-        "item",  # memory, part, gradients, or collective: its name is in the next column
-        "name",
-    ),
-    numbers=(
-        "launch",
-        "ranks",
-        "calls",  # of a collective in one step; 0: it was only timed
-        "whole_bytes",  # of its tensor, as in bench.results.collectives; of memory: on the highest rank
-        "element_bytes",
-        "elements",  # of the gradients that are there
-        "share",  # of the backward pass that is over by then
-        "seconds",  # of a part or of one call: median over repetitions, slowest rank
-        "low_s",  # of that median's 95 % interval
-        "high_s",
-        "cpu_s",  # likewise, of the processor; mean over ranks
-    ),
-    whole=("launch", "ranks", "calls", "whole_bytes", "element_bytes", "elements"),
+    columns={
+        "status": TEXT,  # ok, or why the rest is missing
+        "message": TEXT,
+        "item": TEXT,  # memory, part, gradients, or collective: its name is in the next column
+        "name": TEXT,
+        "launch": WHOLE,
+        "ranks": WHOLE,
+        "calls": WHOLE,  # of a collective in one step; 0: it was only timed
+        "whole_bytes": WHOLE,  # of its tensor, as in results.collectives; of memory: on the highest rank
+        "element_bytes": WHOLE,
+        "elements": WHOLE,  # of the gradients that are there
+        "share": REAL,  # of the backward pass that is over by then
+        "seconds": REAL,  # of a part or of one call: median over repetitions, slowest rank
+        "low_s": REAL,  # of that median's 95 % interval
+        "high_s": REAL,
+        "cpu_s": REAL,  # likewise, of the processor; mean over ranks
+    },
     blanks=True,
 )
 """The parts of a step without communication, and its collectives: a row for each of them, and each launch."""
+
+BREAKDOWN = SideFile(
+    kind="breakdown",
+    what="a breakdown",
+    columns={
+        "round": REAL,
+        "steps": REAL,
+        "profiled_step_s": REAL,
+        "kind": TEXT,  # of work
+        "library": TEXT,
+        "part": TEXT,
+        "operator": TEXT,
+        "calls_per_step": REAL,
+        "seconds_per_step": REAL,
+    },
+)
+"""Where a step's time went: a row for each operator of each backend in each round.
+
+The seconds of a round add up to its profiled step. They are of an untimed run under a profiler, so that they
+explain timed steps and are never mixed with them."""

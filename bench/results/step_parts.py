@@ -13,27 +13,16 @@ TOGETHER = "together"
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPart:
-    """A part of a step on one rank.
+    """A part of a step on one rank."""
 
-    Attributes:
-        part: one of those, or `TOGETHER`.
-        seconds: of each repetition.
-        cpu_seconds: of one; mean.
-    """
-
-    part: str
-    seconds: tuple[float, ...]
-    cpu_seconds: float
+    part: str  # one of those, or `TOGETHER`
+    seconds: tuple[float, ...]  # of each repetition
+    cpu_seconds: float  # of one; mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyGradients:
-    """How far a backward pass has come when so many gradients are there.
+    """How far a backward pass has come when so many gradients are there."""
 
-    Attributes:
-        elements: of all gradients that are there by then.
-        share: of the backward pass that is over.
-    """
-
-    elements: int
-    share: float
+    elements: int  # of all gradients that are there by then
+    share: float  # of the backward pass that is over

@@ -57,12 +57,7 @@ def allowed_seconds(core_seconds: float, cores: int) -> float:
 
 
 def find_contamination(block: Block, cores_per_rank: int) -> Contamination | None:
-    """Why the block does not count; None if it does.
-
-    Args:
-        block: as measured.
-        cores_per_rank: that each rank was given.
-    """
+    """Why the block does not count; None if it does."""
     if block.skipped_steps:
         # It did less work than the others'. The scale is half of what it was, and the block measured again.
         return Contamination(

@@ -9,13 +9,12 @@ over slow links between two nodes on this machine, which it makes itself (as roo
 Exit status: 0; 1 if something that `--links` measured was not ok; 2 if the command line is wrong.
 """
 
-import argparse
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.closing import print_closing, this_python
+from bench.closing import command_parser, print_closing, this_python
 from bench.errors import CannotWriteResults, UserError
 
 RESULTS = Path("results")
@@ -29,11 +28,7 @@ GBIT_PER_S = (4.0, 1.0, 0.25)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.scale",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.scale", __doc__)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="topology=… and Hydra overrides")
     parser.add_argument("--check", action="store_true", help="compare with what was measured and published")
     parser.add_argument("--links", action="store_true", help="measure over slow links, on this machine")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure, band_of
+from bench.analysis.scale.figures import Dice, Draws, Figure, figures_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
@@ -46,10 +46,6 @@ DRAWS, SEED = 256, 1
 
 def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
     """A row for each point that was measured in a machine's folder and can be predicted from the others.
-
-    Args:
-        folder: with results files and their parts.
-        results: of all results, for the paths in the rows.
 
     Raises:
         UserError: a file is damaged, or a model's shapes cannot be had.
@@ -115,21 +111,16 @@ def _memory(
     base = _ddp_of(one, backend)
     if base is None or (one.ranks == 1 and backend == base):
         return
-    source = next(
-        (
-            each
-            for each in alone
-            if each.has_same(base, one)
-            and _trained_bytes(each, base) is not None
-            and each.allocator == one.allocator
-        ),
-        None,
-    )
-    measured = _trained_bytes(one, backend)
-    if source is None or measured is None:
+    allocator = one.text(backend, "allocator")
+    for source in alone:
+        start = _trained_bytes(source, base)
+        if source.has_same(base, one) and start is not None and source.text(base, "allocator") == allocator:
+            break
+    else:
         return
-    start = _trained_bytes(source, base)
-    assert start is not None, "so the source was chosen"
+    measured = _trained_bytes(one, backend)
+    if measured is None:
+        return
 
     def held(sharding: str, of: Measured, name: str, activations: float) -> float:
         return float(
@@ -140,7 +131,7 @@ def _memory(
                 trainable=facts.trainable,
                 activations=activations,
                 world_sizes=[of.ranks],
-                device="cuda" if of.on_cuda else "cpu",
+                device="cpu" if of.on_cpu else "cuda",
             ).total[0]
         )
 
@@ -160,15 +151,15 @@ def _seconds(
         return
     measured = one.step_seconds(backend)
     if measured is not None:
-        yield _row(SECONDS, "s", measured, _figure(predicted))
+        yield _row(SECONDS, "s", measured, figures_of(predicted)[0])
     if one.has_parts(backend):
-        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), _figure(predicted))
+        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), figures_of(predicted)[0])
     ratio = one.step_ratio(backend, base)
     if backend == base or ratio is None:
         return
     of_base = _predicted_seconds(one, base, base, facts, alone, known)
     if of_base is not None:
-        yield _row(RATIO, "", ratio, _figure(predicted / of_base))
+        yield _row(RATIO, "", ratio, figures_of(predicted / of_base)[0])
 
 
 def _predicted_seconds(
@@ -210,17 +201,12 @@ def _predicted_seconds(
     ).total
 
 
-def _figure(draws: Draws) -> Figure:
-    band = band_of(draws)
-    return Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
-
-
 def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
     return sendings(
         one.text(backend, "sharding"),
         tensors=facts.tensors,
         ranks=one.ranks,
-        on_cuda=one.on_cuda,
+        on_cuda=not one.on_cpu,
         layers=max(1, facts.layers),
         layer_parameters=facts.layer_parameters if facts.layers else None,
     )
@@ -251,7 +237,7 @@ def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iter
     for kind, sizes in one.timed_sizes([backend]).items():
         if kind in timed:
             predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
-            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, _figure(predicted))
+            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, figures_of(predicted)[0])
 
 
 def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
@@ -281,7 +267,7 @@ def _ddp_of(one: Measured, backend: str) -> str | None:
 
 def _trained_bytes(one: Measured, backend: str) -> float | None:
     peak, runtime = one.memory(backend, "peak"), one.memory(backend, "runtime")
-    if one.on_cuda:  # libraries lie on the host
+    if not one.on_cpu:  # libraries lie on the host
         return peak
     return None if peak is None or runtime is None else peak - runtime
 
@@ -301,11 +287,7 @@ def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[
     return {
         "quantity": quantity,
         "unit": unit,
-        "measured": measured.value,
-        "measured_low": measured.low,
-        "measured_high": measured.high,
-        "predicted": predicted.value,
-        "predicted_low": predicted.low,
-        "predicted_high": predicted.high,
+        **measured.cells("measured"),
+        **predicted.cells("predicted"),
         "error": predicted.value / measured.value - 1,
     }

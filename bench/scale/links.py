@@ -35,19 +35,12 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One of the two.
-
-    Attributes:
-        namespace: its name.
-        interface: that leads to the other.
-        address: of that interface.
-        core: that its processes run on.
-    """
+    """One of the two."""
 
     namespace: str
-    interface: str
-    address: str
-    core: int
+    interface: str  # that leads to the other
+    address: str  # of that interface
+    core: int  # that its processes run on
 
     def command(self, *arguments: str) -> list[str]:
         """A command line that runs there, on this node's core."""

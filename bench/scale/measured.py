@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.scale.figures import Dice, Figure
 from bench.analysis.scale.network import Array, TimedSize
 from bench.analysis.scale.steps import Parts
-from bench.analysis.table_values import distinct_text, latest_overrides
+from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -29,19 +30,12 @@ MOST_SPREAD = 4.0
 """By what factor a figure may at most differ from its bounds: of two launches an interval says nothing."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A comparison that predictions are made of, or checked with.
+@dataclass(frozen=True, kw_only=True)
+class Measured(ComparisonResults):
+    """A comparison that predictions are made of, or checked with."""
 
-    Attributes:
-        path: of its results file.
-        rows: of that.
-        parts: of the file beside it, if its steps were taken apart; else without rows.
-    """
-
-    path: Path
-    rows: pd.DataFrame
-    parts: pd.DataFrame
+    path: Path  # of its results file
+    parts: pd.DataFrame  # of the file beside it, if its steps were taken apart; else without rows
 
     @property
     def backends(self) -> list[str]:
@@ -49,20 +43,10 @@ class Measured:
         return list(dict.fromkeys(self.rows["backend"]))
 
     @cached_property
-    def overrides(self) -> list[str]:
-        """Of Hydra, that make it again."""
-        return latest_overrides(self.rows)
-
-    @cached_property
     def bytes_per_s(self) -> float | None:
         """That the slow link between its two nodes carries, without headers; None where there is none."""
         gbit_per_s = self.rows["link_gbit_per_s"].iloc[0]
         return None if np.isnan(gbit_per_s) else float(gbit_per_s) * 1e9 / 8 * PAYLOAD_SHARE
-
-    @cached_property
-    def on_cuda(self) -> bool:
-        """Whether its ranks train on GPUs."""
-        return distinct_text(self.rows, "device") != "cpu"
 
     def has_parts(self, backend: str) -> bool:
         """Whether the parts of this backend's steps are known."""
@@ -123,11 +107,6 @@ class Measured:
         sizes = mine.loc[mine["name"] == name, "whole_bytes"]
         return None if sizes.empty else float(sizes.median())
 
-    @cached_property
-    def allocator(self) -> str:
-        """Of its ranks' host memory."""
-        return distinct_text(self.rows, "allocator")
-
     def part(self, backend: str, name: str) -> Figure:
         """Seconds of a part of a step, over launches.
 
@@ -151,7 +130,7 @@ class Measured:
         found: dict[str, list[TimedSize]] = {}
         for (kind, size), group in mine.groupby(["name", "whole_bytes"], sort=True):
             # On a GPU the host only waits for it.
-            busy = 0.0 if self.on_cuda else float((group["cpu_s"] / group["seconds"]).median())
+            busy = 0.0 if not self.on_cpu else float((group["cpu_s"] / group["seconds"]).median())
             found.setdefault(str(kind), []).append(
                 TimedSize(size=float(size), seconds=spread_of(group["seconds"]), busy_share=min(1.0, busy))
             )
@@ -214,8 +193,8 @@ def read_measured(folder: Path) -> list[Measured]:
     found = []
     for path in csv_files.list_files(folder):
         beside = STEP_PARTS.path_of(path)
-        parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=STEP_PARTS.columns)
-        found.append(Measured(path, csv_files.read(path), parts))
+        parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=list(STEP_PARTS.columns))
+        found.append(Measured(stem=path.stem, path=path, rows=csv_files.read(path), parts=parts))
     return found
 
 

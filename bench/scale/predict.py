@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.predictions import COUNTED, STRONG, TEXTBOOK, WEAK
-from bench.analysis.scale.figures import Band, Dice, band_of
+from bench.analysis.scale.figures import Dice, figures_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
@@ -34,17 +34,11 @@ gradients, more have smaller micro-batches."""
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One line of a figure.
+    """One line of a figure."""
 
-    Attributes:
-        sharding: of the ranks.
-        volume: `COUNTED` or `TEXTBOOK`.
-        scaling: `WEAK` or `STRONG`.
-    """
-
-    sharding: str
-    volume: str
-    scaling: str
+    sharding: str  # of the ranks
+    volume: str  # `COUNTED` or `TEXTBOOK`
+    scaling: str  # `WEAK` or `STRONG`
 
 
 CASES = (
@@ -147,9 +141,9 @@ def _rows(
     step: StepSeconds,
     samples: Array,
 ) -> Iterator[dict[str, Any]]:
-    seconds = band_of(step.total)
     rates = samples / step.total
-    efficiency = rates / ranks / rates[:, :1]
+    seconds, per_second = figures_of(step.total), figures_of(rates)
+    efficiency = figures_of(rates / ranks / rates[:, :1])
     held = predict_memory(
         sharding=case.sharding,
         optimizer="adamw",
@@ -179,22 +173,14 @@ def _rows(
             "ranks": int(number),
             "micro_batch": min(config.micro_batch, samples[place] / number),
             "seq_len": config.seq_len,
-            **_cells("predicted_step_s", seconds, place),
+            **seconds[place].cells("predicted_step_s"),
             "predicted_computed_s": step.computed[0, place],
             "predicted_exposed_s": step.exposed[0, place],
-            **_cells("predicted_samples_per_s", band_of(rates), place),
-            **_cells("predicted_efficiency", band_of(efficiency), place),
+            **per_second[place].cells("predicted_samples_per_s"),
+            **efficiency[place].cells("predicted_efficiency"),
             "predicted_memory_gib": memory[place] / 2**30,
             "memory_gib": topology.device.memory_bytes.value / 2**30,
         }
-
-
-def _cells(name: str, band: Band, place: int) -> dict[str, float]:
-    return {
-        name: float(band.value[place]),
-        f"{name}_low": float(band.low[place]),
-        f"{name}_high": float(band.high[place]),
-    }
 
 
 def faster_at(

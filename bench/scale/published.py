@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.reference import read_published_figures
-from bench.analysis.scale.figures import Dice, Figure, band_of
+from bench.analysis.scale.figures import Dice, Figure, figures_of
 from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
@@ -105,9 +105,7 @@ def published_rows() -> Iterator[dict[str, Any]]:
                 "ranks": RANKS,
                 "micro_batch": micro_batch,
                 "published_ratio": published,
-                "predicted_ratio": ratio.value,
-                "predicted_ratio_low": ratio.low,
-                "predicted_ratio_high": ratio.high,
+                **ratio.cells("predicted_ratio"),
                 "error": ratio.value / published - 1,
             }
 
@@ -156,8 +154,7 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         passes = np.maximum(passes - (step.total - ddp_seconds), SHORTEST * ddp_seconds)
     with_zero = predict_step(parts(passes, fused), zero, network, ranks, divides_update=True)
     with_ddp = predict_step(parts(passes, update), ddp, network, ranks, divides_update=False)
-    band = band_of(with_ddp.total / with_zero.total)
-    return Figure(value=float(band.value[0]), low=float(band.low[0]), high=float(band.high[0]))
+    return figures_of(with_ddp.total / with_zero.total)[0]
 
 
 ROUNDS = 30

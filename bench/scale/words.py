@@ -26,11 +26,7 @@ def answer(config: Config, facts: ModelFacts, topology: Topology, rows: Sequence
         if faster
         else "DeepSpeed's ZeRO-1 is predicted to be slower than DDP at every world size"
     )
-    at = {
-        row["ranks"]: row
-        for row in rows
-        if (row["sharding"], row["volume"], row["scaling"]) == ("ddp", COUNTED, WEAK)
-    }
+    at = {row["ranks"]: row for row in _of(rows, "ddp", WEAK)}
     efficiency = "; ".join(
         f"{ranks:,} ranks {at[ranks]['predicted_efficiency']:.0%} "
         f"[{at[ranks]['predicted_efficiency_low']:.0%}, {at[ranks]['predicted_efficiency_high']:.0%}]"
@@ -73,12 +69,10 @@ def sensitivity(rows: Sequence[Row], slower: Sequence[Row], faster: Sequence[Row
         cells = []
         for ranks in SHOWN[1:]:
             usual, less, more = (
-                next(
-                    row["predicted_samples_per_s"]
-                    for row in _of(some, sharding, WEAK)
-                    if row["ranks"] == ranks
-                )
+                row["predicted_samples_per_s"]
                 for some in (rows, slower, faster)
+                for row in _of(some, sharding, WEAK)
+                if row["ranks"] == ranks
             )
             cells.append(f"{ranks:,} ranks {less / usual - 1:+.0%} {more / usual - 1:+.0%}")
         lines.append(f"{sharding:9} {'; '.join(cells)}")
@@ -126,19 +120,15 @@ def _held(facts: ModelFacts, kept: tuple[int, int], sharding: str, ranks: int, l
 
 def check_answer(checked: Sequence[Row], published: Sequence[Row]) -> str:
     """How far predictions are from measurements."""
-    parts = []
-    for quantity in dict.fromkeys(row["quantity"] for row in checked):
-        errors = [abs(row["error"]) for row in checked if row["quantity"] == quantity]
-        parts.append(
-            f"{quantity}: mean error {sum(errors) / len(errors):.1%}, largest {max(errors):.1%} "
-            f"of {len(errors)} points"
-        )
+    quantities = dict.fromkeys(row["quantity"] for row in checked)
+    groups = [(one, [row for row in checked if row["quantity"] == one]) for one in quantities]
     if published:
-        errors = [abs(row["error"]) for row in published]
-        parts.append(
-            f"published ratios of ZeRO-1 to DDP: mean error {sum(errors) / len(errors):.1%}, "
-            f"largest {max(errors):.1%} of {len(errors)}"
-        )
+        groups.append(("published ratios of ZeRO-1 to DDP", list(published)))
+    parts = []
+    for name, rows in groups:
+        errors = [abs(row["error"]) for row in rows]
+        mean = sum(errors) / len(errors)
+        parts.append(f"{name}: mean error {mean:.1%}, largest {max(errors):.1%} of {len(errors)} points")
     return (
         "predicted against measured: " + "; ".join(parts) + "." if parts else "Nothing was measured to check."
     )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.config import sizes
+from bench.config.identity import environment_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.machine.variables import worker_variables
@@ -55,15 +56,7 @@ class BareLoop:
         # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
         self.asks = [_open_pipe(folder / f"ask-{rank}") for rank in range(self.world_size)]
         self.answers = [_open_pipe(folder / f"answer-{rank}") for rank in range(self.world_size)]
-        variables = worker_variables(
-            os.environ,
-            device=config.device.type,
-            threads=config.device.threads,
-            allocator=config.device.allocator,
-            blas=config.device.blas,
-            precision=config.precision.name,
-            checkpointing=config.checkpointing,
-        )
+        variables = worker_variables(os.environ, **environment_settings(config))
         with (folder / "log.txt").open("wb") as log:
             self.agent = subprocess.Popen(
                 [

@@ -9,7 +9,6 @@ groups that run one by one. And it is made, harder than what was recorded.
 of `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis import selftest
+from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.errors import UserError
@@ -34,15 +34,10 @@ RESULTS = Path("results")
 
 @dataclass(frozen=True)
 class Recording:
-    """Noise that was recorded.
+    """Noise that was recorded."""
 
-    Attributes:
-        file: of the study selftest, on the machine that has it.
-        resident: `measure.resident` of what was recorded; with `one` a preset has more launches.
-    """
-
-    file: str
-    resident: str
+    file: str  # of the study selftest, on the machine that has it
+    resident: str  # `measure.resident` of what was recorded; with `one` a preset has more launches
 
 
 RECORDINGS = {
@@ -197,11 +192,7 @@ def compare_estimators(comparisons: int, seed: int = 1) -> pd.DataFrame:
 
 def main(arguments: list[str] | None = None) -> int:
     """Simulate, write the tables and print them."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.selfcheck.coverage",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.selfcheck.coverage", __doc__)
     parser.add_argument("--record", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     folder = Path(compose(["study=selftest"]).results_dir)

@@ -16,17 +16,12 @@ BLOCK_SPREAD = 0.04
 
 @dataclass(frozen=True)
 class Noise:
-    """The log ratios of the rounds of a launch, when two backends are equally fast.
+    """The log ratios of the rounds of a launch, when two backends are equally fast."""
 
-    Attributes:
-        name: stands in the column `noise`.
-        draw_launch: given a number of rounds, the log ratios of one launch, of shape (rounds,).
-        centre: their expectation.
-    """
-
-    name: str
+    name: str  # stands in the column `noise`
+    # given a number of rounds, the log ratios of one launch, of shape (rounds,)
     draw_launch: Callable[[Random, int], Floats]
-    centre: float = 0.0
+    centre: float = 0.0  # their expectation
 
 
 def recorded_noise(table: pd.DataFrame, rounds: int, name: str = "recorded") -> Noise:

@@ -8,7 +8,6 @@ Exit status: 0 if the ratio lies between 0.98 and 1.02, 1 if not, 2 if the comma
 failed, 130 after Ctrl-C.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.model import ALL
 from bench.config.schema import Config
@@ -45,11 +45,7 @@ BACKEND = "pytorch"
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.selfcheck.overhead",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.selfcheck.overhead", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. measure=quick model=gpt2")
     parser.add_argument("--out", type=Path, help="a CSV for the seconds of every block")
     options = parser.parse_args(arguments)

@@ -26,7 +26,7 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
-from bench.closing import print_closing
+from bench.closing import command_parser, print_closing
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -49,21 +49,14 @@ SMALL = ("micro_batch=2", "seq_len=32")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One kind of comparison.
+    """One kind of comparison."""
 
-    Attributes:
-        name: its value in the column `case`.
-        preset: the choice of `measure`.
-        comparisons: how many are made.
-        slowed_by: by how much of each step each backend is slowed; they are compared with `pytorch`.
-        measured_as_one: so many of the comparisons are measured as one and then split by launches.
-    """
-
-    name: str
-    preset: str
-    comparisons: int
+    name: str  # its value in the column `case`
+    preset: str  # the choice of `measure`
+    comparisons: int  # how many are made
+    # by how much of each step each backend is slowed; they are compared with `pytorch`
     slowed_by: dict[str, float]
-    measured_as_one: int = 1
+    measured_as_one: int = 1  # so many of the comparisons are measured as one and then split by launches
 
     def overrides(self) -> list[str]:
         """The Hydra overrides of such a comparison."""
@@ -243,11 +236,7 @@ def _comparisons_in(table: pd.DataFrame) -> set[tuple[str, int]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.selfcheck.selftest",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.selfcheck.selftest", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
     parser.add_argument(
         "--case",

@@ -70,6 +70,14 @@ class BackendBlocks:
         return None if values.size == 0 else float(np.median(values))
 
 
+def blocks_by_backend(cells: ColumnArrays) -> dict[str, BackendBlocks]:
+    """The blocks of each backend of a comparison, in order of appearance."""
+    return {
+        str(name): BackendBlocks(cells.where(cells["backend"] == name))
+        for name in dict.fromkeys(cells["backend"])
+    }
+
+
 def highest(values: Floats) -> float | None:
     """The highest of the values that are there; None without any."""
     return None if np.isnan(values).all() else float(np.nanmax(values))

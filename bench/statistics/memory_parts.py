@@ -14,9 +14,6 @@ class MemoryParts:
     The peak and `runtime` are measured, the next three are predicted (bench.results.prediction), and `rest`
     is what remains: activations, buffers, fragments. On a host some of the libraries' pages may be paged out
     again, so `rest` is a difference, no measurement.
-
-    Attributes:
-        with_libraries: `rest` has the host's libraries, too, since what they took is not known.
     """
 
     runtime: float | None
@@ -24,7 +21,7 @@ class MemoryParts:
     gradients: float
     optimizer: float
     rest: float
-    with_libraries: bool = False
+    with_libraries: bool = False  # `rest` has the host's libraries, too, since what they took is not known
 
 
 def divide_peak(valid: ColumnArrays) -> MemoryParts | None:

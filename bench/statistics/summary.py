@@ -9,7 +9,7 @@ import pandas as pd
 
 from bench.config.choices import OTHER_UPDATES
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import BackendBlocks, highest, loader_share
+from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest, loader_share
 from bench.statistics.comparability import (
     choices_of,
     describe_permitted_differences,
@@ -81,10 +81,7 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
         return []
     cells = ColumnArrays(rows)
     reference = str(cells["reference"][0])
-    sides = {}
-    for name in dict.fromkeys(cells["backend"]):
-        blocks = BackendBlocks(cells.where(cells["backend"] == name))
-        sides[name] = blocks, _summarise_alone(blocks)
+    sides = {name: (blocks, _summarise_alone(blocks)) for name, blocks in blocks_by_backend(cells).items()}
     base = sides.pop(reference, None)
     others = [(side[0], _with_speedup(*side, base, reference)) for side in sides.values()]
     return _compare_with_best_pytorch(others if base is None else [base, *others])
@@ -176,9 +173,7 @@ def _with_speedup(
     launches = blocks.log_ratios(base_blocks)
     if not launches:
         return _without_speedup(summary, f"no round in which {reference} is valid too")
-    speedup = speedup_of_launches(
-        list(launches.values()), stopped_by_width=blocks.stopped_by_width or base_blocks.stopped_by_width
-    )
+    speedup = _speedup(blocks, base_blocks)
     slowed = float(blocks.valid["slowed_by"][0])
     on_purpose = [f"slowed on purpose by {slowed:.0%}"] if slowed else []
     on_purpose += describe_permitted_differences(blocks.valid, base_blocks.valid)
@@ -218,20 +213,18 @@ def _compare_with_best_pytorch(
     for blocks, summary in backends:
         if summary is best:
             compared.append(replace(summary, is_best_pytorch=True))
-        elif (
-            best_blocks is None
-            or best is None
-            or best.is_reference
-            or not _is_comparable(blocks, best_blocks)
-        ):
-            compared.append(summary)
-        else:
-            launches = list(blocks.log_ratios(best_blocks).values())
-            over_best = speedup_of_launches(
-                launches, stopped_by_width=blocks.stopped_by_width or best_blocks.stopped_by_width
-            )
+        elif best_blocks and best and not best.is_reference and _is_comparable(blocks, best_blocks):
+            over_best = _speedup(blocks, best_blocks)
             compared.append(replace(summary, over_best=over_best))
+        else:
+            compared.append(summary)
     return compared
+
+
+def _speedup(ours: BackendBlocks, theirs: BackendBlocks) -> Speedup:
+    """Over another backend, with which there are common rounds."""
+    launches = list(ours.log_ratios(theirs).values())
+    return speedup_of_launches(launches, stopped_by_width=ours.stopped_by_width or theirs.stopped_by_width)
 
 
 def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import print_closing, this_python
+from bench.closing import command_parser, print_closing, this_python
 from bench.errors import CannotWriteResults, UserError
 from bench.launch.lifeline import Terminated
 
@@ -107,11 +107,7 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.sweeps",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.sweeps", __doc__)
     parser.add_argument("plan", metavar="PLAN", help="matrix, gpu-campaign, or the path of a YAML file")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="as described above")
     return parser

@@ -17,21 +17,13 @@ from bench.sweeps.plan_file import Part, Plan
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedComparison:
-    """One comparison of a sweep.
+    """One comparison of a sweep."""
 
-    Attributes:
-        part: the part of the plan that lists it.
-        expected_s: the seconds that it may take; 0 if the plan does not say.
-        config: checked against this machine.
-        stem: the name of its results file without the ending.
-        overrides: of Hydra, that measure it alone.
-    """
-
-    part: str
-    expected_s: float
-    config: Config
-    stem: str
-    overrides: list[str]
+    part: str  # the part of the plan that lists it
+    expected_s: float  # the seconds that it may take; 0 if the plan does not say
+    config: Config  # checked against this machine
+    stem: str  # the name of its results file without the ending
+    overrides: list[str]  # of Hydra, that measure it alone
 
     @property
     def csv(self) -> Path:

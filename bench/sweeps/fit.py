@@ -41,27 +41,17 @@ PROFILED_STEPS = 27
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a short run of eager PyTorch with few layers has shown.
+    """What a short run of eager PyTorch with few layers has shown."""
 
-    Attributes:
-        layers: of the deepest stack; None where the configuration does not say.
-        parameters: of the model.
-        trainable: those of them that are trained; fewer with adapters, None in files of before that was kept.
-        seconds: of a step.
-        peak_bytes: host memory of the rank that takes most.
-        runtime_bytes: of it, interpreter and libraries.
-        flops: of a step, all ranks; None if they could not be counted.
-        layers_share: of them, in the layers; likewise.
-    """
-
-    layers: int | None
-    parameters: int
-    seconds: float
-    peak_bytes: float
-    runtime_bytes: float
+    layers: int | None  # of the deepest stack; None where the configuration does not say
+    parameters: int  # of the model
+    seconds: float  # of a step
+    peak_bytes: float  # host memory of the rank that takes most
+    runtime_bytes: float  # of it, interpreter and libraries
+    # those of them that are trained; fewer with adapters, None in older files
     trainable: int | None = None
-    flops: float | None = None
-    layers_share: float | None = None
+    flops: float | None = None  # of a step, all ranks; None if they could not be counted
+    layers_share: float | None = None  # of them, in the layers; likewise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,29 +65,17 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """What a comparison does.
+    """What a comparison does."""
 
-    Attributes:
-        backends: how many are compared.
-        ranks: of each.
-        cores: of this machine.
-        launches: that are timed.
-        rounds: of a launch.
-        block_seconds: a block lasts so long, and at least a step.
-        warmup_steps: of a warm-up block.
-        parity_steps: of the parity check.
-        explain: whether profiles follow.
-    """
-
-    backends: int
-    ranks: int
-    cores: int
-    launches: int
-    rounds: int
-    block_seconds: float
-    warmup_steps: int
-    parity_steps: int
-    explain: bool
+    backends: int  # how many are compared
+    ranks: int  # of each
+    cores: int  # of this machine
+    launches: int  # that are timed
+    rounds: int  # of a launch
+    block_seconds: float  # a block lasts so long, and at least a step
+    warmup_steps: int  # of a warm-up block
+    parity_steps: int  # of the parity check
+    explain: bool  # whether profiles follow
 
     def seconds(self, step: float) -> float:
         """How long a comparison takes whose steps take so long."""
@@ -112,19 +90,12 @@ class Effort:
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured of a model.
+    """What is measured of a model."""
 
-    Attributes:
-        size: published, or layers:N; empty if nothing is measured.
-        resident: all or one, as `measure.resident`.
-        expected_s: seconds that the comparison takes.
-        reason: why nothing is measured; else empty.
-    """
-
-    size: str
-    resident: str = "all"
-    expected_s: float = 0.0
-    reason: str = ""
+    size: str  # published, or layers:N; empty if nothing is measured
+    resident: str = "all"  # all or one, as `measure.resident`
+    expected_s: float = 0.0  # seconds that the comparison takes
+    reason: str = ""  # why nothing is measured; else empty
 
 
 def choose(
@@ -134,13 +105,6 @@ def choose(
 
     All groups live side by side if memory allows that with the fewest layers, since a ratio of neighbouring
     blocks is the steadiest; else one after the other.
-
-    Args:
-        trial: of this model on this machine.
-        published: the model as published.
-        effort: of its comparison.
-        memory_bytes: of this machine.
-        seconds: that the comparison may take.
     """
     room = MEMORY_SHARE * memory_bytes / (effort.ranks * ENGINES_PEAK)  # of a backend's rank, were it alone
     depths = _depths(trial, published)

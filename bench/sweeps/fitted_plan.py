@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import msgspec
@@ -26,17 +26,11 @@ FILE = "choices.json"
 
 
 class ChosenModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of a plan on one machine.
+    """One model of a plan on one machine."""
 
-    Attributes:
-        overrides: under which the trial ran; others need another trial.
-        trial: what it has shown.
-        choice: what is measured.
-    """
-
-    overrides: list[str]
-    trial: Trial
-    choice: Choice
+    overrides: list[str]  # under which the trial ran; others need another trial
+    trial: Trial  # what it has shown
+    choice: Choice  # what is measured
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +42,12 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FittedPlan:
-    """What of a plan this machine measures.
+    """What of a plan this machine measures."""
 
-    Attributes:
-        parts: with what was chosen as overrides.
-        models: to take in place of the parts' own; None for those.
-        unmeasured: models that it cannot train, and why.
-        seconds: that the call may take.
-    """
-
-    parts: Sequence[Part]
-    models: Sequence[str] | None
-    unmeasured: Mapping[str, str]
-    seconds: float
+    parts: Sequence[Part]  # with what was chosen as overrides
+    models: Sequence[str] | None  # to take in place of the parts' own; None for those
+    unmeasured: Mapping[str, str]  # models that it cannot train, and why
+    seconds: float  # that the call may take
 
 
 def fit_to_machine(
@@ -98,63 +85,44 @@ def fit_to_machine(
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A model that is to be measured, of a size that is still to be chosen.
+    """A model that is to be measured, of a size that is still to be chosen."""
 
-    Attributes:
-        part: of the plan.
-        model: its name.
-        line: the overrides of its comparison, but for the size.
-        common: those of the whole plan.
-        config: what they are composed into.
-    """
-
-    part: str
+    part: str  # of the plan
     model: str
-    line: list[str]
-    common: list[str]
-    config: Config
+    line: list[str]  # the overrides of its comparison, but for the size
+    common: list[str]  # those of the whole plan
+    config: Config  # what they are composed into
 
 
+@dataclass
 class Fitting:
     """Tries each model that was not tried yet, and divides the time among them.
 
     What was measured already keeps its choice, whatever time there is now.
-
-    Args:
-        candidates: all models of the call.
-        seconds: that the call may take, the trials included.
-        say: prints a line.
-        trial: runs a trial; tests give their own.
-        clock: seconds; tests give their own.
 
     Attributes:
         choices: of the models, as on file.
         unmeasured: models that this machine cannot train, and why.
     """
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        *,
-        seconds: float,
-        say: Callable[[str], None],
-        trial: Callable[[Sequence[str], Published, Path], Trial] = run_trial,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._candidates = candidates
-        self._end = clock() + seconds
-        self._say = say
-        self._trial = trial
-        self._clock = clock
-        self._results = Path(candidates[0].config.results_dir)
+    candidates: Sequence[Candidate]  # all models of the call
+    _: KW_ONLY
+    seconds: float  # that the call may take, the trials included
+    say: Callable[[str], None]  # prints a line
+    trial: Callable[[Sequence[str], Published, Path], Trial] = run_trial  # runs a trial; tests give their own
+    clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
+
+    def __post_init__(self) -> None:
+        self._end = self.clock() + self.seconds
+        self._results = Path(self.candidates[0].config.results_dir)
         self.choices = _read(self._results / FILE)
         self.unmeasured: dict[str, str] = {}
 
     def choose_all(self) -> None:
         """Try what was not tried; then give the time to the models, to the slowest first."""
         trials = self._run_trials()
-        unmeasured_yet = [one for one in self._candidates if one.model in trials]
-        left = self._end - self._clock() - sum(self._expected(one) for one in self._measured())
+        unmeasured_yet = [one for one in self.candidates if one.model in trials]
+        left = self._end - self.clock() - sum(self._expected(one) for one in self._measured())
         order = sorted(
             unmeasured_yet, key=lambda one: -self._choose(one, trials[one.model], seconds=0).expected_s
         )
@@ -168,24 +136,24 @@ class Fitting:
 
     def candidates_of(self, part: str) -> list[Candidate]:
         """The models of a part that are measured."""
-        return [one for one in self._candidates if one.part == part and one.model not in self.unmeasured]
+        return [one for one in self.candidates if one.part == part and one.model not in self.unmeasured]
 
     def _run_trials(self) -> dict[str, Trial]:
         """Of every model whose choice is open."""
         trials: dict[str, Trial] = {}
         measured = {one.model for one in self._measured()}
-        for number, candidate in enumerate(self._candidates, start=1):
+        for number, candidate in enumerate(self.candidates, start=1):
             if candidate.model in measured:
                 continue
             known = self._known(candidate)
             if known is not None:
                 trials[candidate.model] = known.trial
                 continue
-            self._say(f"trial of {candidate.model}, {number} of {len(self._candidates)}")
+            self.say(f"trial of {candidate.model}, {number} of {len(self.candidates)}")
             published = published_model(candidate.config)
             line = [*candidate.common, *candidate.line]
             try:
-                trial = self._trial(line, published, self._results)
+                trial = self.trial(line, published, self._results)
             except TrialFailed as error:
                 self.unmeasured[candidate.model] = str(error)
                 continue
@@ -197,7 +165,7 @@ class Fitting:
         """The models of which results were begun under the choice on file."""
         return [
             one
-            for one in self._candidates
+            for one in self.candidates
             if self._known(one) and any(self._results.glob(f"{one.model}-cpux*.csv"))
         ]
 

@@ -14,23 +14,16 @@ SHIPPED = CONF / "sweeps"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Comparisons of several models that share overrides.
+    """Comparisons of several models that share overrides."""
 
-    Attributes:
-        name: chooses the part on the command line (`parts=a,b`).
-        models: each model, alone or with overrides of its own; one comparison for each.
-        overrides: of all of the part's comparisons.
-        expected_s: the seconds that one comparison takes, which decides whether it still fits into a
-            limited call.
-        expected_by_model: the same of a model where it is known better.
-        claims: ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv).
-    """
-
-    name: str
+    name: str  # chooses the part on the command line (`parts=a,b`)
+    # each model, alone or with overrides of its own; one comparison for each
     models: list[str] | dict[str, list[str]]
-    overrides: list[str] = []
+    overrides: list[str] = []  # of all of the part's comparisons
+    # the seconds that one comparison takes, which decides whether it still fits into a limited call
     expected_s: float = 0.0
-    expected_by_model: dict[str, float] = {}
+    expected_by_model: dict[str, float] = {}  # the same of a model where it is known better
+    # ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv)
     claims: list[str] = []
 
     @property
@@ -40,45 +33,32 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large models are made to fit into a machine without a GPU; on GPUs nothing of it holds.
+    """How large models are made to fit into a machine without a GPU; on GPUs nothing of it holds."""
 
-    Attributes:
-        minutes: that the whole takes at most, unless the command line says otherwise.
-        overrides: of all comparisons.
-        by_model: the overrides of a model, such as a smaller batch.
-    """
-
-    minutes: float
-    overrides: list[str] = []
-    by_model: dict[str, list[str]] = {}
+    minutes: float  # that the whole takes at most, unless the command line says otherwise
+    overrides: list[str] = []  # of all comparisons
+    by_model: dict[str, list[str]] = {}  # the overrides of a model, such as a smaller batch
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that a plan file says.
+    """All that a plan file says."""
 
-    Attributes:
-        parts: in the order in which they are measured.
-        summary: what is rebuilt from the results: the support matrix, the reports, or the page about methods.
-        common: the overrides of all comparisons.
-        backends: for each stack the backends that are compared there; where the stack is not listed, those
-            that the overrides choose.
-        failures_are_results: the sweep succeeds even if launches failed.
-        skip_complete: with resume=true, a comparison is not begun again if its results file is complete,
-            whatever machine and versions it was measured with, and even if launches failed. Otherwise every
-            comparison is begun, and measures what is missing of it.
-        fit: without a GPU, models are measured with as many layers as memory and time allow, which short
-            trials find out. Blank: they are measured as the overrides say.
-        images: a folder in which images to train on are made before anything is checked.
-    """
-
-    parts: list[Part]
+    parts: list[Part]  # in the order in which they are measured
+    # what is rebuilt from the results: the support matrix, the reports, or the page about methods
     summary: Literal["support", "report", "methods"] = "report"
-    common: list[str] = []
+    common: list[str] = []  # the overrides of all comparisons
+    # for each stack the backends that are compared there; where the stack is not listed, those that the
+    # overrides choose
     backends: dict[str, list[str]] = {}
-    failures_are_results: bool = False
+    failures_are_results: bool = False  # the sweep succeeds even if launches failed
+    # with resume=true, a comparison is not begun again if its results file is complete, whatever machine and
+    # versions it was measured with, and even if launches failed. Otherwise every comparison is begun, and
+    # measures what is missing of it
     skip_complete: bool = False
+    # without a GPU, models are measured with as many layers as memory and time allow, which short trials find
+    # out. Blank: they are measured as the overrides say
     fit: Fit | None = None
-    images: str | None = None
+    images: str | None = None  # a folder in which images to train on are made before anything is checked
 
 
 def load_plan(name: str) -> Plan:

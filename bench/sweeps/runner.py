@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -22,21 +22,13 @@ from bench.tracking.track import track
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """How a call of a sweep ended.
+    """How a call of a sweep ended."""
 
-    Attributes:
-        total: how many comparisons there are.
-        files: the summary that is kept of them.
-        left: the comparisons that are still to be measured.
-        failures: of each other comparison that has any, the backends without a result.
-        untracked: a sentence for each tracker that did not get a comparison of this call.
-    """
-
-    total: int
-    files: Sequence[Path]
-    left: Sequence[PlannedComparison]
-    failures: dict[str, str]
-    untracked: Sequence[str] = ()
+    total: int  # how many comparisons there are
+    files: Sequence[Path]  # the summary that is kept of them
+    left: Sequence[PlannedComparison]  # the comparisons that are still to be measured
+    failures: dict[str, str]  # of each other comparison that has any, the backends without a result
+    untracked: Sequence[str] = ()  # a sentence for each tracker that did not get a comparison of this call
 
     @property
     def sentence(self) -> str:
@@ -53,35 +45,21 @@ class SweepOutcome:
         return [*failed, *(f"- left: {one}" for one in self.left)]
 
 
+@dataclass
 class Sweep:
-    """One call of a sweep.
+    """One call of a sweep."""
 
-    Args:
-        plan: says what is skipped and which summary is kept.
-        comparisons: of the plan, in the order in which they are measured.
-        unmeasured: models of the plan that this machine cannot train, and why.
-        deadline: the second of `clock` at which the call must have ended; infinite for no limit.
-        console: where progress is shown.
-        clock: seconds; tests give their own.
-    """
+    plan: Plan  # says what is skipped and which summary is kept
+    comparisons: Sequence[PlannedComparison]  # of the plan, in the order in which they are measured
+    _: KW_ONLY
+    # models of the plan that this machine cannot train, and why
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    deadline: float  # the second of `clock` at which the call must have ended; infinite for no limit
+    console: Console  # where progress is shown
+    clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
-    def __init__(
-        self,
-        plan: Plan,
-        comparisons: Sequence[PlannedComparison],
-        *,
-        unmeasured: Mapping[str, str] | None = None,
-        deadline: float,
-        console: Console,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.plan = plan
-        self.comparisons = comparisons
-        self.unmeasured = unmeasured or {}
-        self.deadline = deadline
-        self.console = console
-        self.clock = clock
-        self.summary = SUMMARIES[plan.summary]
+    def __post_init__(self) -> None:
+        self.summary = SUMMARIES[self.plan.summary]
         self.kept: Sequence[Path] = ()
 
     def run(self) -> SweepOutcome:

@@ -13,15 +13,11 @@ Written = tuple[Sequence[Path], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How a summary is kept up to date.
+    """How a summary is kept up to date."""
 
-    Attributes:
-        write: it, given the folder of a study's results and that of the machine's report.
-        after_each: it takes no time, so that it is rebuilt after each comparison and not only at the end.
-    """
-
+    # is given the folder of a study's results and that of the machine's report
     write: Callable[[Path, Path], Written]
-    after_each: bool
+    after_each: bool  # it takes no time, so that it is rebuilt after each comparison and not only at the end
 
 
 def _write_report(results_dir: Path, out_dir: Path) -> Written:

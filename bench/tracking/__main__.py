@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
@@ -49,11 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.tracking",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.tracking", __doc__)
     parser.add_argument("words", nargs="*", metavar="FILE|track…=…")
     return parser
 

@@ -42,40 +42,28 @@ MORE_FIGURES = ("setup_s", "first_step_s", "break_even_steps", "loss_difference"
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedBackend:
-    """One backend.
-
-    Attributes:
-        settings: what it is made of.
-        words: its status, and what explains it.
-        figures: by name, with the units of summary.csv; one that is not known or not valid is not there.
-        samples_per_s_by_round: of its valid rounds, in order, over all launches.
-    """
+    """One backend."""
 
     name: str
-    settings: Mapping[str, str]
-    words: Mapping[str, str]
+    settings: Mapping[str, str]  # what it is made of
+    words: Mapping[str, str]  # its status, and what explains it
+    # by name, with the units of summary.csv; one that is not known or not valid is not there
     figures: Mapping[str, float]
-    samples_per_s_by_round: Sequence[float]
+    samples_per_s_by_round: Sequence[float]  # of its valid rounds, in order, over all launches
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedComparison:
-    """One comparison, as plain values.
+    """One comparison, as plain values."""
 
-    Attributes:
-        name: of its results file, without the ending.
-        passed: whether every backend was ok, or parity alone was wanted of it.
-        files: the results file and its page.
-    """
-
-    name: str
+    name: str  # of its results file, without the ending
     model: str
     started_at: str
-    passed: bool
+    passed: bool  # whether every backend was ok, or parity alone was wanted of it
     settings: Mapping[str, str]
     backends: Sequence[TrackedBackend]
     page: str
-    files: Sequence[Path]
+    files: Sequence[Path]  # the results file and its page
 
     @property
     def started_s(self) -> float:

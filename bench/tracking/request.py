@@ -15,12 +15,7 @@ class TrackRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class TrackAnswer:
-    """What became of it.
+    """What became of it."""
 
-    Attributes:
-        logged: by tracker, where it went.
-        failed: by tracker, why not.
-    """
-
-    logged: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    logged: dict[str, str] = field(default_factory=dict)  # by tracker, where it went
+    failed: dict[str, str] = field(default_factory=dict)  # by tracker, why not

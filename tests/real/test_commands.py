@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.config.choices import CONF
-from bench.results import csv_files
 from tests.support.factories import two_backends
+from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
 
@@ -58,14 +58,14 @@ def test_the_table_does_not_need_matplotlib() -> None:
         "from bench.report.comparison_terminal import render_terminal\n"
         "from bench.report.collection import ReportedComparison\n"
         "from bench.results import csv_files\n"
-        "rows = csv_files.table_of_records([record()])\n"
+        "rows = table_of_records([record()])\n"
         "render_terminal(ReportedComparison(stem='x', rows=rows)); assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
-    csv_files.write_records(tmp_path / "a.csv", two_backends())
+    write_records(tmp_path / "a.csv", two_backends())
     for options in ([], ["--markdown"]):
         command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
         with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
@@ -75,8 +75,8 @@ def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
 
 
 def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:
-    csv_files.write_records(tmp_path / "a.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
+    write_records(tmp_path / "a.csv", two_backends(seed=1))
+    write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
     pair = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
     done = subprocess.run(
         [sys.executable, "-m", "bench.compare", *pair], cwd=ROOT, capture_output=True, text=True

@@ -16,6 +16,7 @@ from bench.report.render import render_report
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
+from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
 
@@ -40,8 +41,8 @@ def records() -> list[Record]:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    csv_files.write_records(folder / "results" / "evil.csv", records())
-    csv_files.write_records(
+    write_records(folder / "results" / "evil.csv", records())
+    write_records(
         folder / "results" / "good.csv",
         comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
     )

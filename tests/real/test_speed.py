@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bench.machine.processor import describe_processor
-from bench.results import csv_files
 from tests.support.calibration import slowness
 from tests.support.factories import comparison, with_environment, workload
+from tests.support.result_files import write_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def write_results(folder: Path, models: int) -> Path:
         workload=workload(model="MODEL"),
     )
     records = with_environment(records, variables={f"VARIABLE_{n}": "x" * 20 for n in range(30)})
-    csv_files.write_records(folder / "MODEL.csv", records)
+    write_records(folder / "MODEL.csv", records)
     text = (folder / "MODEL.csv").read_text(encoding="utf-8")
     (folder / "MODEL.csv").unlink()
     for number in range(models):

@@ -21,6 +21,7 @@ from bench.results import csv_files
 from bench.tracking.track import track
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed
+from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
 
@@ -38,7 +39,7 @@ def results(tmp_path: Path) -> Path:
     """A comparison with a backend of another stack, and one that failed."""
     seconds = {"pytorch": [[2.0, 2.1], [2.0, 2.2]], "pytorch@modern": [[1.0, 1.1], [1.0, 1.2]]}
     path = tmp_path / "results" / "m-cpux2-seed-3-4f08.csv"
-    csv_files.write_records(path, [*comparison(seconds), failed("ortmodule", "oom", "no memory left")])
+    write_records(path, [*comparison(seconds), failed("ortmodule", "oom", "no memory left")])
     return path
 
 
@@ -178,7 +179,7 @@ def test_tensorboard_has_a_run_for_each_backend_and_the_files_beside_them(result
 
 def test_a_foreign_name_of_a_backend_leaves_no_folder(results: Path) -> None:
     needs("tensorboard")
-    csv_files.write_records(results, comparison({"pytorch": [[2.0]], "../../../outside": [[1.0]]}))
+    write_records(results, comparison({"pytorch": [[2.0]], "../../../outside": [[1.0]]}))
     outcome = track(results, settings(results, tensorboard=Tensorboard(subfolder="boards")))
     assert outcome.failed == []
     (folder,) = (results.parent / "tracking" / "boards" / results.stem).iterdir()

@@ -8,8 +8,8 @@ import pandas as pd
 from bench.report.answer_words import AnswerWords, put_in_words
 from bench.report.collection import ReportedComparison
 from bench.report.model_rows import settings_of
-from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, failed, workload
+from tests.support.result_files import table_of_records
 
 UNDECIDED = (1.2, 1.6, 2.4)
 """Seconds of three launches whose ratios to 2 s lie on both sides of 1."""
@@ -47,7 +47,7 @@ def compared(
             continue
         launches = [each] * 3 if isinstance(each, float) else each
         records += comparison({backend: [[one, one] for one in launches]}, **changes)
-    rows = csv_files.table_of_records(records)
+    rows = table_of_records(records)
     if products:
         rows["torch_matmul_flops_per_s"], rows["ort_matmul_flops_per_s"] = (rate * GFLOP for rate in products)
     return ReportedComparison(stem=stem or model, rows=rows, profile=_profile(rows, profile or {}))

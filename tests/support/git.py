@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.results import csv_files
 from bench.results.records import Record
+from tests.support.result_files import write_records
 
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
@@ -18,4 +18,4 @@ def git(*arguments: str) -> str:
 
 def write_results(stem: str, records: Iterable[Record], folder: str = "results") -> None:
     """Write a results file of the present folder's checkout."""
-    csv_files.write_records(Path(folder) / f"{stem}.csv", records)
+    write_records(Path(folder) / f"{stem}.csv", records)

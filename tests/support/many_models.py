@@ -16,7 +16,8 @@ import pandas as pd
 from scipy import stats
 
 from bench.report.collection import ReportedComparison, read_comparison
-from bench.results import breakdown, csv_files
+from bench.results import csv_files
+from bench.results.side_files import BREAKDOWN
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "results" / "bert-tiny-cpux2.csv"
 
@@ -115,7 +116,7 @@ def write_breakdowns(folder: Path, models: tuple[Model, ...] = ELEVEN) -> None:
             for number in (1, 2)
             for row in _operators(step)
         ]
-        breakdown.write(breakdown.path_of(folder / f"{model.name}-cpux2.csv"), rows)
+        BREAKDOWN.write(BREAKDOWN.path_of(folder / f"{model.name}-cpux2.csv"), rows)
 
 
 STEP_SAMPLES = 16

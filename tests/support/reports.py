@@ -10,10 +10,10 @@ from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
 from bench.report.render import render_report
-from bench.results import csv_files
 from bench.results.machines import FILE
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, phase
+from tests.support.result_files import table_of_records, write_records
 
 SECONDS = {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
 
@@ -29,7 +29,7 @@ def golden_records() -> list[Record]:
 
 def save(folder: Path, records: list[Record], stem: str = "bert-tiny-cpux2") -> Path:
     path = folder / "results" / f"{stem}.csv"
-    csv_files.write_records(path, records)
+    write_records(path, records)
     return path
 
 
@@ -53,13 +53,13 @@ def section_of(page: str, anchor: str) -> str:
 
 
 def page_of(records: list[Record]) -> str:
-    return render_comparison(ReportedComparison(stem="x", rows=csv_files.table_of_records(records)))
+    return render_comparison(ReportedComparison(stem="x", rows=table_of_records(records)))
 
 
 def printed(records: list[Record]) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(render_terminal(ReportedComparison(stem="x", rows=csv_files.table_of_records(records))))
+        console.print(render_terminal(ReportedComparison(stem="x", rows=table_of_records(records))))
     return capture.get()
 
 

@@ -18,10 +18,10 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.collection import ReportedComparison
-from bench.results import csv_files
 from bench.results.records import Record
 from bench.sweeps.fit import Trial
 from tests.support.factories import comparison, failed, workload
+from tests.support.result_files import table_of_records
 
 pytestmark = pytest.mark.once
 
@@ -271,7 +271,7 @@ def with_bf16(ratio: float) -> ComparisonResults:
         )
         for one in records
     ]
-    return ComparisonResults(stem="methods", rows=csv_files.table_of_records(made))
+    return ComparisonResults(stem="methods", rows=table_of_records(made))
 
 
 PLAIN_CHOICES = choices_of(a_config(), PLAIN)
@@ -294,7 +294,7 @@ def test_what_computes_something_else_here_is_named_with_its_end() -> None:
             *comparison({"pytorch": [[2.0], [2.0]]}),
             failed("compile", status, "so it is", launch=0, engine="compile"),
         ]
-        results = ComparisonResults(stem="methods", rows=csv_files.table_of_records(records))
+        results = ComparisonResults(stem="methods", rows=table_of_records(records))
         return find_effects([results], results.machine_key, PLAIN_CHOICES)
 
     assert wrong("diverged").wrong == {("engine", "compile"): "diverged on bert-tiny"}
@@ -309,7 +309,7 @@ def test_what_computes_something_else_here_is_named_with_its_end() -> None:
 def timed(**seconds: float) -> ReportedComparison:
     """A comparison of these backends; the last launch of each is a little slower."""
     made = comparison({name: [[one], [one * 1.001], [one * 1.002]] for name, one in seconds.items()})
-    return ReportedComparison(stem="advise", rows=csv_files.table_of_records(made))
+    return ReportedComparison(stem="advise", rows=table_of_records(made))
 
 
 def outcome(

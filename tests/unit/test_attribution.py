@@ -8,10 +8,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from bench.analysis import attribution
-from bench.results import csv_files
 from bench.results.records import Record
 from bench.statistics.summary import summarise
 from tests.support.factories import comparison, failed
+from tests.support.result_files import table_of_records
 
 NAMES = {
     (): "pytorch",
@@ -40,7 +40,7 @@ def factorial(together: float = 1.0, noise: float = 0.0) -> list[Record]:
 
 
 def divided(records: list[Record], end: str = "ortmodule_zero1") -> attribution.Attribution:
-    found = attribution.attribute(summarise(csv_files.table_of_records(records)), end)
+    found = attribution.attribute(summarise(table_of_records(records)), end)
     assert found is not None
     return found
 
@@ -69,9 +69,7 @@ def test_what_two_choices_gain_together_is_shared_by_halves() -> None:
 def test_the_parts_multiply_to_the_speed_up_of_the_table() -> None:
     records = factorial(together=1.05, noise=0.05)
     found = divided(records)
-    (summary,) = [
-        one for one in summarise(csv_files.table_of_records(records)) if one.backend == "ortmodule_zero1"
-    ]
+    (summary,) = [one for one in summarise(table_of_records(records)) if one.backend == "ortmodule_zero1"]
     assert summary.speedup is not None
     assert math.prod(part.effect.ratio for part in found.parts) == pytest.approx(
         summary.speedup.ratio, rel=1e-12
@@ -81,7 +79,7 @@ def test_the_parts_multiply_to_the_speed_up_of_the_table() -> None:
 
 def test_ratio_and_interval_are_those_of_a_computation_by_hand() -> None:
     records = factorial(noise=0.03)
-    table = csv_files.table_of_records(records)
+    table = table_of_records(records)
     logs = np.log(table.pivot_table(index=["launch", "round"], columns="backend", values="samples_per_s"))
     middles = logs.sub(logs["pytorch"], axis=0).groupby("launch").mean()  # the midmean of two is their mean
     shares = []
@@ -106,6 +104,6 @@ def test_only_the_choices_that_differ_are_parts() -> None:
 
 def test_without_all_combinations_nothing_is_divided() -> None:
     records = [one for one in factorial() if one.backend != "pytorch_fused_zero1"]
-    assert attribution.attribute(summarise(csv_files.table_of_records(records)), "ortmodule_zero1") is None
+    assert attribution.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None
     records.append(failed("pytorch_fused_zero1", "crashed", "gone"))
-    assert attribution.attribute(summarise(csv_files.table_of_records(records)), "ortmodule_zero1") is None
+    assert attribution.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None

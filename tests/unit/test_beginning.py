@@ -11,8 +11,8 @@ from bench.report.collection import Collection, ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.plan import planned_figures
-from bench.results import csv_files
 from tests.support.factories import comparison
+from tests.support.result_files import table_of_records
 
 MIB = 2**20
 
@@ -29,7 +29,7 @@ def reported(engine: str = "on_device", **known: int) -> ReportedComparison:
         )
         for one in comparison({"pytorch": [[2.0], [2.0]], "other": [[1.0], [1.1]]})
     ]
-    return ReportedComparison(stem="m", rows=csv_files.table_of_records(records))
+    return ReportedComparison(stem="m", rows=table_of_records(records))
 
 
 def test_sizes_and_times_are_those_of_the_launches() -> None:

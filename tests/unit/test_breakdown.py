@@ -15,10 +15,12 @@ from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
 from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
-from bench.results import breakdown, csv_files
+from bench.results import breakdown
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
+from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Simulated
 from tests.support.factories import comparison
+from tests.support.result_files import write_records
 
 STEPS = 4
 
@@ -69,10 +71,10 @@ def rows_of(backend: str, *ranks: list[ProfiledRound], **changes: str) -> list[d
 def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
     """Steps of 200 and 150 ms, as timed, and these rows."""
     path = folder / "x.csv"
-    csv_files.write_records(
+    write_records(
         path, comparison({"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.5, 1.5], [1.5, 1.5]]})
     )
-    breakdown.write(breakdown.path_of(path), rows)
+    BREAKDOWN.write(BREAKDOWN.path_of(path), rows)
     return read_comparison(path)
 
 
@@ -93,8 +95,8 @@ def test_a_row_is_the_mean_over_ranks_of_one_step_of_a_round() -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    breakdown.write(tmp_path / "x.csv", BOTH)
-    read = breakdown.read(tmp_path / "x.csv").to_dict("records")
+    BREAKDOWN.write(tmp_path / "x.csv", BOTH)
+    read = BREAKDOWN.read(tmp_path / "x.csv").to_dict("records")
     assert [row.pop("seconds_per_step") for row in read] == pytest.approx(
         [row["seconds_per_step"] for row in BOTH], rel=1e-5
     )
@@ -111,7 +113,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> None:
     (tmp_path / "x.csv").write_text(damage)
     with pytest.raises(UserError, match="cannot be read as a breakdown"):
-        breakdown.read(tmp_path / "x.csv")
+        BREAKDOWN.read(tmp_path / "x.csv")
 
 
 def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     scripts = {name: {"step_seconds": step_seconds} for name in ("pytorch", "ortmodule", "ortmodule_zero1")}
     run = Simulated(tmp_path, scripts, explain=True)
     assert run.failures == []
-    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
     assert list(dict.fromkeys(table["backend"])) == ["pytorch", "ortmodule", "ortmodule_zero1"]
     pytorch = table[table["backend"] == "pytorch"]
     assert set(pytorch["round"]) == {*range(1, 1 + rounds)}
@@ -287,7 +289,7 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
     crash = ("crashed", "rank 0 was killed by SIGKILL", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {when: crash}}}, explain=True)
     assert run.failures == []
-    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
     assert "no breakdown of ortmodule: rank 0 was killed by SIGKILL" in run.printed
     assert {row["status"] for row in run.rows} == {"ok"}
@@ -296,10 +298,10 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
 def test_a_backend_that_failed_is_not_profiled(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 2, 3): crash}}}, explain=True)
-    table = breakdown.read(breakdown.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
 
 
 def test_without_explain_there_is_no_file(tmp_path: Path) -> None:
     run = Simulated(tmp_path)
-    assert not breakdown.path_of(run.comparison.output.csv).exists()
+    assert not BREAKDOWN.path_of(run.comparison.output.csv).exists()

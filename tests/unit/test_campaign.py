@@ -16,7 +16,6 @@ from bench.config.schema import Config
 from bench.config.track import Track
 from bench.errors import UserError
 from bench.machine import environment
-from bench.results import csv_files
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import comparisons, runner
 from bench.sweeps.__main__ import LEFT_TO_MEASURE
@@ -27,6 +26,7 @@ from bench.sweeps.runner import Sweep
 from bench.sweeps.time_limit import SECONDS_TO_END
 from bench.tracking.track import TrackOutcome
 from tests.support.factories import comparison, failed
+from tests.support.result_files import write_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,7 +90,7 @@ class Campaign:
         }
         records = comparison(timed, **shared)
         records += [failed(name, status, "so it is", **shared) for name, status in self.failing.items()]
-        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", records)
+        write_records(Path(config.results_dir) / f"{stem}.csv", records)
 
     def __call__(self, *arguments: str) -> int:
         """One call; what it began replaces `asked`."""

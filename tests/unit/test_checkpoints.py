@@ -11,12 +11,12 @@ from bench.measure.after_checkpoint import SAME, judge
 from bench.measure.parity import Trajectory
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
-from bench.results import csv_files
 from bench.results.side_files import CHECKPOINTS
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import LIST, UNFINISHED
 from tests.support.comparisons import Resumable
 from tests.support.factories import comparison
+from tests.support.result_files import table_of_records
 
 
 def save(folder: Path, steps: int, content: bytes = b"weights") -> Path:
@@ -117,7 +117,7 @@ def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> N
     )
     table = CHECKPOINTS.read(path)
     assert table["save_s"].isna().tolist() == [False, True]
-    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
+    rows = table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
     page = render_comparison(ReportedComparison(stem="m", rows=rows, checkpoints=table))
     section = page[page.index("**Checkpoints**") :]
     assert "| ortmodule | ok | 42.50 | 0.25 | 0.12 | 2e-09 |" in section

@@ -8,12 +8,13 @@ from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.records import SCHEMA_VERSION
 from tests.support.factories import block, comparison, record
+from tests.support.result_files import write_records
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "bert-tiny-cpux2.csv"
-    csv_files.write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
+    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
     return path
 
 
@@ -121,5 +122,5 @@ def test_a_backend_twice_in_one_round_is_refused(saved: Path) -> None:
 
 def test_two_valid_blocks_of_one_round_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
-    csv_files.write_records(path, [record(blocks=(block(1), block(1, attempt=2)))])
+    write_records(path, [record(blocks=(block(1), block(1, attempt=2)))])
     assert "two valid blocks in one round" in refused(path)

@@ -15,11 +15,12 @@ from bench.results.machines import list_study
 from bench.results.records import Record
 from bench.sweeps.plan_file import load_plan
 from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
+from tests.support.result_files import table_of_records
 
 
 def of(*tables: list[Record]) -> list[ComparisonResults]:
     return [
-        ComparisonResults(stem=f"c{number}", rows=csv_files.table_of_records(records))
+        ComparisonResults(stem=f"c{number}", rows=table_of_records(records))
         for number, records in enumerate(tables)
     ]
 

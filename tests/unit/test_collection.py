@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from bench.report.collection import Collection, ReportedComparison
-from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, two_backends, with_environment
+from tests.support.result_files import table_of_records
 
 
 def reported(stem: str, **changes: object) -> ReportedComparison:
-    rows = csv_files.table_of_records(with_environment(two_backends(), **changes))
+    rows = table_of_records(with_environment(two_backends(), **changes))
     return ReportedComparison(stem=stem, rows=rows)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from bench.compare.__main__ import main
 from bench.compare.changes import compare
-from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.compared import line_of
 from tests.support.factories import (
@@ -22,6 +21,7 @@ from tests.support.factories import (
     with_environment,
     workload,
 )
+from tests.support.result_files import table_of_records, write_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
     def run(base: list[Record], new: list[Record], *options: str) -> tuple[int, str, str]:
         paths = [tmp_path / "base.csv", tmp_path / "new.csv"]
         for path, records in zip(paths, (base, new), strict=True):
-            csv_files.write_records(path, records)
+            write_records(path, records)
         status = main([*map(str, paths), *options])
         output = capsys.readouterr()
         return status, output.out, output.err
@@ -97,7 +97,7 @@ def test_a_slowdown_that_noise_could_explain_is_fine(pair: Compare) -> None:
 def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_speedup() -> None:
     drift = 1.1
     base, new = (
-        csv_files.table_of_records(
+        table_of_records(
             comparison({"pytorch": noisy_seconds(2.0 * f, 1), "ortmodule": noisy_seconds(1.5 * f, 2)})
         )
         for f in (1.0, drift)
@@ -111,8 +111,8 @@ def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_s
 
 
 def test_the_ratio_of_throughputs_is_new_over_base() -> None:
-    base = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]]}))
-    new = csv_files.table_of_records(comparison({"pytorch": [[1.6], [1.6]]}))
+    base = table_of_records(comparison({"pytorch": [[2.0], [2.0]]}))
+    new = table_of_records(comparison({"pytorch": [[1.6], [1.6]]}))
     (change,) = compare(base, new, TOLERANCES)
     assert (change.base, change.new) == ("80.00", "100.0")
     assert change.ratio is not None

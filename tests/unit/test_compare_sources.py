@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench.compare.__main__ import main
-from bench.results import csv_files
 from tests.support.compared import line_of
 from tests.support.factories import two_backends
 from tests.support.git import git, write_results
+from tests.support.result_files import write_records
 
 A, B = "machine/bench/a", "machine/reproduce/b"
 """The places of two results files."""
@@ -18,7 +18,7 @@ def test_a_missing_or_truncated_file_is_one_sentence_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, half = tmp_path / "good.csv", tmp_path / "half.csv"
-    csv_files.write_records(good, two_backends())
+    write_records(good, two_backends())
     half.write_bytes(good.read_bytes()[:-20])
     for other, words in ((half, "is damaged"), (tmp_path / "none.csv", "cannot be read")):
         assert main([str(good), str(other)]) == 2
@@ -41,7 +41,7 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("base", "new"):
-        csv_files.write_records(tmp_path / name / "a.csv", two_backends())
+        write_records(tmp_path / name / "a.csv", two_backends())
     (tmp_path / "new" / "b.csv").write_text("city,population\n")
     assert main([str(tmp_path / "base"), str(tmp_path / "new")]) == 2
     output = capsys.readouterr()
@@ -55,10 +55,10 @@ def test_a_new_file_that_is_damaged_is_no_new_result(
 def test_folders_are_paired_by_place_and_what_is_missing_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv_files.write_records(tmp_path / "old" / "machine" / "bench" / "a.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "old" / "machine" / "bench" / "b.csv", two_backends(seed=1))
-    csv_files.write_records(tmp_path / "new" / "machine" / "bench" / "a.csv", two_backends(seed=2))
-    csv_files.write_records(tmp_path / "new" / "machine" / "methods" / "b.csv", two_backends(seed=2))
+    write_records(tmp_path / "old" / "machine" / "bench" / "a.csv", two_backends(seed=1))
+    write_records(tmp_path / "old" / "machine" / "bench" / "b.csv", two_backends(seed=1))
+    write_records(tmp_path / "new" / "machine" / "bench" / "a.csv", two_backends(seed=2))
+    write_records(tmp_path / "new" / "machine" / "methods" / "b.csv", two_backends(seed=2))
     assert main([str(tmp_path / name) for name in ("old", "new")]) == 0
     output = capsys.readouterr()
     assert "same" in line_of(output.out, "ortmodule")
@@ -67,7 +67,7 @@ def test_folders_are_paired_by_place_and_what_is_missing_is_named(
 
 
 def test_a_folder_without_results_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    csv_files.write_records(tmp_path / "old" / "a.csv", two_backends())
+    write_records(tmp_path / "old" / "a.csv", two_backends())
     (tmp_path / "new").mkdir()
     assert main([str(tmp_path / "old"), str(tmp_path / "new")]) == 2
     assert "holds no results file" in capsys.readouterr().err

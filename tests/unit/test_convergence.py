@@ -13,10 +13,10 @@ from bench.report.collection import Collection, ReportedComparison, read_compari
 from bench.report.comparison_page import render_comparison
 from bench.report.figures import plan
 from bench.report.next_command import answer_with_target, suggest
-from bench.results import csv_files
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
 from tests.support.reports import svg_texts
+from tests.support.result_files import table_of_records, write_records
 
 FALLING = (5.0, 4.0, 3.0, 2.0)
 """Reaches 3 at the third evaluation, after 20 steps."""
@@ -59,12 +59,12 @@ def followed(losses: Losses, **changes: object) -> pd.DataFrame:
             for launch, course in enumerate(launches, start=1)
             for number, loss in enumerate(course)
         ],
-        columns=HELD_OUT_LOSSES.columns,
+        columns=list(HELD_OUT_LOSSES.columns),
     )
 
 
 def rows_of(*backends: str) -> pd.DataFrame:
-    return csv_files.table_of_records(comparison({name: [[2.0], [2.0]] for name in backends}))
+    return table_of_records(comparison({name: [[2.0], [2.0]] for name in backends}))
 
 
 def found(losses: Losses, table: pd.DataFrame | None = None, **statuses: str) -> Convergence:
@@ -214,7 +214,7 @@ def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -
 
 def test_a_comparison_is_read_with_its_held_out_losses(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    csv_files.write_records(path, comparison({"pytorch": [[2.0], [2.0]]}))
+    write_records(path, comparison({"pytorch": [[2.0], [2.0]]}))
     assert read_comparison(path).convergence is None
     HELD_OUT_LOSSES.write(
         HELD_OUT_LOSSES.path_of(path), followed({"pytorch": [FALLING] * 2}).to_dict("records")
@@ -248,7 +248,7 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
         "Time to a held-out loss of 3, pytorch's over each: ortmodule 1.250× [1.250, 1.250], final loss "
         "equivalent; ortmodule_zero1 is not compared, since ortmodule_zero1 came there in 0 of 2 launches."
     )
-    rows = csv_files.table_of_records(
+    rows = table_of_records(
         [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
     )
     both = ReportedComparison(
@@ -261,7 +261,7 @@ def test_more_launches_of_another_kind_are_not_suggested() -> None:
     records = comparison(
         {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.2], [2.4]]}, overrides=("measure=converge",)
     )
-    one = ReportedComparison(stem="m", rows=csv_files.table_of_records(records))
+    one = ReportedComparison(stem="m", rows=table_of_records(records))
     assert "thorough" not in suggest(one, Path("m.csv"))[0]
 
 

@@ -10,12 +10,13 @@ import pytest
 from bench.results import csv_files
 from bench.results.columns import COLUMNS, DTYPES
 from tests.support.factories import block, comparison, failed, record, workload
+from tests.support.result_files import table_of_records, write_records
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "bert-tiny-cpux2.csv"
-    csv_files.write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
+    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
     return path
 
 
@@ -58,7 +59,7 @@ def test_the_file_has_one_header_unix_line_ends_and_blanks_for_what_is_missing(s
 def test_foreign_text_survives_a_round_trip(tmp_path: Path, message: str) -> None:
     path = tmp_path / "x.csv"
     work = workload(model=message)
-    csv_files.write_records(path, [record(workload=work), failed("ortmodule", "oom", message, workload=work)])
+    write_records(path, [record(workload=work), failed("ortmodule", "oom", message, workload=work)])
     table = csv_files.read(path)
     assert list(table["message"]) == ["", message]
     assert list(table["model"]) == [message, message]
@@ -66,7 +67,7 @@ def test_foreign_text_survives_a_round_trip(tmp_path: Path, message: str) -> Non
 
 def test_text_that_no_file_can_hold_is_written_readably(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    csv_files.write_records(path, [failed("pytorch", "crashed", "bad \udcff byte\0")])
+    write_records(path, [failed("pytorch", "crashed", "bad \udcff byte\0")])
     assert csv_files.read(path)["message"].iloc[0] == "bad \\udcff byte\\x00"
 
 
@@ -83,7 +84,7 @@ def test_reading_gives_numbers_as_numbers_and_the_missing_as_missing(saved: Path
 def test_a_figure_that_is_not_finite_is_blank(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     nan = float("nan")
-    csv_files.write_records(path, [record(blocks=(block(last_loss=(nan, 1.0)),), loss_difference=nan)])
+    write_records(path, [record(blocks=(block(last_loss=(nan, 1.0)),), loss_difference=nan)])
     assert "nan" not in path.read_text(encoding="utf-8")
     assert csv_files.read(path)[["last_loss", "loss_difference"]].isna().all(axis=None)
 
@@ -96,7 +97,7 @@ def test_rows_that_were_read_are_written_back_byte_for_byte(saved: Path, tmp_pat
 
 def test_a_frame_of_records_equals_what_the_file_would_give(saved: Path) -> None:
     records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
-    pd.testing.assert_frame_equal(csv_files.table_of_records(records), csv_files.read(saved))
+    pd.testing.assert_frame_equal(table_of_records(records), csv_files.read(saved))
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(saved: Path, monkeypatch
 
     monkeypatch.setattr("os.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        csv_files.write_records(saved, [record()])
+        write_records(saved, [record()])
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
@@ -122,7 +123,7 @@ def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
 def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path: Path) -> None:
     path = tmp_path / "again.csv"
     spoilt = block(1, other_cpu_seconds=(1.0, 1.0))
-    csv_files.write_records(path, [record(blocks=(spoilt, block(1, attempt=2)))])
+    write_records(path, [record(blocks=(spoilt, block(1, attempt=2)))])
     table = csv_files.read(path)
     assert list(table["attempt"]) == [1, 2]
     assert list(table["status"]) == ["invalid", "ok"]

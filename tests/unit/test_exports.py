@@ -10,12 +10,12 @@ from bench.measure import after_export
 from bench.measure.after_export import ROUNDING, judge
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
-from bench.results import csv_files
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from bench.statistics.intervals import median_interval
 from tests.support.factories import comparison
+from tests.support.result_files import table_of_records
 
 
 def checked(difference: float, scale: float = 10.0) -> CheckedExport:
@@ -96,7 +96,7 @@ def test_the_page_has_a_line_for_each_exported_model(tmp_path: Path) -> None:
         "message": "no whole weights",
     }
     EXPORTS.write(path, [a_row(), a_row(**failed)])
-    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
+    rows = table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
     page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=EXPORTS.read(path)))
     section = page[page.index("**After training**") :]
     assert "| ortmodule | ok | 42.50 | 3.000 | 2e-06 | 4e-06 | 5.00 [4.50, 5.50] |" in section

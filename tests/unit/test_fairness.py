@@ -12,10 +12,10 @@ from bench.analysis.fairness import attribute_to_settings
 from bench.analysis.shapley import subsets_of
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.render import render_report
-from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import ENVIRONMENT, comparison, with_environment
 from tests.support.reports import save, svg_texts
+from tests.support.result_files import table_of_records
 
 LEFT_ALONE = {"threads": 1.4, "allocator": 1.1, "blas": 1.5}
 """How much faster ORTModule looks where a setting is left alone; by itself it is 1.3 times as fast."""
@@ -43,7 +43,7 @@ def uncontrolled(*left_alone: str, noise: float = 0.0, **changes: Any) -> list[R
 
 
 def tables_of(comparisons: list[list[Record]]) -> list[pd.DataFrame]:
-    return [csv_files.table_of_records(records) for records in comparisons]
+    return [table_of_records(records) for records in comparisons]
 
 
 def all_combinations(noise: float = 0.0) -> list[list[Record]]:
@@ -140,7 +140,7 @@ def test_the_waterfall_goes_through_every_setting_that_varies(
 
 
 def test_a_comparison_is_one_of_fairness_by_its_study_whatever_it_is_called() -> None:
-    rows = csv_files.table_of_records(uncontrolled())
+    rows = table_of_records(uncontrolled())
     mine = ReportedComparison(stem="mine", rows=rows)
     named = rows.assign(study="bench", command='make bench ARGS="experiment=fairness"')
     other = ReportedComparison(stem="bert-tiny-cpux1-fairness-0123", rows=named)
@@ -150,7 +150,7 @@ def test_a_comparison_is_one_of_fairness_by_its_study_whatever_it_is_called() ->
 
 def test_mkl_as_it_is_installed_is_what_users_have_and_leaves_a_comparison_controlled() -> None:
     stock, full = (
-        ReportedComparison(stem=blas, rows=csv_files.table_of_records(uncontrolled(blas=blas)))
+        ReportedComparison(stem=blas, rows=table_of_records(uncontrolled(blas=blas)))
         for blas in ("stock", "full")
     )
     assert not stock.uncontrolled

@@ -12,6 +12,7 @@ from bench.results import csv_files
 from bench.results.records import Record
 from bench.results.rows import rows_of_record
 from tests.support.factories import block, record
+from tests.support.result_files import write_records
 
 
 def test_a_record_is_formatted_again_only_if_it_has_changed(
@@ -34,7 +35,7 @@ def test_a_record_is_formatted_again_only_if_it_has_changed(
     kept.write()
     kept.write()
     assert formatted == [1, 2, 3, 2]
-    csv_files.write_records(tmp_path / "whole.csv", kept.records.values())
+    write_records(tmp_path / "whole.csv", kept.records.values())
     assert output.csv.read_text() == (tmp_path / "whole.csv").read_text()
     kept.forget("pytorch")
     kept.records[1, "ortmodule"] = record("ortmodule", 1)

@@ -20,6 +20,7 @@ from bench.results.machines import list_machines
 from bench.results.records import Record
 from bench.setup.checkout import ROOT
 from tests.support.factories import comparison, noisy_seconds, two_backends, workload
+from tests.support.result_files import table_of_records
 
 KACKER = np.array([61.00, 61.40, 62.21, 62.30, 62.34, 62.60, 62.70, 62.84, 65.90])
 KACKER_VARIANCES = np.array([0.2025, 1.2100, 0.0900, 0.2025, 0.3844, 0.5625, 0.0676, 0.0225, 1.8225])
@@ -27,7 +28,7 @@ KACKER_VARIANCES = np.array([0.2025, 1.2100, 0.0900, 0.2025, 0.3844, 0.5625, 0.0
 
 
 def results(records: list[Record], stem: str = "bert-tiny-cpux2") -> ComparisonResults:
-    return ComparisonResults(stem=stem, rows=csv_files.table_of_records(records))
+    return ComparisonResults(stem=stem, rows=table_of_records(records))
 
 
 # The model

@@ -16,13 +16,13 @@ from bench.report import __main__ as report_command
 from bench.report.comparison_page import render_comparison
 from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
 from bench.report.support_page import render_support
-from bench.results import csv_files
 from bench.results.records import Record
 from bench.setup import stacks
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import runner
 from tests.support.factories import comparison, failed, record, workload
 from tests.support.reports import make_machine
+from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
 
@@ -41,11 +41,9 @@ def recorded(model: str, reason: str = "") -> list[Record]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    csv_files.write_records(tmp_path / "matrix" / "gpt2-cpux2.csv", recorded("gpt2"))
-    csv_files.write_records(
-        tmp_path / "matrix" / "beit-base-cpux2.csv", recorded("beit-base", "ResizeGrad | missing")
-    )
-    csv_files.write_records(tmp_path / "matrix" / "mine-cpux2.csv", recorded("mine", "ResizeGrad | missing"))
+    write_records(tmp_path / "matrix" / "gpt2-cpux2.csv", recorded("gpt2"))
+    write_records(tmp_path / "matrix" / "beit-base-cpux2.csv", recorded("beit-base", "ResizeGrad | missing"))
+    write_records(tmp_path / "matrix" / "mine-cpux2.csv", recorded("mine", "ResizeGrad | missing"))
     return tmp_path / "matrix"
 
 
@@ -82,7 +80,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
         "overrides": ("experiment=choices", "model=gpt2"),
         "workload": workload(model="gpt2", size="mini"),
     }
-    csv_files.write_records(
+    write_records(
         folder / "gpt2-cpux2-choices.csv",
         [
             record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
@@ -113,7 +111,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
 
 
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
-    csv_files.write_records(make_machine(tmp_path) / "bench" / "bert-tiny-cpux2.csv", comparison(SECONDS))
+    write_records(make_machine(tmp_path) / "bench" / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
     expected = render_support(read_matrix(folder, planned_models()))
     assert (tmp_path / "reports" / "support.md").read_text() == expected
@@ -141,7 +139,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
 
     def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
         asked.append((config.model.name, config.model.size, repeatable(overrides)))
-        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+        write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
@@ -174,7 +172,7 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
         asked.append(stem)
-        csv_files.write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
+        write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]

@@ -15,10 +15,10 @@ from bench.report.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
 from bench.report.methods_page import answer, name_method
 from bench.report.render import write_methods
-from bench.results import csv_files
 from bench.results.records import Record, Workload
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts
+from tests.support.result_files import table_of_records
 
 LIBRARIES = 100
 PARAMETERS = 1000
@@ -51,7 +51,7 @@ def launches(
 
 
 def results(*groups: list[Record]) -> ReportedComparison:
-    rows = csv_files.table_of_records([one for group in groups for one in group])
+    rows = table_of_records([one for group in groups for one in group])
     return ReportedComparison(stem="bert-tiny-cpux2", rows=rows)
 
 

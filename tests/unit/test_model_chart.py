@@ -14,10 +14,10 @@ from bench.report.modalities import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH
 from bench.report.model_chart import ModelChart, ModelLine, model_chart
 from bench.report.quantities import ENERGY, MEMORY
 from bench.report.selection import choose_backends, choose_models, choose_one_of_each_model
-from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
 from tests.support.many_models import comparison as of_model
+from tests.support.result_files import table_of_records
 
 BY_NAME = {model.name: model for model in ELEVEN}
 
@@ -32,7 +32,7 @@ def line_of(chart: ModelChart, name: str) -> ModelLine:
 
 def made(stem: str, **changes: Any) -> ReportedComparison:
     """A comparison with a changed environment."""
-    rows = csv_files.table_of_records(with_environment(two_backends(), **changes))
+    rows = table_of_records(with_environment(two_backends(), **changes))
     return ReportedComparison(stem=stem, rows=rows)
 
 
@@ -96,7 +96,7 @@ def test_energy_is_drawn_where_it_is_known_and_refused_where_it_is_not() -> None
     with pytest.raises(UserError, match="none of these comparisons knows its energy"):
         model_chart(eleven(), ENERGY)
     joules = {"pytorch": 300.0, "ortmodule": 240.0}
-    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}))
+    rows = table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}))
     rows["energy_j"] = rows["backend"].map(joules)
     (bar,) = model_chart([ReportedComparison(stem="m", rows=rows)], ENERGY).lines[0].bars
     assert bar.ratio
@@ -143,7 +143,7 @@ def test_references_have_panels_of_their_own() -> None:
     records = comparison(
         {"pytorch_fused": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}, reference="pytorch_fused"
     )
-    other = ReportedComparison(stem="b", rows=csv_files.table_of_records(records))
+    other = ReportedComparison(stem="b", rows=table_of_records(records))
     headings = [panel.heading for panel in model_chart([made("a"), other]).panels]
     assert [heading.rpartition("; over ")[2] for heading in headings] == ["pytorch", "pytorch_fused"]
 
@@ -152,7 +152,7 @@ def test_two_workloads_of_a_model_are_told_apart_and_its_shrinking_is_named() ->
     def of(stem: str, *overrides: str, **changes: Any) -> ReportedComparison:
         seconds = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
         made = comparison(seconds, workload=workload(**changes), overrides=overrides)
-        return ReportedComparison(stem=stem, rows=csv_files.table_of_records(made))
+        return ReportedComparison(stem=stem, rows=table_of_records(made))
 
     chart = model_chart([of("bert-tiny-cpux2"), of("bert-tiny-cpux2-seq_len=64", seq_len=64)])
     assert {line.label for line in chart.lines} == {"bert-tiny, length 128", "bert-tiny, length 64"}
@@ -238,7 +238,7 @@ def test_the_caption_names_machine_workload_and_interval() -> None:
         "published for the whole model on other hardware, not comparable",
     ):
         assert words in caption
-    lone = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.6, 1.5]]}))
+    lone = table_of_records(comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.6, 1.5]]}))
     caption = chart_words.caption(model_chart([ReportedComparison(stem="x", rows=lone)]))
     assert "Single launch: the variation between launches is not in the interval" in caption
 

@@ -38,6 +38,7 @@ from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_
 from tests.support.many_models import ELEVEN, Model, write, write_breakdowns
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import make_machine, svg_texts
+from tests.support.result_files import table_of_records, write_records
 
 WIDTHS = (2.5, 3.3, 5.4, 6.6, 13.3)
 
@@ -120,7 +121,7 @@ def test_long_names_reasons_and_several_machines_are_legible(width: float) -> No
         {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]},
         workload=workload(model="a-model-that-has-a-very-long-name", size="mini", precision="bf16"),
     )
-    tables = [csv_files.table_of_records(records) for records in (long, other, shrunk)]
+    tables = [table_of_records(records) for records in (long, other, shrunk)]
     comparisons = [
         ReportedComparison(stem=f"bert-tiny-cpux2-{'x' * 80}{number}", rows=rows)
         for number, rows in enumerate([*tables, tables[0]])
@@ -278,7 +279,7 @@ def test_a_width_is_read_with_its_unit(words: str, inches: float) -> None:
 def test_any_name_is_drawn_as_it_is(tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder) -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]}, workload=workload(model=name))
     path = tmp_path / "x.csv"
-    csv_files.write_records(path, records)
+    write_records(path, records)
     assert command.main(["figure", str(path), "--out", str(tmp_path / "x.svg")]) == 0
     assert svg_texts(tmp_path / "x.svg").count(one_line(name)) >= 2
     assert not recwarn.list

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from bench.results import csv_files
 from bench.results.prediction import Predicted, predict
 from bench.statistics.memory_parts import MemoryParts
 from bench.statistics.summary import summarise
 from tests.support.factories import MIB, block, record
+from tests.support.result_files import table_of_records
 
 
 def test_without_sharding_every_rank_holds_16_bytes_a_parameter() -> None:
@@ -81,7 +81,7 @@ def parts(peak_mib: int, **changes: Any) -> MemoryParts | None:
         "host_runtime_bytes": (20 * MIB, 30 * MIB),
         "blocks": (block(host_peak_bytes=(100 * MIB, peak_mib * MIB)),),
     }
-    rows = csv_files.table_of_records([record(**figures | changes)])
+    rows = table_of_records([record(**figures | changes)])
     return summarise(rows)[0].memory_parts
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from bench.analysis.products import rates_by_stack
 from bench.analysis.steadiness import find_warnings
-from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, record
+from tests.support.result_files import table_of_records
 
 
 def rows(torch: float | None, ort: float | None, **changes: Any) -> pd.DataFrame:
     """Two backends and the rates in GFLOP/s."""
-    made = csv_files.table_of_records([record(**changes), record("ortmodule", **changes)])
+    made = table_of_records([record(**changes), record("ortmodule", **changes)])
     made["torch_matmul_flops_per_s"] = np.nan if torch is None else torch * 1e9
     made["ort_matmul_flops_per_s"] = np.nan if ort is None else ort * 1e9
     made["limit_flops_per_s"] = 1e12

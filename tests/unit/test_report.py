@@ -13,10 +13,10 @@ from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
 from bench.report.render import render_report
-from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
 from tests.support.reports import SECONDS, golden_records, page_of, printed, save, section_of
+from tests.support.result_files import table_of_records, write_records
 
 GOLDEN = """
 <details><summary>BERT-Tiny, 2 ranks, 2 × accumulated, as installed</summary>
@@ -83,12 +83,12 @@ def test_a_bare_environment_is_tolerated() -> None:
 
 
 def test_a_commit_is_shortened_and_stays_marked_as_dirty() -> None:
-    rows = csv_files.table_of_records(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
+    rows = table_of_records(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
     assert "commit 0123456789ab-dirty" in describe.versions(rows)
 
 
 def test_launches_of_unequal_length_are_counted_in_all() -> None:
-    rows = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
+    rows = table_of_records(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
     assert describe.extent(rows) == "2 launches, 3 rounds in all"
 
 
@@ -111,7 +111,7 @@ def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) ->
 
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
-    rows = csv_files.table_of_records(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
+    rows = table_of_records(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
     warning = (
         "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
         "raise measure.warmup_steps"
@@ -138,7 +138,7 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
     def waiting(backend: str, seconds: float) -> Record:
         return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))
 
-    rows = csv_files.table_of_records([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
+    rows = table_of_records([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
     page = render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
     assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
@@ -151,7 +151,7 @@ def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
 def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_shown(tmp_path: Path) -> None:
     unknown = workload(parameters=None, trainable_parameters=None, padding_share=None)
     records = [failed(name, "oom", "no memory", 0, workload=unknown) for name in ("pytorch", "ortmodule")]
-    csv_files.write_records(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
+    write_records(tmp_path / "results" / "bert-tiny-cpux2.csv", records)
     assert not render_report(tmp_path / "results", tmp_path / "reports").refused
     assert "oom: no memory" in (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
 
@@ -190,7 +190,7 @@ def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:
 
 def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
     limited, free = (
-        csv_files.table_of_records(comparison(SECONDS, workload=workload(memory_limit_gib=limit)))
+        table_of_records(comparison(SECONDS, workload=workload(memory_limit_gib=limit)))
         for limit in (4.5, None)
     )
     assert (

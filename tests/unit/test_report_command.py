@@ -9,9 +9,9 @@ from bench.config.compose import compose
 from bench.report import __main__ as command
 from bench.report.files import RENDERED
 from bench.report.render import render_report
-from bench.results import csv_files
 from tests.support.pages import ROOT
 from tests.support.reports import golden_records, make_machine, save, section_of
+from tests.support.result_files import write_records
 
 
 def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
@@ -59,7 +59,7 @@ def machine(tmp_path: Path) -> Path:
     folder = make_machine(tmp_path / "results" / "mine")
     for study in ("bench", "reproduce", "matrix"):
         records = [dataclasses.replace(one, study=study) for one in golden_records()]
-        csv_files.write_records(folder / study / "bert-tiny-cpux2.csv", records)
+        write_records(folder / study / "bert-tiny-cpux2.csv", records)
     return folder
 
 
@@ -91,7 +91,7 @@ def test_what_make_bench_renders_is_ignored_by_git() -> None:
 
 def test_one_more_result_changes_its_machine_s_files_and_one_line(machine: Path, tmp_path: Path) -> None:
     other = make_machine(machine.with_name("other"))
-    csv_files.write_records(other / "bench" / "gpt2-cpux2.csv", golden_records())
+    write_records(other / "bench" / "gpt2-cpux2.csv", golden_records())
     out = tmp_path / "reports"
 
     def make() -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_one_more_result_changes_its_machine_s_files_and_one_line(machine: Path,
         return {str(path.relative_to(out)): path.read_text(encoding="utf-8") for path in files}
 
     before = make()
-    csv_files.write_records(other / "bench" / "bert-tiny-cpux2-seq_len-64.csv", golden_records())
+    write_records(other / "bench" / "bert-tiny-cpux2-seq_len-64.csv", golden_records())
     after = make()
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert all(name.startswith("other/") or name == "index.md" for name in changed)

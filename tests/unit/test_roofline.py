@@ -16,6 +16,7 @@ from bench.results.records import Product, Roofline, Shape, TimedLibrary, Worklo
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
 from tests.support.factories import block, record, workload
+from tests.support.result_files import table_of_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,7 +119,7 @@ def test_the_share_is_averaged_over_launches_and_shown_beside_the_rates() -> Non
         record(launch=launch, roofline=FOUND, blocks=(block(seconds=seconds),))
         for launch, seconds in ((1, 40.0), (2, 160.0))
     ]
-    rows = csv_files.table_of_records(records)
+    rows = table_of_records(records)
     (summary,) = summarise(rows)
     assert summary.roofline_share == pytest.approx(4000 * 10 / 80.0 / 48_000)
     page = render_comparison(ReportedComparison(stem="x", rows=rows))
@@ -136,7 +137,7 @@ def test_the_rates_are_said_in_one_line() -> None:
         )
         for one in (TORCH, ORT)
     )
-    rows = csv_files.table_of_records([record(roofline=dataclasses.replace(FOUND, libraries=tera))])
+    rows = table_of_records([record(roofline=dataclasses.replace(FOUND, libraries=tera))])
     said = (
         "matrix products at this workload's shapes: PyTorch 4.50 GFLOP/s, ONNX Runtime 15.0 GFLOP/s; "
         "limit 20.0 GFLOP/s; layers have 64 % of the FLOPs"
@@ -146,7 +147,7 @@ def test_the_rates_are_said_in_one_line() -> None:
 
 
 def test_without_a_limit_there_is_neither_column_nor_line() -> None:
-    rows = csv_files.table_of_records([record()])
+    rows = table_of_records([record()])
     assert summarise(rows)[0].roofline_share is None
     page = render_comparison(ReportedComparison(stem="x", rows=rows))
     assert "of limit" not in page
@@ -177,7 +178,7 @@ def test_no_committed_result_exceeds_its_limit() -> None:
 
 
 def test_other_nodes_are_another_measurement() -> None:
-    rows = csv_files.table_of_records(
+    rows = table_of_records(
         [record(), record("ortmodule", workload=workload(nodes=2))],
     )
     assert "nodes 2 (reference 1)" in summarise(rows)[1].message

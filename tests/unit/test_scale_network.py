@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.analysis.scale import topology
-from bench.analysis.scale.figures import Dice, Figure, band_of
+from bench.analysis.scale.figures import Dice, Figure, figures_of
 from bench.analysis.scale.network import Array, LinkedNodes, MeasuredRanks, TimedSize
 from bench.analysis.scale.topology import DeviceKind, Link, Topology
 from bench.errors import UserError
@@ -62,13 +62,13 @@ def test_the_same_seed_gives_the_same_draws_and_a_figure_drawn_twice_is_drawn_an
 
 def test_a_band_holds_95_percent_of_the_draws_and_the_best_guess() -> None:
     draws = np.column_stack([np.arange(1001.0), np.full(1001, 5.0), np.arange(1001.0) + 1])
-    draws[0] = [500, 5, -7]
-    band = band_of(draws)
-    assert band.value.tolist() == [500, 5, -7]
-    assert band.low[0] == pytest.approx(25, abs=1)
-    assert band.high[0] == pytest.approx(975, abs=1)
-    assert (band.low[1], band.high[1]) == (5, 5)
-    assert band.low[2] == -7, "the best guess itself is never outside"
+    draws[0] = [500, 5, 0.5]
+    wide, exact, lowest = figures_of(draws)
+    assert [one.value for one in (wide, exact, lowest)] == [500, 5, 0.5]
+    assert wide.low == pytest.approx(25, abs=1)
+    assert wide.high == pytest.approx(975, abs=1)
+    assert (exact.low, exact.high) == (5, 5)
+    assert lowest.low == 0.5, "the best guess itself is never outside"
 
 
 # --- topologies -----------------------------------------------------------------------------------

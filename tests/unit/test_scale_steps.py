@@ -16,6 +16,7 @@ from bench.analysis.scale.sendings import (
     FORWARD,
     TEXTBOOK,
     Sending,
+    in_buckets,
     sendings,
 )
 from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
@@ -73,7 +74,7 @@ def parts(**changes: object) -> Parts:
 
 def sent(kind: str, moment: str, calls: int) -> Sending:
     """Calls of a hundred numbers, four bytes each."""
-    return Sending(kind=kind, elements=100 * calls, element_bytes=4, moment=moment, bucket=100)
+    return Sending(kind, [100] * calls, moment)
 
 
 def predicted(
@@ -111,12 +112,14 @@ def random_step(generator: np.random.Generator, busy: str) -> tuple[Parts, list[
     of_layers = int(generator.integers(40, 400))
     found = [
         Sending(
-            kind=kind,
-            elements=400,
+            kind,
+            [10, 90, 300]
+            if kind == "reduce_scatter" and generator.random() < 0.3
+            else in_buckets(
+                400, of_layers if kind == "all_gather" else int(generator.choice([of_layers, 30, 150]))
+            ),
+            moment,
             element_bytes=int(generator.choice([2, 4])),
-            moment=moment,
-            bucket=of_layers if kind == "all_gather" else int(generator.choice([of_layers, 30, 150])),
-            sizes=(10, 90, 300) if kind == "reduce_scatter" and generator.random() < 0.3 else (),
             each_pass=moment != AFTER_UPDATE and bool(generator.random() < 0.5),
         )
         for kind, moment in (
@@ -152,7 +155,7 @@ def as_events(own: Parts, found: Sequence[Sending], network: Links, ranks: float
             if one.moment != moment or one.kind not in kinds:
                 continue
             before = 0
-            for elements in one.buckets():
+            for elements in one.sizes:
                 gathers = one.kind == "all_gather"
                 share = (before if gathers else before + elements) / one.elements
                 if not evenly:
@@ -264,17 +267,15 @@ def test_weights_are_gathered_one_layer_ahead_and_the_first_are_waited_for(
 
 def test_no_layer_is_gathered_further_ahead_than_the_next() -> None:
     """The small first one leaves the link free, and yet the large one waits until its turn."""
-    first_small = Sending(
-        kind="all_gather", elements=300, element_bytes=1, moment=FORWARD, bucket=200, sizes=(100, 200)
-    )
+    first_small = Sending("all_gather", [100, 200], FORWARD, element_bytes=1)
     # Asked for when the first layer begins, at 0.1 s; a third of a second is computed meanwhile.
     assert exposed([first_small], Links(way_s_per_byte=0.001)) == pytest.approx(0.1)
-    three = replace(first_small, elements=500, sizes=(100, 200, 200))
+    three = replace(first_small, sizes=[100, 200, 200])
     assert exposed([three], Links(way_s_per_byte=0.003)) == pytest.approx(0.3 + (0.6 - 0.2) + (0.6 - 0.4))
 
 
 def test_layers_are_computed_as_long_as_they_have_parameters() -> None:
-    last_small = Sending(kind="all_gather", elements=110, element_bytes=1, moment=FORWARD, bucket=100)
+    last_small = Sending("all_gather", [100, 10], FORWARD, element_bytes=1)
     # The first call has ten elevenths of the parameters: 0.91 s are computed while the second is on its way.
     assert exposed([last_small], Links(way_s=0.8)) == pytest.approx(0.8)
 

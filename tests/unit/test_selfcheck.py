@@ -16,9 +16,9 @@ from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
 from bench.report.selftest_page import render_selftest, summary_lines
-from bench.results import csv_files
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
+from tests.support.result_files import table_of_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def rows(seconds: list[list[float]], slowed_by: float = 0.0) -> pd.DataFrame:
     records = comparison({"pytorch": [[2.0] * len(launch) for launch in seconds]})
     records += comparison({"pytorch_again": seconds}, slowed_by=slowed_by)
-    return csv_files.table_of_records(records)
+    return table_of_records(records)
 
 
 def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:

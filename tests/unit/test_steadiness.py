@@ -9,13 +9,13 @@ import pytest
 from bench.analysis.clusters import distance_of_two_clusters
 from bench.analysis.steadiness import SteadinessWarning, find_warnings
 from bench.machine.telemetry.gpu_sample import GpuSample
-from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
+from tests.support.result_files import table_of_records
 
 
 def found(records: list[Record]) -> list[SteadinessWarning]:
-    return find_warnings(csv_files.table_of_records(records))
+    return find_warnings(table_of_records(records))
 
 
 def kinds(records: list[Record]) -> list[str]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bench.results import csv_files
 from bench.results.records import Record
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
@@ -23,10 +22,11 @@ from tests.support.factories import (
     with_environment,
     workload,
 )
+from tests.support.result_files import table_of_records
 
 
 def summary(records: list[Record], backend: str) -> BackendSummary:
-    return next(s for s in summarise(csv_files.table_of_records(records)) if s.backend == backend)
+    return next(s for s in summarise(table_of_records(records)) if s.backend == backend)
 
 
 def speedup_of(records: list[Record], backend: str) -> Speedup:
@@ -42,7 +42,7 @@ THREE_BY_TWO = {
 
 
 def test_the_summary_agrees_with_a_few_lines_of_pandas() -> None:
-    rows = csv_files.table_of_records(comparison(THREE_BY_TWO))
+    rows = table_of_records(comparison(THREE_BY_TWO))
     wide = rows.pivot(index=["launch", "round"], columns="backend", values="seconds").astype(float)
     ratio = np.log(wide["pytorch"] / wide["ortmodule"]).groupby("launch").mean()
     low, high = scipy.stats.t.interval(0.95, 2, ratio.mean(), ratio.sem())
@@ -276,7 +276,7 @@ def test_every_backend_is_compared_with_the_fastest_pytorch_too() -> None:
         "ortmodule": [[1.5], [1.6], [1.7]],
     }
     records = comparison(seconds)
-    base, best, ours = summarise(csv_files.table_of_records(records))
+    base, best, ours = summarise(table_of_records(records))
     directly = [dataclasses.replace(one, reference="pytorch_best") for one in records]
     expected = summary(directly, "ortmodule").speedup
     assert expected is not None
@@ -288,7 +288,7 @@ def test_every_backend_is_compared_with_the_fastest_pytorch_too() -> None:
 
 
 def test_where_the_reference_is_the_fastest_pytorch_its_speedup_is_not_said_twice() -> None:
-    base, ours = summarise(csv_files.table_of_records(comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})))
+    base, ours = summarise(table_of_records(comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})))
     assert (base.is_best_pytorch, ours.is_best_pytorch) == (True, False)
     assert (base.over_best, ours.over_best) == (None, None)
 
@@ -297,7 +297,7 @@ def test_a_row_that_is_no_pytorch_or_slowed_on_purpose_or_failed_is_not_the_best
     fast = [[1.0]] * 2
     records = comparison({"pytorch": [[2.0]] * 2, "ortmodule": fast})
     records += comparison({"pytorch_slowed": fast}, slowed_by=0.05)
-    found = {one.backend: one for one in summarise(csv_files.table_of_records(records))}
+    found = {one.backend: one for one in summarise(table_of_records(records))}
     assert [name for name, one in found.items() if one.is_best_pytorch] == ["pytorch"]
 
 
@@ -309,13 +309,13 @@ def test_a_backend_that_was_slowed_on_purpose_says_so() -> None:
 
 def test_the_widest_interval_is_that_of_the_least_certain_backend() -> None:
     seconds = {"pytorch": [[2.0]] * 3, "ortmodule": [[1.0], [1.01], [1.02]], "ortmodule_zero1": [[1.0]] * 3}
-    rows = csv_files.table_of_records(comparison(seconds))
+    rows = table_of_records(comparison(seconds))
     certain, unsure = (
         intervals.half_width(speedup_of(comparison(seconds), name)) for name in seconds if name != "pytorch"
     )
     assert widest_half_width(rows) == max(certain, unsure) > 0.01
-    assert widest_half_width(csv_files.table_of_records(comparison({"pytorch": [[2.0]]}))) is None
-    alone = csv_files.table_of_records(comparison({"pytorch": [[2.0, 2.0]], "ortmodule": [[1.0, 1.1]]}))
+    assert widest_half_width(table_of_records(comparison({"pytorch": [[2.0]]}))) is None
+    alone = table_of_records(comparison({"pytorch": [[2.0, 2.0]], "ortmodule": [[1.0, 1.1]]}))
     assert widest_half_width(alone) == math.inf, "one launch does not contain the variation between launches"
 
 
@@ -363,4 +363,4 @@ def test_more_than_a_third_of_rounds_without_a_valid_block_voids_the_backend() -
 
 
 def test_an_empty_table_has_no_summary() -> None:
-    assert summarise(csv_files.table_of_records([])) == []
+    assert summarise(table_of_records([])) == []

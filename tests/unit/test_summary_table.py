@@ -12,11 +12,11 @@ from bench.report import latex
 from bench.report.collection import ReportedComparison
 from bench.report.render import render_report
 from bench.report.summary_table import COLUMNS, render_csv, render_latex, render_markdown, rows_of
-from bench.results import csv_files
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import make_machine
+from tests.support.result_files import table_of_records
 
 BART = next(model for model in ELEVEN if model.name == "bart-large")
 
@@ -67,9 +67,7 @@ def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
 
 def test_an_infinite_end_is_blank() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e300]]})
-    rows = table_of(
-        render_csv(rows_of([ReportedComparison(stem="x", rows=csv_files.table_of_records(records))]))
-    )
+    rows = table_of(render_csv(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))])))
     assert rows["ortmodule"]["speedup_high"] == ""
     assert rows["ortmodule"]["speedup"] != ""
 
@@ -102,7 +100,7 @@ def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
         *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),
         failed("x{y}", "oom", "no memory"),
     ]
-    text = render_latex(rows_of([ReportedComparison(stem="x", rows=csv_files.table_of_records(records))]))
+    text = render_latex(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))]))
     lines = [line.strip() for line in text.splitlines()]
     assert lines[2] == r"\begin{tabular}{llrrlrrr}"
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):

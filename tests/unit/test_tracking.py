@@ -19,6 +19,7 @@ from bench.tracking.__main__ import main
 from bench.tracking.content import TrackedComparison, content_of
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed, two_backends
+from tests.support.result_files import write_records
 
 # Choosing
 
@@ -121,7 +122,7 @@ def test_the_command_wants_files_and_trackers(
 
 def content(folder: Path, *arguments: object) -> TrackedComparison:
     path = folder / "m-cpux2.csv"
-    csv_files.write_records(path, *arguments)  # type: ignore[arg-type]
+    write_records(path, *arguments)  # type: ignore[arg-type]
     pages = folder / "pages"
     pages.mkdir()
     return content_of(read_comparison(path), pages)

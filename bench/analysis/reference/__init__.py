@@ -44,44 +44,26 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One line of claims.csv.
+    """One line of claims.csv."""
 
-    Attributes:
-        id: names the test.
-        source: who said it.
-        claim: what was said.
-        how_to_test: what must be compared.
-        testable_on: which hardware decides it.
-        command: that measures what must be compared.
-    """
-
-    id: str
-    source: str
-    claim: str
-    how_to_test: str
-    testable_on: str
-    command: str
+    id: str  # names the test
+    source: str  # who said it
+    claim: str  # what was said
+    how_to_test: str  # what must be compared
+    testable_on: str  # which hardware decides it
+    command: str  # that measures what must be compared
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuidedMethod:
-    """One line of guide.csv: what transformers' guide to training on a single GPU says of a method.
+    """One line of guide.csv: what transformers' guide to training on a single GPU says of a method."""
 
-    Attributes:
-        method: as the guide calls it.
-        choice: of a backend, in which it consists.
-        chosen: the values of that choice that it means; any if empty.
-        improves_speed: `yes`, `no`, or in brackets if it need not be so; empty if the guide does not say.
-        saves_memory: likewise.
-        source: version and page of the guide.
-    """
-
-    method: str
-    choice: str
-    chosen: Sequence[str]
-    improves_speed: str
-    saves_memory: str
-    source: str
+    method: str  # as the guide calls it
+    choice: str  # of a backend, in which it consists
+    chosen: Sequence[str]  # the values of that choice that it means; any if empty
+    improves_speed: str  # `yes`, `no`, or in brackets if it need not be so; empty if the guide does not say
+    saves_memory: str  # likewise
+    source: str  # version and page of the guide
 
 
 @cache

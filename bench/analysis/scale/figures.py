@@ -17,16 +17,12 @@ QUANTILE = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A positive number, and the bounds within which it lies with 95 %.
-
-    Attributes:
-        source: where it is from.
-    """
+    """A positive number, and the bounds within which it lies with 95 %."""
 
     value: float
     low: float
     high: float
-    source: str = ""
+    source: str = ""  # where it is from
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.value <= self.high:
@@ -53,6 +49,10 @@ class Figure:
             value=self.value * factor, low=self.low * factor, high=self.high * factor, source=self.source
         )
 
+    def cells(self, column: str) -> dict[str, float]:
+        """The number in this column of a table, and its bounds in those beside it."""
+        return {column: self.value, f"{column}_low": self.low, f"{column}_high": self.high}
+
 
 class Dice:
     """Draws figures, each of its own accord; the same figure twice is drawn twice.
@@ -75,16 +75,10 @@ class Dice:
         return np.asarray(figure.value * np.exp(np.where(deviates > 0, above, below) * deviates))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Of a quantity at every world size: the best guess, and 95 % of the draws."""
-
-    value: npt.NDArray[np.float64]
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
-
-
-def band_of(draws: npt.NDArray[np.float64]) -> Band:
-    """The band of draws of shape (draws, world sizes)."""
-    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-    return Band(value=draws[0], low=np.minimum(low, draws[0]), high=np.maximum(high, draws[0]))
+def figures_of(draws: npt.NDArray[np.float64]) -> list[Figure]:
+    """At every world size the best guess and 95 % of the draws, of shape (draws, world sizes)."""
+    best, bounds = draws[0], np.quantile(draws, [0.025, 0.975], axis=0)
+    return [
+        Figure(value=float(value), low=float(min(low, value)), high=float(max(high, value)))
+        for value, low, high in zip(best, *bounds, strict=True)
+    ]

@@ -18,17 +18,11 @@ Bytes = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """Bytes on a rank, each of shape (world sizes,).
+    """Bytes on a rank, each of shape (world sizes,)."""
 
-    Attributes:
-        states: weights, gradients and the optimizer's states, as `bench.results.prediction` counts them.
-        buckets: what gradients and weights are copied to before they are sent.
-        activations: what the backward pass needs of the forward pass, and whatever else training takes.
-    """
-
-    states: Bytes
-    buckets: Bytes
-    activations: Bytes
+    states: Bytes  # weights, gradients and the optimizer's states, as `bench.results.prediction` counts them
+    buckets: Bytes  # what gradients and weights are copied to before they are sent
+    activations: Bytes  # what the backward pass needs of the forward pass, and whatever else training takes
 
     @property
     def total(self) -> Bytes:

@@ -93,17 +93,11 @@ results/predicted/checks.csv)."""
 
 @dataclass(frozen=True, kw_only=True)
 class TimedSize:
-    """A collective of this size as it was timed alone.
+    """A collective of this size as it was timed alone."""
 
-    Attributes:
-        size: bytes of the whole tensor.
-        seconds: of a call.
-        busy_share: of them, in which a rank's core worked on it.
-    """
-
-    size: float
-    seconds: Figure
-    busy_share: float
+    size: float  # bytes of the whole tensor
+    seconds: Figure  # of a call
+    busy_share: float  # of them, in which a rank's core worked on it
 
 
 class MeasuredRanks:

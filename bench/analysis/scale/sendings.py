@@ -46,39 +46,20 @@ TEXTBOOK = {
 """Numbers per parameter that a rank sends in a step, but for the share 1 / N."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Sending:
-    """Collectives of one kind in a step.
+    """Collectives of one kind in a step."""
 
-    Attributes:
-        kind: of `bench.results.collectives.SENT`.
-        elements: of all of them together.
-        element_bytes: of one number.
-        moment: when they happen.
-        bucket: numbers of one call; the last may have fewer.
-        sizes: numbers of each call, in order, where they are not equal buckets.
-        each_pass: it happens with every micro-batch, and not once a step.
-    """
-
-    kind: str
-    elements: int
-    element_bytes: int
-    moment: str
-    bucket: int
-    sizes: tuple[int, ...] = ()
-    each_pass: bool = False
+    kind: str  # of `bench.results.collectives.SENT`
+    sizes: list[int]  # numbers of each call, in order
+    moment: str  # when they happen
+    element_bytes: int = 4  # of one number
+    each_pass: bool = False  # it happens with every micro-batch, and not once a step
 
     @property
-    def bytes(self) -> int:
-        """Of all whole tensors together."""
-        return self.elements * self.element_bytes
-
-    def buckets(self) -> list[int]:
-        """Numbers of each call, in order."""
-        if self.sizes:
-            return [*self.sizes]
-        full, rest = divmod(self.elements, self.bucket)
-        return [self.bucket] * full + ([rest] if rest else [])
+    def elements(self) -> int:
+        """Numbers of all calls together."""
+        return sum(self.sizes)
 
 
 def sendings(
@@ -113,18 +94,11 @@ def sendings(
     parameters = sum(tensors)
     match sharding:
         case "ddp" | "zero_redundancy":
-            gradients = Sending(
-                kind="all_reduce",
-                elements=parameters,
-                element_bytes=4,
-                moment=BACKWARD,
-                bucket=DDP_BUCKET // 4,
-                sizes=ddp_buckets(tensors),
-            )
+            gradients = Sending("all_reduce", ddp_buckets(tensors), BACKWARD)
             if sharding == "ddp" or textbook:
                 return [gradients]
             # Each rank sends the parameters that it has updated: 1 more than the textbook's 2.
-            return [gradients, _after("broadcast", parameters, bucket=parameters)]
+            return [gradients, Sending("broadcast", [parameters], AFTER_UPDATE)]
         case "zero1" | "zero2" | "zero1_native":
             return _deepspeed(sharding, parameters, ranks, on_cuda=on_cuda, textbook=textbook)
         case "zero3":
@@ -140,34 +114,23 @@ def _fsdp2(in_layers: int, beside: int, layers: int, *, gathered_bytes: int) -> 
     """A layer at a time. What lies beside the layers stays gathered after the forward pass, as
     fully_shard's root does (reshard_after_forward in torch/distributed/fsdp/_fully_shard): a little less
     than the textbook's 3."""
-    each = [len(part) for part in _divide(in_layers, layers)]
+    ends = [in_layers * number // layers for number in range(layers + 1)]
+    each = [end - start for start, end in itertools.pairwise(ends) if end > start]
     root = [beside] if beside else []
-
-    def along(kind: str, sizes: list[int], element_bytes: int, moment: str) -> Sending:
-        return Sending(
-            kind=kind,
-            elements=sum(sizes),
-            element_bytes=element_bytes,
-            moment=moment,
-            bucket=max(sizes),
-            sizes=tuple(sizes),
-            each_pass=kind == "all_gather",
-        )
-
     return [
-        along("all_gather", root + each, gathered_bytes, FORWARD),
-        along("all_gather", each, gathered_bytes, BACKWARD),
-        along("reduce_scatter", each + root, 4, BACKWARD),
+        Sending("all_gather", root + each, FORWARD, gathered_bytes, each_pass=True),
+        Sending("all_gather", each, BACKWARD, gathered_bytes, each_pass=True),
+        Sending("reduce_scatter", each + root, BACKWARD),
     ]
 
 
-def _divide(elements: int, parts: int) -> list[range]:
-    """As evenly as whole numbers can be."""
-    ends = [elements * number // parts for number in range(parts + 1)]
-    return [range(start, end) for start, end in itertools.pairwise(ends) if end > start]
+def in_buckets(elements: int, bucket: int) -> list[int]:
+    """Numbers of each call, of which the last may have fewer."""
+    full, rest = divmod(elements, bucket)
+    return [bucket] * full + ([rest] if rest else [])
 
 
-def ddp_buckets(tensors: Sequence[int]) -> tuple[int, ...]:
+def ddp_buckets(tensors: Sequence[int]) -> list[int]:
     """Numbers of each of DDP's buckets: whole tensors, last ones first, until a bucket's limit is reached.
 
     So torch's reducer begins; after the first step it goes by the order in which gradients came, which is
@@ -179,7 +142,7 @@ def ddp_buckets(tensors: Sequence[int]) -> tuple[int, ...]:
         if 4 * filled >= limit:
             found.append(filled)
             filled, limit = 0, DDP_BUCKET
-    return (*found, filled) if filled else tuple(found)
+    return [*found, filled] if filled else found
 
 
 def _deepspeed(sharding: str, parameters: int, ranks: int, *, on_cuda: bool, textbook: bool) -> list[Sending]:
@@ -191,19 +154,16 @@ def _deepspeed(sharding: str, parameters: int, ranks: int, *, on_cuda: bool, tex
     as much: 3 instead of 2.
     """
     element_bytes = 2 if sharding == "zero1_native" else 4
-    bucket = min(DEEPSPEED_BUCKET, parameters)
-    overlaps = on_cuda and parameters > bucket
+    overlaps = on_cuda and parameters > DEEPSPEED_BUCKET
     gradients = Sending(
-        kind="reduce_scatter" if textbook else "all_reduce",
-        elements=parameters,
-        element_bytes=element_bytes,
-        moment=BACKWARD if overlaps else AFTER_BACKWARD,
-        bucket=bucket,
+        "reduce_scatter" if textbook else "all_reduce",
+        in_buckets(parameters, DEEPSPEED_BUCKET),
+        BACKWARD if overlaps else AFTER_BACKWARD,
+        element_bytes,
         each_pass=sharding == "zero2",  # which keeps no whole gradients to add to
     )
-    padded = _padded(parameters, 2 * ranks)
-    weights = _after("all_gather", padded, bucket=min(DEEPSPEED_BUCKET, padded), element_bytes=element_bytes)
-    return [gradients, weights]
+    weights = in_buckets(_padded(parameters, 2 * ranks), DEEPSPEED_BUCKET)
+    return [gradients, Sending("all_gather", weights, AFTER_UPDATE, element_bytes)]
 
 
 def _stage_3(
@@ -214,58 +174,18 @@ def _stage_3(
     Each tensor is divided by itself, and so padded by itself.
     """
     padded = [_padded(one, ranks) for one in tensors]
-    small = sum(each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT)
-    large = sum(padded) - small
-    layer, bucket = -(-large // layers), min(DEEPSPEED_BUCKET, sum(padded))
+    small = [each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT]
+    large = sum(padded) - sum(small)
+    by_layer = in_buckets(large, -(-large // layers)) if large else []
     gathered_again = textbook or sum(tensors) > MOST_LIVE
+    gradients = in_buckets(sum(padded), DEEPSPEED_BUCKET)
     found = [
-        Sending(
-            kind="all_gather",
-            elements=large,
-            element_bytes=4,
-            moment=FORWARD,
-            bucket=layer,
-            each_pass=gathered_again,
-        ),
-        Sending(
-            kind="reduce_scatter",
-            elements=sum(padded),
-            element_bytes=4,
-            moment=BACKWARD if on_cuda else AFTER_BACKWARD,
-            bucket=bucket,
-            each_pass=True,
-        ),
+        Sending("all_gather", by_layer, FORWARD, each_pass=gathered_again),
+        Sending("reduce_scatter", gradients, BACKWARD if on_cuda else AFTER_BACKWARD, each_pass=True),
+        Sending("all_gather", by_layer if gathered_again else [], BACKWARD, each_pass=True),
+        Sending("all_gather", small, AFTER_UPDATE),  # one by one
     ]
-    if gathered_again:
-        found.append(
-            Sending(
-                kind="all_gather",
-                elements=large,
-                element_bytes=4,
-                moment=BACKWARD,
-                bucket=layer,
-                each_pass=True,
-            )
-        )
-    if small:  # one by one
-        sizes = [each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT]
-        found.append(
-            Sending(
-                kind="all_gather",
-                elements=small,
-                element_bytes=4,
-                moment=AFTER_UPDATE,
-                bucket=max(sizes),
-                sizes=tuple(sizes),
-            )
-        )
-    return [one for one in found if one.elements]
-
-
-def _after(kind: str, elements: int, *, bucket: int, element_bytes: int = 4) -> Sending:
-    return Sending(
-        kind=kind, elements=elements, element_bytes=element_bytes, moment=AFTER_UPDATE, bucket=bucket
-    )
+    return [one for one in found if one.sizes]
 
 
 def _padded(elements: int, multiple: int) -> int:
@@ -288,7 +208,7 @@ def sent_in_a_step(found: Sequence[Sending], ranks: int, grad_accum: int, *, lea
     """
     total = 0.0
     for one in found:
-        calls = [each for each in one.buckets() if each * one.element_bytes > least_bytes]
+        calls = [each for each in one.sizes if each * one.element_bytes > least_bytes]
         counted = Collective(
             kind=one.kind, bytes=sum(calls) * one.element_bytes, element_bytes=one.element_bytes
         )

@@ -28,39 +28,27 @@ class Parts:
     """What a rank computes in a step; seconds of shape (draws, 1).
 
     Attributes:
-        forward: of one micro-batch.
-        backward: likewise.
-        update: of all parameters by one rank.
-        copies: of all gradients into what is sent, and back.
-        host: whatever else a step takes, however many ranks there are.
-        grad_accum: micro-batches of a step.
         elements_ready, share_ready: at these shares of the backward pass so large shares of all gradients are
             there; both rise from 0 to 1.
     """
 
-    forward: Draws
-    backward: Draws
-    update: Draws
-    copies: Draws
-    host: Draws
-    grad_accum: int
+    forward: Draws  # of one micro-batch
+    backward: Draws  # likewise
+    update: Draws  # of all parameters by one rank
+    copies: Draws  # of all gradients into what is sent, and back
+    host: Draws  # whatever else a step takes, however many ranks there are
+    grad_accum: int  # micro-batches of a step
     elements_ready: npt.NDArray[np.float64]
     share_ready: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSeconds:
-    """Of shape (draws, world sizes).
+    """Of shape (draws, world sizes)."""
 
-    Attributes:
-        computed: forward and backward passes, the update, copies and the rest.
-        exposed: that sending makes the step longer.
-        sent: that it would take if nothing hid it.
-    """
-
-    computed: Array
-    exposed: Array
-    sent: Array
+    computed: Array  # forward and backward passes, the update, copies and the rest
+    exposed: Array  # that sending makes the step longer
+    sent: Array  # that it would take if nothing hid it
 
     @property
     def total(self) -> Array:
@@ -100,7 +88,7 @@ def predict_step(
     for one in sendings:
         durations = _durations(one, network, ranks)
         together = sum((each.total for each in durations), nothing)
-        until = np.cumsum(one.buckets()) / one.elements
+        until = np.cumsum(one.sizes) / one.elements
         since = np.concatenate([[0.0], until])[:-1]
         gathers = one.kind == "all_gather"
         times = passes if one.each_pass else 1.0
@@ -131,10 +119,10 @@ def predict_step(
 def _durations(sending: Sending, network: Network, ranks: Array) -> list[Duration]:
     """Of each of its calls; equal calls are asked for once."""
     known: dict[int, Duration] = {}
-    for elements in sending.buckets():
+    for elements in sending.sizes:
         if elements not in known:
             known[elements] = network.seconds(sending.kind, elements * sending.element_bytes, ranks)
-    return [known[elements] for elements in sending.buckets()]
+    return [known[elements] for elements in sending.sizes]
 
 
 def _exposed(computed: Array, gathers: Sequence[Call], gradients: Sequence[Call]) -> Array:

@@ -14,38 +14,25 @@ FOLDER = Path(__file__).parents[3] / "conf" / "topology"
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What ranks send over.
+    """What ranks send over."""
 
-    Attributes:
-        bytes_per_s: of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw);
-            between nodes that of a node, all of its adapters together.
-        ring_bytes_per_s: the same of every other collective, where switches help an all-reduce alone.
-        latency_s: of a hop within a collective.
-    """
-
+    # of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw); between nodes that
+    # of a node, all of its adapters together
     bytes_per_s: Figure
-    ring_bytes_per_s: Figure
-    latency_s: Figure
+    ring_bytes_per_s: Figure  # the same of every other collective, where switches help an all-reduce alone
+    latency_s: Figure  # of a hop within a collective
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind:
-    """What computes.
-
-    Attributes:
-        memory_bytes: that a rank may use.
-        memory_bytes_per_s: that an optimizer's update reads and writes.
-        peak_flops_per_s: by precision, of the data sheet.
-        peak_source: where that is from.
-        reached_share: of it, by forward and backward pass of a transformer.
-    """
+    """What computes."""
 
     name: str
-    memory_bytes: Figure
-    memory_bytes_per_s: Figure
-    peak_flops_per_s: dict[str, float]
-    peak_source: str
-    reached_share: Figure
+    memory_bytes: Figure  # that a rank may use
+    memory_bytes_per_s: Figure  # that an optimizer's update reads and writes
+    peak_flops_per_s: dict[str, float]  # by precision, of the data sheet
+    peak_source: str  # where that is from
+    reached_share: Figure  # of it, by forward and backward pass of a transformer
 
 
 @dataclass(frozen=True, kw_only=True)
