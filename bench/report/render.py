@@ -70,7 +70,8 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         one = render_report(machine, rendered_dir / machine.name)
         rendered.append(one)
         by_machine[names[machine.name]] = one.results
-        lines.append(MachineLine(folder=machine.name, name=name_machine(machine), answers=one.answers))
+        if one.written:  # it may have nothing that a page shows
+            lines.append(MachineLine(folder=machine.name, name=name_machine(machine), answers=one.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in one.written:
             if path.name != HTML:
@@ -104,6 +105,9 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     families = [[next(titled) for _ in found.comparisons] for found in read]
     pages, other_files, others_refused = _write_other_pages(folder, out_dir)
     shown = [one for family in families[:2] for one in family]
+    refused += others_refused
+    if not (shown or pages):
+        return Rendered(written=[], refused=refused)
     written, contents = _write_report(
         name_machine(folder) if is_machine(folder) else "",
         families[:2],
@@ -116,7 +120,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     write_atomically(summary, summary_table.render_csv(summary_table.rows_of(shown)))
     return Rendered(
         written=[*written[:2], summary, *other_files, *written[2:]],
-        refused=[*refused, *others_refused],
+        refused=refused,
         answers=contents.answers,
         results=contents.collection.at_equal,
     )
