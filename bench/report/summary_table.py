@@ -26,12 +26,6 @@ class SummaryRow:
     comparison: ReportedComparison
     summary: BackendSummary
 
-    @property
-    def file(self) -> str:
-        """The results file, relative to where the command runs."""
-        path = self.comparison.path
-        return Path(f"{self.comparison.stem}.csv" if path is None else path).as_posix()
-
     def cell(self, column: str) -> str:
         """The column's value, the same for all backends."""
         return one_line(distinct_text(self.comparison.rows, column))
@@ -58,26 +52,24 @@ COLUMNS: Mapping[str, Value] = {
     "task": lambda row: row.cell("task"),
     "machine": lambda row: row.comparison.hardware,
     "workload": lambda row: row.comparison.workload,
-    "backend": lambda row: one_line(row.summary.backend),
-    "reference": lambda row: one_line(row.comparison.reference),
+    "backend": lambda row: row.summary.backend,
+    "reference": lambda row: row.comparison.reference,
     "samples_per_s": lambda row: row.summary.samples_per_s,
     "speedup": _interval("ratio", "speedup"),  # blank for the reference, like its interval
     "speedup_low": _interval("low", "speedup"),
     "speedup_high": _interval("high", "speedup"),
     "verdict": lambda row: row.summary.verdict,
     "is_best_pytorch": lambda row: int(row.summary.is_best_pytorch),
-    "over_best": _interval(
-        "ratio", "over_best"
-    ),  # blank for the best itself, and where that is the reference
+    "over_best": _interval("ratio", "over_best"),  # blank for the best itself, and where it is the reference
     "over_best_low": _interval("low", "over_best"),
     "over_best_high": _interval("high", "over_best"),
     "peak_mib": lambda row: row.comparison.peak_mib(row.summary),
     "optimizer_state_bytes": lambda row: row.summary.optimizer_state_bytes,
     "energy_per_sample_j": lambda row: row.summary.energy_per_sample_j,
     "status": lambda row: row.summary.status,
-    "message": lambda row: one_line(row.summary.message),
+    "message": lambda row: row.summary.message,
     "controlled": lambda row: int(not row.comparison.uncontrolled),  # 0: its speed-ups are no results
-    "file": lambda row: row.file,
+    "file": lambda row: Path(row.comparison.path or f"{row.comparison.stem}.csv").as_posix(),
     "command": lambda row: row.comparison.command,
     "git_commit": lambda row: row.cell("git_commit"),
 }
@@ -89,12 +81,12 @@ def rows_of(comparisons: Sequence[ReportedComparison]) -> list[SummaryRow]:
     return [SummaryRow(comparison=one, summary=summary) for one in comparisons for summary in one.summaries]
 
 
-def render_csv(rows: Sequence[SummaryRow]) -> str:
-    """The tidy file."""
+def render_csv(rows: Sequence[SummaryRow], columns: Mapping[str, Value] = COLUMNS) -> str:
+    """A tidy file, by default summary.csv."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_text(value(row)) for value in COLUMNS.values()] for row in rows)
+    writer.writerow(columns)
+    writer.writerows([_text(value(row)) for value in columns.values()] for row in rows)
     return file.getvalue()
 
 
@@ -104,7 +96,7 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, float):
         return repr(float(value)) if abs(value) < float("inf") else ""
-    return str(value)
+    return one_line(str(value))
 
 
 HEADERS = (
