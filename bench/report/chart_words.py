@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bench.analysis import reference
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import TIMES, one_line, plural
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine
+from bench.report.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.quantities import SPEEDUP, Ratio
 
 _OWN = ("task", "batch", "length")
@@ -111,7 +111,7 @@ def _sentence(line: ModelLine) -> str:
     if line.best:
         parts.append(f"best PyTorch ({one_line(line.best[0])}) {with_interval(line.best[1])}")
     parts += [
-        f"published {mark.backend} {mark.value:.2f}{TIMES} on {mark.hardware}" for mark in line.published
+        f"published {mark.backend} {mark.ratio:.2f}{TIMES} on {hardware_of(mark)}" for mark in line.published
     ]
     return f"{line.label}: {', '.join(parts)}."
 

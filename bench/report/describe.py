@@ -114,7 +114,7 @@ def hardware(rows: pd.DataFrame) -> str:
     threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
     if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
         threads += f" not held to its core but free to use {distinct_text(rows, 'cores_per_rank')}"
-    path = ", MKL's full path" if (rows["blas"] == "full").any() else ""
+    path = ", MKL's full path" if has_full_path(rows) else ""
     return (
         f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
         f"{distinct_text(rows, 'allocator')} allocator{path}"
@@ -155,8 +155,17 @@ def short_setting(rows: pd.DataFrame) -> str:
     """The same, and which path MKL took: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
     if distinct_text(rows, "device") != "cpu":
         return short_machine(rows)
-    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
-    return f"{short_machine(rows)}, {path}"
+    return f"{short_machine(rows)}, {mkl_path(rows)}"
+
+
+def has_full_path(rows: pd.DataFrame) -> bool:
+    """Whether MKL took its full path on a CPU that Intel did not make."""
+    return bool((rows["blas"] == "full").any())
+
+
+def mkl_path(rows: pd.DataFrame) -> str:
+    """Which path MKL took."""
+    return "MKL's full path" if has_full_path(rows) else "as installed"
 
 
 def extent(rows: pd.DataFrame) -> str:

@@ -126,9 +126,8 @@ def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
 def _machine_settings(rows: pd.DataFrame) -> list[str]:
     """How threads, memory and MKL were set; on a CPU always at least which path MKL took."""
     free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
-    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
     return [
         "threads not held" if free else "",
         "system allocator" if (rows["allocator"] == "system").any() else "",
-        path if distinct_text(rows, "device") == "cpu" else "",
+        describe.mkl_path(rows) if distinct_text(rows, "device") == "cpu" else "",
     ]

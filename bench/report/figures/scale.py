@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.figures.canvas import MARGIN, Canvas, inches
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
@@ -22,10 +20,9 @@ from bench.report.figures.scale_sheet import (
     LEFT,
     WIDTH,
     crossed,
+    framed_sheet,
     hollow,
     look,
-    nothing,
-    reserve,
     themed_axes,
 )
 from bench.report.figures.style import Theme
@@ -60,60 +57,22 @@ DASHES = {
 """Points of dash and gap of each line: told apart without colour, and none is solid."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScaleFigure:
-    """One of them.
-
-    Attributes:
-        stem: its name without the ending.
-        title: with the word predicted.
-        description: all that it shows.
-        draw: in a theme.
-    """
-
-    stem: str
-    title: str
-    description: str
-    draw: Callable[[Theme], Figure]
-
-
-def planned_figures(found: Predictions) -> list[ScaleFigure]:
-    """The figures of these predictions, in the order of the page."""
-    figures = [
-        ScaleFigure(
-            stem=one.figure,
-            title=_title_of_scaling(one),
-            description=_describe_scaling(one),
-            draw=partial(draw_scaling, one),
-        )
+def write_scale_figures(found: Predictions, folder: Path) -> list[Path]:
+    """Draw the figures of these predictions as SVG, in the order of the page; their paths."""
+    figures: list[tuple[str, str, str, Callable[[Theme], Figure]]] = [
+        (one.figure, _title_of_scaling(one), _describe_scaling(one), partial(draw_scaling, one))
         for one in found.scalings
     ]
-    if found.checks:
-        figures.append(
-            ScaleFigure(
-                stem=CHECKS_FIGURE,
-                title=TITLE_OF_CHECKS,
-                description=describe_checks(found.accuracies),
-                draw=partial(draw_checks, found.accuracies),
-            )
-        )
-    if found.published:
-        figures.append(
-            ScaleFigure(
-                stem=PUBLISHED_FIGURE,
-                title=TITLE_OF_PUBLISHED,
-                description=describe_published(found.published),
-                draw=partial(draw_published, found.published),
-            )
-        )
-    return figures
-
-
-def save(figure: ScaleFigure, folder: Path) -> Path:
-    """Write a figure as SVG; its path."""
-    path = folder / f"{figure.stem}.svg"
-    write_figure(path, figure.draw, title=figure.title, description=figure.description)
-    return path
+    if checks := found.accuracies:
+        described = describe_checks(checks)
+        figures.append((CHECKS_FIGURE, TITLE_OF_CHECKS, described, partial(draw_checks, checks)))
+    if ratios := found.published:
+        described = describe_published(ratios)
+        figures.append((PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios)))
+    paths = [folder / f"{stem}.svg" for stem, *_ in figures]
+    for path, (_, title, description, draw) in zip(paths, figures, strict=True):
+        write_figure(path, draw, title=title, description=description)
+    return paths
 
 
 def draw_scaling(one: Scaling, theme: Theme) -> Figure:
@@ -127,13 +86,11 @@ def draw_scaling(one: Scaling, theme: Theme) -> Figure:
         point.fits is False for members in one.lines.values() for line in members for point in line.points
     ):
         legend.append(Swatch(words="does not fit in memory", marker=crossed(theme)))
-    tops: list[float] = []
-    figure = draw_framed(
+    figure, top = framed_sheet(
         canvas,
         title=_title_of_scaling(one),
         legend=legend,
-        panels=[("", partial(reserve, tops, ABOVE + HIGH + BELOW))],
-        draw_label=nothing,
+        high=ABOVE + HIGH + BELOW,
         caption=f"Predicted, not measured: {one.model}, {one.workload}. Samples/s of a rank as a share of "
         "those of a rank alone; shaded: 95 % of what follows from the assumptions.",
     )
@@ -148,7 +105,7 @@ def draw_scaling(one: Scaling, theme: Theme) -> Figure:
     most = 1.04 * max([1.0, *values])
     for number, (kind, members) in enumerate(one.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
-        axes = themed_axes(figure, canvas, left, tops[0] + ABOVE, wide, HIGH)
+        axes = themed_axes(figure, canvas, left, top + ABOVE, wide, HIGH)
         axes.set_title(
             f"{kind} scaling, predicted", fontsize=canvas.small, loc="left", color=theme.ink, pad=14
         )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
-from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, nothing, reserve, themed_axes
+from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
 from bench.report.figures.style import Theme
 from bench.report.scale_tables import SHARDINGS, Accuracy, Check, name_sharding
 
@@ -38,20 +36,18 @@ def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     across = min(across, 2.6)
     headings = [wrapped(_heading(one), canvas.small, across) for one in accuracies]
     above = max(len(words) for words in headings) * canvas.line_inches(canvas.small) + 0.06
-    tops: list[float] = []
-    figure = draw_framed(
+    figure, top_of_all = framed_sheet(
         canvas,
         title=TITLE_OF_CHECKS,
         legend=legend,
-        panels=[("", partial(reserve, tops, lines * (above + across + BELOW + 0.04)))],
-        draw_label=nothing,
+        high=lines * (above + across + BELOW + 0.04),
         caption="Filled: points that were both predicted and measured; logarithmic axes. Line: predicted = "
         "measured. Band: how far a prediction may be off.",
     )
     for number, (one, heading) in enumerate(zip(accuracies, headings, strict=True)):
         row, column = divmod(number, columns)
         left = MARGIN + LEFT + column * (across + LEFT + 0.1)
-        top = tops[0] + above + row * (above + across + BELOW + 0.04)
+        top = top_of_all + above + row * (above + across + BELOW + 0.04)
         axes = themed_axes(figure, canvas, left, top, across, across)
         axes.set_title("\n".join(heading), fontsize=canvas.small, loc="left", color=theme.ink, pad=4)
         _draw_plane(axes, canvas, one, across)

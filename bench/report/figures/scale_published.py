@@ -1,7 +1,6 @@
 """The figure of what was published of ZeRO-1 over DDP, filled, beside what is predicted of it, hollow."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -9,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
-from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, look, nothing, reserve, themed_axes
+from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, framed_sheet, look, themed_axes
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES
 from bench.report.scale_tables import Banded, PublishedRatio
@@ -31,10 +29,9 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
     names = min(2.4, max(inches(one.title, canvas.points) for one in ratios) + 0.1)
     numbers = max(inches(_words(one), canvas.small) for one in ratios) + 0.1
     high = ROW * (len(ratios) + 1.2 * len(groups)) + 0.05
-    tops: list[float] = []
     published: dict[str, Any] = {"marker": "D", "mfc": theme.ink, "mec": theme.ink, "mew": 0.8}
     predicted: dict[str, Any] = {"marker": "o", "mfc": theme.ground, "mec": look("zero1")[1], "mew": 1.3}
-    figure = draw_framed(
+    figure, top = framed_sheet(
         canvas,
         title=TITLE_OF_PUBLISHED,
         legend=[
@@ -42,13 +39,12 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
             Swatch(words="predicted", marker=predicted),
             Swatch(words="predicted: 95 % of what follows from the assumptions", whisker=True),
         ],
-        panels=[("", partial(reserve, tops, high + BELOW))],
-        draw_label=nothing,
+        high=high + BELOW,
         caption="Samples/s of ZeRO stage 1 over those of DDP; right of the line ZeRO-1 is faster. Numbers: "
         "published, predicted, and how far the prediction is off.",
     )
     left = MARGIN + names
-    axes = themed_axes(figure, canvas, left, tops[0], WIDTH - left - numbers - MARGIN, high)
+    axes = themed_axes(figure, canvas, left, top, WIDTH - left - numbers - MARGIN, high)
     axes.axvline(1.0, color=theme.ink, linewidth=0.9, zorder=2)
     down = 0.0
     for setting, members in groups:
