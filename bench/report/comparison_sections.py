@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from bench.analysis.beginning import Beginning
 from bench.analysis.convergence import BackendConvergence
@@ -10,9 +10,7 @@ from bench.report import convergence_words as words
 from bench.report import definitions
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, number, one_line, ratio_and_interval, small
-from bench.report.markdown import table
-
-T = TypeVar("T")
+from bench.report.markdown import T, table_of
 
 TEXT_COLUMNS = {"backend", "status", "reached in"}
 """All others hold numbers."""
@@ -101,5 +99,4 @@ def sections(comparison: ReportedComparison) -> list[str]:
 def _section(
     heading: Iterable[str], columns: Mapping[str, Callable[[T], str]], rows: Iterable[T], explanation: str
 ) -> list[str]:
-    cells = [[cell(row) for cell in columns.values()] for row in rows]
-    return [*heading, *table(list(columns), cells, columns.keys() - TEXT_COLUMNS), explanation, ""]
+    return [*heading, *table_of(rows, columns, columns.keys() - TEXT_COLUMNS), explanation, ""]

@@ -63,6 +63,11 @@ class Banded:
         decimals = len(shown.partition(".")[2])
         return f"{shown} [{self.low:,.{decimals}f}–{self.high:,.{decimals}f}]"
 
+    def three_decimals(self, unit: str = "") -> str:
+        """Such as `1.234 [1.200–1.270]`: of a ratio."""
+        bounded = self.low is not None and self.high is not None
+        return f"{self.value:.3f}{unit}" + (f" [{self.low:.3f}–{self.high:.3f}]" if bounded else "")
+
 
 def per_cent(share: Banded | None) -> str:
     """Such as `96 % [94–98]`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.report.formatting import number, plural, ratio, share
+from bench.report.formatting import enumerated, number, plural, ratio, share
 from bench.report.scale_tables import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
 
 ASKED = (8, 64, 1024)
@@ -91,11 +91,6 @@ def _listed(chosen: Sequence[int], every: Sequence[int] | dict[int, float]) -> s
         before = ranks
     words = [f"{run[0]:,}" if len(run) == 1 else f"{run[0]:,} to {run[-1]:,}" for run in runs]
     return enumerated(words)
-
-
-def enumerated(words: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
 def _efficiency(scaling: Scaling) -> str:

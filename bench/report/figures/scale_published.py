@@ -12,7 +12,7 @@ from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, framed_sheet, look, themed_axes
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES
-from bench.report.scale_tables import Banded, PublishedRatio
+from bench.report.scale_tables import PublishedRatio
 
 ROW = 0.19
 """Inches of a row of the published ratios."""
@@ -112,15 +112,9 @@ def _words(one: PublishedRatio) -> str:
 
 def describe_published(ratios: Sequence[PublishedRatio]) -> str:
     """All that the figure shows, in words."""
-    sentences = ["Samples/s of ZeRO-1 over those of DDP."]
-    for one in ratios:
-        sentences.append(
-            f"{one.title}, {one.setting}: published {one.published:.3f}, predicted {_three(one.predicted)}."
-        )
-    return " ".join(sentences)
-
-
-def _three(one: Banded) -> str:
-    if one.low is None or one.high is None:
-        return f"{one.value:.3f}"
-    return f"{one.value:.3f} [{one.low:.3f}–{one.high:.3f}]"
+    sentences = [
+        f"{one.title}, {one.setting}: published {one.published:.3f}, "
+        f"predicted {one.predicted.three_decimals()}."
+        for one in ratios
+    ]
+    return " ".join(["Samples/s of ZeRO-1 over those of DDP.", *sentences])
