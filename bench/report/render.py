@@ -19,13 +19,7 @@ from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
 from bench.report.machines_page import machine_line, render_machines_page
 from bench.report.machines_table import render_machines
-from bench.report.methods_page import (
-    CAPTION,
-    figure_stem,
-    figure_title,
-    name_method,
-    render_methods,
-)
+from bench.report.methods_page import CAPTION, figure_stem, figure_title, name_method, render_methods
 from bench.report.model_rows import settings_of
 from bench.report.scale_files import read_predictions
 from bench.report.scale_page import render_scale

@@ -22,15 +22,7 @@ from bench.report.scale_tables import (
     name_sharding,
     per_cent,
 )
-from bench.report.scale_words import (
-    absolute,
-    accuracy_in_words,
-    answer,
-    both,
-    faster_at,
-    signed,
-    textbook,
-)
+from bench.report.scale_words import absolute, accuracy_in_words, answer, both, faster_at, signed, textbook
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""

@@ -245,7 +245,7 @@ class Accuracy:
     @property
     def mean(self) -> float:
         """Of the absolute errors."""
-        return sum(abs(one.error) for one in self.checks) / len(self.checks)
+        return mean_error(self.checks)
 
     @property
     def worst(self) -> Check:
@@ -318,6 +318,12 @@ def name_sharding(sharding: str) -> str:
     return SHARDINGS.get(sharding, sharding)
 
 
-def mean_error(published: Sequence[PublishedRatio]) -> float:
+def place_of_sharding(sharding: str) -> int:
+    """Where it stands among others; unknown ones are last."""
+    known = list(SHARDINGS)
+    return known.index(sharding) if sharding in known else len(known)
+
+
+def mean_error(published: Sequence[Check | PublishedRatio]) -> float:
     """Of the absolute errors."""
     return sum(abs(one.error) for one in published) / len(published)

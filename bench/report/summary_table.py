@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.table_values import distinct_text
-from bench.report import formatting, latex, summary_cells
+from bench.report import latex, summary_cells
 from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, one_line
-from bench.report.markdown import escaped, table
+from bench.report.formatting import MISSING, number, one_line
+from bench.report.markdown import escaped, table_of
 from bench.report.modalities import modality_of
 from bench.report.selection import panels_of
 from bench.statistics.intervals import Speedup
@@ -99,28 +99,28 @@ def _text(value: object) -> str:
     return one_line(str(value))
 
 
-HEADERS = (
-    "model",
-    "backend",
-    "samples/s",
-    summary_cells.SPEEDUP,
-    "verdict",
-    summary_cells.OVER_BEST,
-    "peak MiB",
-    "optimizer state MiB",
-)
-"""Of the tables for readers; the first two and the verdict are text."""
+FOR_READERS: Mapping[str, Callable[[SummaryRow], str]] = {
+    "model": lambda row: row.comparison.label,
+    "backend": lambda row: one_line(row.summary.backend),
+    "samples/s": lambda row: number(row.summary.samples_per_s),
+    summary_cells.SPEEDUP: lambda row: summary_cells.speedup(row.summary),
+    "verdict": lambda row: summary_cells.verdict(row.summary) if row.summary.status == "ok" else MISSING,
+    summary_cells.OVER_BEST: lambda row: summary_cells.over_best(row.summary),
+    "peak MiB": lambda row: number(row.comparison.peak_mib(row.summary)),
+    "optimizer state MiB": lambda row: number(summary_cells.optimizer_state_mib(row.summary)),
+}
+"""The columns of tables for readers."""
 
-TEXT = ("model", "backend", "verdict")
+TEXT = {"model", "backend", "verdict"}
+"""Those of them that hold no numbers."""
 
 
 def render_markdown(rows: Sequence[SummaryRow]) -> str:
     """A table for a pull request: one for each machine, under its name."""
     parts: list[str] = []
     for machine, mine in _by_machine(rows).items():
-        cells = [_cells(row) for row in mine]
-        numeric = [name for name in HEADERS if name not in TEXT]
-        parts += [f"**{escaped(machine)}**", "", *table(HEADERS, cells, numeric), *_notes(mine)]
+        cells = table_of(mine, FOR_READERS, FOR_READERS.keys() - TEXT)
+        parts += [f"**{escaped(machine)}**", "", *cells, *_notes(mine)]
     return "\n".join(parts)
 
 
@@ -138,8 +138,8 @@ def render_latex(rows: Sequence[SummaryRow]) -> str:
     """A table for a paper, for the package booktabs: one for each machine, which its caption names."""
     return "\n".join(
         latex.render_table(
-            HEADERS,
-            [_cells(row) for row in mine],
+            list(FOR_READERS),
+            [[cell(row) for cell in FOR_READERS.values()] for row in mine],
             text=TEXT,
             caption=f"Samples/s, and speed-up over {over} with its 95 % interval over launches. "
             f"Machine: {machine}.",
@@ -156,17 +156,3 @@ def _by_machine(rows: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
         heading: [row for row in rows if any(row.comparison is one for one in group)]
         for heading, group in panels_of(comparisons).items()
     }
-
-
-def _cells(row: SummaryRow) -> list[str]:
-    summary = row.summary
-    return [
-        row.comparison.label,
-        one_line(summary.backend),
-        formatting.number(summary.samples_per_s),
-        summary_cells.speedup(summary),
-        summary_cells.verdict(summary) if summary.status == "ok" else MISSING,
-        summary_cells.over_best(summary),
-        formatting.number(row.comparison.peak_mib(summary)),
-        formatting.number(summary_cells.optimizer_state_mib(summary)),
-    ]

@@ -146,7 +146,7 @@ def draw(
     *,
     label: str,
     caption: str,
-    decorate: Callable[[Axes], None],
+    decorate: Callable[[Axes], object],
     legend: Mapping[str, tuple[str, str]] | None = None,
 ) -> Figure:
     """Draw a figure of these panels, one below the other.

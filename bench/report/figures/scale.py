@@ -78,13 +78,11 @@ def write_scale_figures(found: Predictions, folder: Path) -> list[Path]:
 def draw_scaling(one: Scaling, theme: Theme) -> Figure:
     """Predicted efficiency against ranks: a dashed line with its band for each sharding."""
     canvas = Canvas(WIDTH, theme)
-    names: dict[str, str] = {}
-    for members in one.lines.values():
-        names |= {line.name: line.sharding for line in members}
+    lines = [line for members in one.lines.values() for line in members]
+    points = [point for line in lines for point in line.points]
+    names = {line.name: line.sharding for line in lines}
     legend = [Swatch(words=name, marker=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
-    if any(
-        point.fits is False for members in one.lines.values() for line in members for point in line.points
-    ):
+    if any(point.fits is False for point in points):
         legend.append(Swatch(words="does not fit in memory", marker=crossed(theme)))
     figure, top = framed_sheet(
         canvas,
@@ -95,14 +93,7 @@ def draw_scaling(one: Scaling, theme: Theme) -> Figure:
         "those of a rank alone; shaded: 95 % of what follows from the assumptions.",
     )
     wide = (WIDTH - LEFT - 3 * MARGIN - (len(one.lines) - 1) * BETWEEN) / len(one.lines)
-    values = [
-        point.efficiency.ends[1]
-        for members in one.lines.values()
-        for line in members
-        for point in line.points
-        if point.efficiency
-    ]
-    most = 1.04 * max([1.0, *values])
+    most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points if point.efficiency)])
     for number, (kind, members) in enumerate(one.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
         axes = themed_axes(figure, canvas, left, top + ABOVE, wide, HIGH)
@@ -128,15 +119,8 @@ def _draw_efficiencies(
     axes.set_ylim(0, most)
     if sizes[0] < per_node < sizes[-1]:
         axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-        axes.text(
-            per_node,
-            1.01 * most,
-            "1 node",
-            fontsize=canvas.small,
-            color=theme.faint,
-            va="bottom",
-            ha="center",
-        )
+        look_of_node: dict[str, Any] = {"fontsize": canvas.small, "va": "bottom", "ha": "center"}
+        axes.text(per_node, 1.01 * most, "1 node", color=theme.faint, **look_of_node)
     for number, line in enumerate(lines):
         _draw_line(axes, theme, kind, line, number)
     axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, canvas)))

@@ -13,7 +13,7 @@ from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import SHARDINGS, Accuracy, Check, name_sharding
+from bench.report.scale_tables import Accuracy, Check, name_sharding, place_of_sharding
 
 ALLOWED = 0.30
 """Opacity of the band of a rule."""
@@ -24,10 +24,8 @@ TITLE_OF_CHECKS = "Predicted against measured: what a rank sends, holds and take
 def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     """Predicted against measured, a logarithmic plane for each quantity, with the band of its rule."""
     canvas = Canvas(WIDTH, theme)
-    shardings = sorted(
-        {check.sharding for one in accuracies for check in one.checks},
-        key=lambda name: (list(SHARDINGS).index(name) if name in SHARDINGS else len(SHARDINGS), name),
-    )
+    names = {check.sharding for one in accuracies for check in one.checks}
+    shardings = sorted(names, key=lambda name: (place_of_sharding(name), name))
     legend = [Swatch(words=name_sharding(one), marker=filled(one, theme)) for one in shardings]
     legend.append(Swatch(words="95 % interval", whisker=True))
     columns = min(3, len(accuracies))

@@ -78,19 +78,11 @@ def draw_fairness(label: str, divided: Fairness) -> Figure:
     bars = [Bar(name="nothing held", start=1, end=level, effect=divided.naive, whole=True)]
     for part in divided.parts:
         after = level / part.effect.ratio
-        bars.append(
-            Bar(
-                name=f"of that: {NAMES.get(part.factor, part.factor)}",
-                start=level,
-                end=after,
-                effect=part.effect,
-                beside=ratio_and_interval(part.effect),
-            )
-        )
+        name = f"of that: {NAMES.get(part.factor, part.factor)}"
+        bars.append(Bar(name=name, start=level, end=after, effect=part.effect))
         level = after
-    bars.append(
-        Bar(name=f"{divided.backend}'s own", start=1, end=divided.own.ratio, effect=divided.own, whole=True)
-    )
+    own = divided.own
+    bars.append(Bar(name=f"{divided.backend}'s own", start=1, end=own.ratio, effect=own, whole=True))
     orders = "both" if len(divided.parts) == 2 else "all"
     return _draw(
         f"{divided.backend} over {divided.reference}: what an uncontrolled harness would print",
