@@ -2,23 +2,19 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.analysis import reference
 from bench.analysis.table_values import distinct_text
-from bench.report import definitions, describe, formatting
+from bench.report import claim_words, definitions, describe, formatting
 from bench.report.answer_words import QUESTION
-from bench.report.claim_words import evidence_lines, verdict_words
 from bench.report.collection import ReportedComparison
-from bench.report.division_words import Division
 from bench.report.index_columns import shown_columns
 from bench.report.index_contents import Contents
 from bench.report.means import geometric_means
-from bench.report.summary_table import SummaryRow, rows_of
+from bench.report.summary_table import rows_of
 from bench.results.environment_cell import latest_environment
 
 TEMPLATE = "index.html.j2"
@@ -41,21 +37,12 @@ def render_html(contents: Contents) -> str:
         contents=contents,
         tables=[(heading, mine, shown_columns(mine)) for heading, mine in tables],
         rows=sum(len(mine) for _, mine in tables),
-        verdicts=_choices(lines, lambda line: line.summary.verdict or ""),
-        statuses=_choices(lines, lambda line: line.summary.status),
-        means=[(heading, geometric_means(shown)) for heading, shown in collection.panels.items()],
-        divisions=[
-            (division.heading, division.anchor, _divided(division, contents), figures)
-            for division, figures in contents.divisions
-        ],
+        verdicts=sorted({line.summary.verdict for line in lines if line.summary.verdict}),
+        statuses=sorted({line.summary.status for line in lines}),
+        geometric_means=geometric_means,
         environment_of=_environment,
-        findings=[
-            (finding, verdict_words(finding), evidence_lines(finding)) for finding in contents.findings
-        ],
-        published=[
-            (one, reference.FLAGS.get(one.flag, one.flag), formatting.ratio(one.ratio))
-            for one in reference.published_speedups()
-        ],
+        claim_words=claim_words,
+        reference=reference,
         sorting_key=_sorting_key,
         definitions=definitions,
         describe=describe,
@@ -70,23 +57,9 @@ def _data_uri(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _divided(division: Division, contents: Contents) -> list[tuple[str, Any, str]]:
-    """What was divided, into which parts, and how many warnings there are."""
-    return [
-        (one.words, one.parts, formatting.plural(count, "warning") if count else "")
-        for one in division.divided
-        for count in [contents.warnings_about(one.comparisons)]
-    ]
-
-
 def _sorting_key(value: float | None) -> str:
     """A number as text; blank, and so last, where there is none."""
     return "" if value is None else repr(float(value))
-
-
-def _choices(lines: Sequence[SummaryRow], value: Callable[[SummaryRow], str]) -> list[str]:
-    """The values that a filter offers, sorted."""
-    return sorted({value(line) for line in lines} - {""})
 
 
 def _environment(comparison: ReportedComparison) -> str:
