@@ -122,10 +122,7 @@ class ModelChart:
 
 
 def model_chart(
-    comparisons: Sequence[ReportedComparison],
-    quantity: Quantity = SPEEDUP,
-    *,
-    backends: Sequence[str] = (),
+    comparisons: Sequence[ReportedComparison], quantity: Quantity = SPEEDUP, *, backends: Sequence[str] = ()
 ) -> ModelChart:
     """The chart of these comparisons, those of different machines apart.
 

@@ -290,11 +290,7 @@ def _assumptions(found: Predictions) -> list[str]:
             "",
             f"{topology.ranks_per_node} ranks a node; conf/topology/{escaped(topology.name)}.yaml.",
             "",
-            *table(
-                ["figure", "value", "low–high", "source"],
-                _figures_of(topology),
-                numeric=("value", "low–high"),
-            ),
+            *table(["figure", "value", "low–high", "source"], _figures_of(topology), ("value", "low–high")),
         ]
     return lines
 
@@ -320,7 +316,7 @@ def _figures_of(topology: Topology) -> list[list[str]]:
         for what, figure, unit, name in listed
     ]
     peaks = [
-        [f"peak in {precision}", f"{peak / 1e12:.4g} TFLOPS", MISSING, escaped(device.peak_source)]
+        [f"peak in {precision}", f"{peak / 1e12:.4g} TFLOPS", MISSING, device.peak_source]
         for precision, peak in device.peak_flops_per_s.items()
     ]
     return [*rows, *peaks]

@@ -208,12 +208,10 @@ class Kind:
     """Quantities that are checked by the same rule.
 
     Attributes:
-        name: in a column of `checks.csv` its quantity names it so, or with more words.
-        signs: of which one is in that quantity.
+        signs: of which one is in the quantity of `checks.csv`.
         allowed: how far a prediction may be off.
     """
 
-    name: str
     signs: Sequence[str]
     allowed: float
 
@@ -224,9 +222,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(name="bytes", signs=("byte",), allowed=0.0),
-    Kind(name="memory", signs=("memory", "peak"), allowed=0.10),
-    Kind(name="seconds", signs=("second", "step", "time"), allowed=0.08),
+    Kind(signs=("byte",), allowed=0.0),
+    Kind(signs=("memory", "peak"), allowed=0.10),
+    Kind(signs=("second", "step", "time"), allowed=0.08),
 )
 
 

@@ -47,18 +47,14 @@ def planned_models(part: str = "models") -> list[str]:
     return [str(model) for one in parts if one["name"] == part for model in one["models"]]
 
 
-def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[ReportedComparison]:
-    """The matrix' comparisons.
-
-    Args:
-        folder: their results files, one for each model.
-        order: of the models, by default that of the plan; those that are not in it follow by name.
+def read_matrix(folder: Path) -> list[ReportedComparison]:
+    """The matrix' comparisons in the order of its plan; models that are not in it follow by name.
 
     Raises:
         UserError: a file is damaged.
     """
     comparisons = [ReportedComparison(stem=path.stem, rows=csv_files.read(path)) for path in files_of(folder)]
-    place = {model: number for number, model in enumerate(planned_models() if order is None else order)}
+    place = {model: number for number, model in enumerate(planned_models())}
     return sorted(
         comparisons, key=lambda one: (place.get(one.model, len(place)), one.model, is_of_choices(one))
     )

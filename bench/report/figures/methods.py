@@ -192,11 +192,7 @@ def _list(found: MethodsFound, names: Sequence[str]) -> list[tuple[str, Method |
 
 
 def _draw_list(
-    figure: Figure,
-    found: MethodsFound,
-    lines: Sequence[tuple[str, Method | None]],
-    *,
-    top: float,
+    figure: Figure, found: MethodsFound, lines: Sequence[tuple[str, Method | None]], *, top: float
 ) -> None:
     x = 1 - (RIGHT - 0.15) / figure.get_figwidth()
     marked = figure.add_axes((x, 0, 1 - x, 1))

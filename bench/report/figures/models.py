@@ -145,16 +145,8 @@ class _Layout:
                 down = y + (BETWEEN / 2 + BAR) * canvas.scale
                 canvas.text(MARGIN, down, modality, weight="bold", color=canvas.theme.faint)
             elif self._grouped:
-                y = canvas.lines(
-                    MARGIN,
-                    y + 0.02,
-                    [modality],
-                    points=canvas.small,
-                    weight="bold",
-                    color=canvas.theme.faint,
-                    with_halo=True,
-                    zorder=4,
-                )
+                look = {"weight": "bold", "color": canvas.theme.faint, "with_halo": True, "zorder": 4}
+                y = canvas.lines(MARGIN, y + 0.02, [modality], points=canvas.small, **look)
             for line in lines:
                 y = self._draw_model(line, y)
         self._draw_grid(top, y)
@@ -244,15 +236,8 @@ class _Layout:
         start = self._free_start(reason, taken)
         if start is None:  # too long for any place: what fits behind the last mark
             start = taken[-1] + 0.05 * canvas.scale
-        canvas.text(
-            start,
-            y,
-            fitted(reason, canvas.small, canvas.width - MARGIN - start),
-            color=canvas.theme.status,
-            style="italic",
-            zorder=8,
-            with_halo=True,
-        )
+        words = fitted(reason, canvas.small, canvas.width - MARGIN - start)
+        canvas.text(start, y, words, color=canvas.theme.status, style="italic", zorder=8, with_halo=True)
 
     def _ticks(self) -> list[float]:
         return self.axis.ticks(inches("0.25", self.canvas.small) * 1.5)
