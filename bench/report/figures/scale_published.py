@@ -51,17 +51,9 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
         down += 1.2 * ROW
         heading = fitted(setting, canvas.small, WIDTH - 2 * MARGIN, "bold")
         edge = -names / (WIDTH - left - numbers - MARGIN)
-        beside(
-            axes,
-            edge,
-            down - 0.55 * ROW,
-            heading,
-            color=theme.faint,
-            fontsize=canvas.small,
-            fontweight="bold",
-            bbox={"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none"},
-            zorder=8,
-        )
+        ground = {"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none"}
+        bold: dict[str, Any] = {"fontsize": canvas.small, "fontweight": "bold", "bbox": ground, "zorder": 8}
+        beside(axes, edge, down - 0.55 * ROW, heading, color=theme.faint, **bold)
         for one in members:
             place = down + ROW / 2
             name = fitted(one.title, canvas.points, names - 0.1)
@@ -97,10 +89,9 @@ def _draw_ratio(
     above, below = place - 0.13 * ROW, place + 0.13 * ROW  # so that equal ones do not hide each other
     low, high = one.predicted.ends
     if low < high:
-        axes.plot([low, high], [below, below], color=theme.ink, linewidth=0.9, zorder=4)
-        axes.plot(
-            [low, high], [below, below], linestyle="none", marker="|", markersize=4, color=theme.ink, zorder=4
-        )
+        whisker: dict[str, Any] = {"color": theme.ink, "zorder": 4}
+        axes.plot([low, high], [below, below], linewidth=0.9, **whisker)
+        axes.plot([low, high], [below, below], linestyle="none", marker="|", markersize=4, **whisker)
     axes.plot(one.predicted.value, below, markersize=4.6, zorder=6, gid="predicted", **predicted)
     axes.plot(one.published, above, markersize=3.8, zorder=7, gid="published", **published)
 
