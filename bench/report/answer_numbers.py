@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.analysis.answer import Outcome
-from bench.report.formatting import TIMES, plural
+from bench.report.formatting import TIMES, enumerated, plural
 
 MOST_NAMED = 3
 """Models that a sentence names one by one."""
@@ -30,5 +30,4 @@ def name_models(models: Sequence[str]) -> str:
     """Their names, or how many there are where a list would not be read."""
     if len(models) > MOST_NAMED:
         return plural(len(models), "model")
-    *first, last = models
-    return f"{', '.join(first)} and {last}" if first else last
+    return enumerated(models)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from bench.analysis import reference
 from bench.report.collection import ReportedComparison
-from bench.report.formatting import TIMES, one_line, plural
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine
+from bench.report.formatting import TIMES, enumerated, one_line, plural
+from bench.report.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.quantities import SPEEDUP, Ratio
 
 _OWN = ("task", "batch", "length")
@@ -49,7 +49,8 @@ def workload(comparisons: Sequence[ReportedComparison]) -> str:
     extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
     said = f"Workload: {one_line(', '.join(filter(None, common)))}"
     if own:
-        said += f"; {_listed(own)} are each model's own" if len(own) > 1 else f"; each model's own {own[0]}"
+        names = enumerated(own)
+        said += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
     return f"{said}; {extent}."
 
 
@@ -81,7 +82,7 @@ def _about_published(chart: ModelChart) -> list[str]:
             models.setdefault(mark.flag, set()).add(line.name)
     for flag, names in models.items():
         if flag:
-            said.append(f"Of {_listed(sorted(names))}: {reference.FLAGS[flag]}.")
+            said.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
     if chart.quantity is SPEEDUP and not any(one.at_largest for one in chart.comparisons):
         otherwise = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
         rule = reference.FLAGS[reference.AT_LARGEST]
@@ -111,7 +112,7 @@ def _sentence(line: ModelLine) -> str:
     if line.best:
         parts.append(f"best PyTorch ({one_line(line.best[0])}) {with_interval(line.best[1])}")
     parts += [
-        f"published {mark.backend} {mark.value:.2f}{TIMES} on {mark.hardware}" for mark in line.published
+        f"published {mark.backend} {mark.ratio:.2f}{TIMES} on {hardware_of(mark)}" for mark in line.published
     ]
     return f"{line.label}: {', '.join(parts)}."
 
@@ -127,8 +128,3 @@ def with_interval(found: Ratio) -> str:
     if found.low is None or found.high is None:
         return f"{found.value:.3f}{TIMES}"
     return f"{found.value:.3f}{TIMES} [{found.low:.3f}, {found.high:.3f}]"
-
-
-def _listed(words: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

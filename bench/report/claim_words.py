@@ -53,20 +53,17 @@ def name_of(comparison: ComparisonResults) -> str:
 def _answer(answer: Answer) -> str:
     comparison, evidence = answer.comparison, answer.evidence
     name, rows = name_of(comparison), comparison.rows
+    where = f"on {describe.hardware(rows)}"
     match evidence:
         case OverReference(backend=one, speedup=speedup):
-            return (
-                f"{name}: {one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)} over "
-                f"{comparison.reference} on {describe.hardware(rows)}"
-            )
+            said = f"{one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)}"
+            return f"{name}: {said} over {comparison.reference} {where}"
         case OverBestPyTorch(backend=one, speedup=speedup):
             best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
             return f"{name}: {one.backend} {ratio_and_interval(speedup)} over {best}, the best PyTorch there"
         case ChoiceSwapped():
-            return (
-                f"{name}: {evidence.after} {ratio_and_interval(evidence.speedup)} over {evidence.before} "
-                f"on {describe.hardware(rows)}"
-            )
+            said = f"{evidence.after} {ratio_and_interval(evidence.speedup)}"
+            return f"{name}: {said} over {evidence.before} {where}"
         case ColumnChanged():
             return (
                 f"{name} against {name_of(evidence.other)}: {comparison.reference} with {evidence.column} "
@@ -76,30 +73,24 @@ def _answer(answer: Answer) -> str:
         case Checkpointing():
             return (
                 f"{name} against {name_of(evidence.without)}: {comparison.reference} with checkpointing runs "
-                f"at {ratio_and_interval(evidence.ratio)}, on {describe.hardware(rows)}"
+                f"at {ratio_and_interval(evidence.ratio)}, {where}"
             )
         case LargestBatches():
             close = "" if evidence.distinguishable else ", no further apart than the search tells"
             return (
                 f"{name}: the largest micro-batch is {evidence.ortmodule} with ortmodule and "
-                f"{evidence.pytorch} with pytorch{close}, on {describe.hardware(rows)}; "
+                f"{evidence.pytorch} with pytorch{close}, {where}; "
                 f"{describe.largest_batch_rule(rows)}"
             )
         case PeakMemory():
-            return (
-                f"{name}: its peak memory goes from {number(evidence.before_mib)} to "
-                f"{number(evidence.after_mib)} MiB"
-            )
+            before, after = number(evidence.before_mib), number(evidence.after_mib)
+            return f"{name}: its peak memory goes from {before} to {after} MiB"
         case StateBytes():
-            return (
-                f"{name}: {evidence.backend} holds {evidence.bytes_per_parameter:.2f} bytes per trained "
-                "parameter"
-            )
+            size = f"{evidence.bytes_per_parameter:.2f} bytes"
+            return f"{name}: {evidence.backend} holds {size} per trained parameter"
         case WeightBytes():
-            return (
-                f"{name}: in {evidence.precision} {evidence.backend} holds "
-                f"{evidence.bytes_per_parameter:.2f} bytes of weights per parameter"
-            )
+            size = f"{evidence.bytes_per_parameter:.2f} bytes"
+            return f"{name}: in {evidence.precision} {evidence.backend} holds {size} of weights per parameter"
         case StateShared():
             return (
                 f"{name}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "

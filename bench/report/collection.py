@@ -14,6 +14,7 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.analysis.labels import model_label
+from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
 from bench.analysis.table_values import distinct_text
 from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
@@ -137,8 +138,7 @@ class ReportedComparison(ComparisonResults):
     @cached_property
     def workload_parts(self) -> dict[str, str]:
         """The parts of the workload as the reference has it: another backend may have its own attention."""
-        mine = self.rows[self.rows["backend"] == self.reference]
-        return describe.workload_parts(self.rows if mine.empty else mine)
+        return describe.workload_parts(describe.of_reference(self.rows))
 
     @cached_property
     def hardware(self) -> str:
@@ -150,6 +150,12 @@ class ReportedComparison(ComparisonResults):
         """The heading of the comparisons that it may be shown with: hardware, and the rule of batches."""
         rule = f"; {describe.largest_batch_rule(self.rows)}" if self.at_largest else ""
         return f"{self.hardware}{rule}"
+
+    @property
+    def published(self) -> list[Published]:
+        """What others published of the model, by the same rule of batches."""
+        marks = published_speedups_of(self.model)
+        return [mark for mark in marks if (mark.flag == AT_LARGEST) == self.at_largest]
 
     @property
     def of_fairness(self) -> bool:

@@ -69,11 +69,11 @@ def _note(one: BackendSummary) -> str:
 def limited_by(summaries: list[BackendSummary]) -> list[str]:
     """Whether loader or device limits each backend; nothing where batches were there beforehand."""
     known = [(one.backend, one.loader_share) for one in summaries if one.loader_share is not None]
-    by_loader = [(name, waited) for name, waited in known if waited > LOADER_SHARE]
-    by_device = [(name, waited) for name, waited in known if waited <= LOADER_SHARE]
+    shares: dict[str, list[str]] = {"loader": [], "device": []}
+    for name, waited in known:
+        shares["loader" if waited > LOADER_SHARE else "device"].append(f"{waited:.1%} ({name})")
     return [
-        f"limited by the {what}: ranks waited {', '.join(f'{waited:.1%} ({name})' for name, waited in some)} "
-        "of the time for batches"
-        for what, some in (("loader", by_loader), ("device", by_device))
+        f"limited by the {what}: ranks waited {', '.join(some)} of the time for batches"
+        for what, some in shares.items()
         if some
     ]

@@ -7,8 +7,8 @@ from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
-from bench.report.comparison_sections import beginnings, exported_models, saved_states, time_to_target
-from bench.report.markdown import escaped, table
+from bench.report.comparison_sections import sections
+from bench.report.markdown import escaped, table_of
 from bench.statistics.summary import BackendSummary
 
 
@@ -24,16 +24,9 @@ def render_comparison(comparison: ReportedComparison) -> str:
     if comparison.uncontrolled:
         notes.append(f"- {definitions.LEFT_ALONE}")
     lines = [
-        *table(
-            list(columns),
-            [[cell(summary) for cell in columns.values()] for summary in summaries],
-            numeric=columns.keys() - TEXT_COLUMNS,
-        ),
+        *table_of(summaries, columns, columns.keys() - TEXT_COLUMNS),
         *([*notes, ""] if notes else []),
-        *time_to_target(comparison),
-        *beginnings(comparison),
-        *exported_models(comparison),
-        *saved_states(comparison),
+        *sections(comparison),
         *(f"- {escaped(fact)}" for fact in _facts(rows, summaries)),
         f"- results file: {escaped(comparison.study)}/{escaped(comparison.stem)}.csv",
         "",

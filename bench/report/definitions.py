@@ -81,7 +81,7 @@ DEFINITIONS = (
 
 BEGINNING = (
     "Packages: all of which the process uses something. Files: weights, or what was made for a device "
-    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python.",
+    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python."
 )
 """How to read the table of what backends take to begin."""
 
@@ -91,14 +91,14 @@ TARGET = (
     "them a seed, with 95 % intervals. Sooner: the reference's seconds over the backend's in the same "
     "launch, geometric mean over launches; without a number where one of the two did not always come there. "
     "Equivalent: two one-sided t tests at 5 % find the final losses, paired by launch, within the margin; "
-    "different: the 95 % interval of the difference excludes 0; open: neither.",
+    "different: the 95 % interval of the difference excludes 0; open: neither."
 )
 """How to read the table of the time to a target."""
 
 EXPORTED = (
     "After a few steps without dropout, from the same weights and batches, each model is exported to ONNX, "
     "and runs in ONNX Runtime on one micro-batch. Differences are the largest absolute ones between outputs; "
-    "all models take turns at inference.",
+    "all models take turns at inference."
 )
 """How to read the table of exported models."""
 
@@ -106,7 +106,7 @@ CHECKPOINTS = (
     "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
     "and generators. Saving ends when all files are on the disk with their sums. A fresh process loads it; "
     "the difference is the largest relative one of its next losses and gradient norms from those of the "
-    "process that saved and went on.",
+    "process that saved and went on."
 )
 """How to read the table of checkpoints."""
 

@@ -70,17 +70,12 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     part = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
+    synthetic = {"uniform": "", "full": "no padding"}.get(lengths, f"lengths like {lengths}")
     return {
         "size": "" if size == "published" else size,
         "trained": "" if part.empty else f"{int(part.max()):,} parameters trained, the others frozen",
         "checkpointing": "checkpointing" if usual(rows, "checkpointing") == "1" else "",
-        "data": source
-        if source != "synthetic"
-        else ""
-        if lengths == "uniform"
-        else "no padding"
-        if lengths == "full"
-        else f"lengths like {lengths}",
+        "data": synthetic if source == "synthetic" else source,
     }
 
 
@@ -105,16 +100,12 @@ def workload(rows: pd.DataFrame) -> str:
 def hardware(rows: pd.DataFrame) -> str:
     """Device, ranks and threads."""
     environment = latest_environment(rows)
-    gpus = gpu_names(environment)
-    names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
-    cores = environment_entry(environment, "cpu", "cores")
-    if distinct_text(rows, "device") == "cpu" or not names:
-        names = [name_processor(environment), *([plural(cores, "core")] if cores else [])]
+    names = _gpus(rows) or [name_processor(environment), *_cores(environment)]
     ranks = plural(distinct_text(rows, "world_size"), "rank")
     threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
     if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
         threads += f" not held to its core but free to use {distinct_text(rows, 'cores_per_rank')}"
-    path = ", MKL's full path" if (rows["blas"] == "full").any() else ""
+    path = ", MKL's full path" if has_full_path(rows) else ""
     return (
         f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
         f"{distinct_text(rows, 'allocator')} allocator{path}"
@@ -134,29 +125,42 @@ def short_processor(environment: Mapping[str, Any]) -> str:
 
 def short_machine(rows: pd.DataFrame) -> str:
     """`AMD EPYC (family 25, model 1), 2 cores, 2 ranks`: where it ran, in the words of a sentence."""
-    environment = latest_environment(rows)
-    gpus = gpu_names(environment)
     ranks = plural(distinct_text(rows, "world_size"), "rank")
-    if distinct_text(rows, "device") != "cpu" and gpus:
-        names = [f"{gpus.count(name)} {TIMES} {name}" for name in dict.fromkeys(gpus)]
-        return ", ".join([*names, ranks])
+    if gpus := _gpus(rows):
+        return ", ".join([*gpus, ranks])
+    environment, threads = latest_environment(rows), distinct_text(rows, "threads_per_rank")
+    if threads != "1":
+        ranks += f" {TIMES} {plural(threads, 'thread')}"
+    return ", ".join([short_processor(environment), *_cores(environment), ranks])
+
+
+def _gpus(rows: pd.DataFrame) -> list[str]:
+    """Such as `8 × A100`; nothing on a CPU, and where they are not known."""
+    names = [] if distinct_text(rows, "device") == "cpu" else gpu_names(latest_environment(rows))
+    return [f"{names.count(name)} {TIMES} {name}" for name in dict.fromkeys(names)]
+
+
+def _cores(environment: Mapping[str, Any]) -> list[str]:
+    """`2 cores`, where that is recorded."""
     cores = environment_entry(environment, "cpu", "cores")
-    threads = distinct_text(rows, "threads_per_rank")
-    return ", ".join(
-        [
-            short_processor(environment),
-            *([plural(cores, "core")] if cores else []),
-            ranks if threads == "1" else f"{ranks} {TIMES} {plural(threads, 'thread')}",
-        ]
-    )
+    return [plural(cores, "core")] if cores else []
 
 
 def short_setting(rows: pd.DataFrame) -> str:
     """The same, and which path MKL took: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
     if distinct_text(rows, "device") != "cpu":
         return short_machine(rows)
-    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
-    return f"{short_machine(rows)}, {path}"
+    return f"{short_machine(rows)}, {mkl_path(rows)}"
+
+
+def has_full_path(rows: pd.DataFrame) -> bool:
+    """Whether MKL took its full path on a CPU that Intel did not make."""
+    return bool((rows["blas"] == "full").any())
+
+
+def mkl_path(rows: pd.DataFrame) -> str:
+    """Which path MKL took."""
+    return "MKL's full path" if has_full_path(rows) else "as installed"
 
 
 def extent(rows: pd.DataFrame) -> str:
@@ -174,14 +178,7 @@ def products(rows: pd.DataFrame) -> str:
     parts = []
     for place, rates in enumerate(rates_by_stack(rows)):
         where = f" on the stack {rates.stack}" if place else ""
-        named = (
-            [("PyTorch", rates.torch)]
-            if place
-            else [
-                ("PyTorch", rates.torch),
-                ("ONNX Runtime", rates.onnxruntime),
-            ]
-        )
+        named = [("PyTorch", rates.torch), *([] if place else [("ONNX Runtime", rates.onnxruntime)])]
         parts += [f"{name}{where} {_gigaflops(rate)} GFLOP/s" for name, rate in named if rate is not None]
     said = [f"matrix products at this workload's shapes: {', '.join(parts)}"] if parts else []
     limit, layers = (rows[column].dropna() for column in ("limit_flops_per_s", "layers_flops_share"))

@@ -1,6 +1,7 @@
 """How numbers and texts are written in every table, caption and message."""
 
 import re
+from collections.abc import Sequence
 
 from bench.statistics.intervals import Speedup
 
@@ -53,6 +54,12 @@ def ratio_and_interval(speedup: Speedup | None) -> str:
 def plural(count: object, noun: str, ending: str = "s") -> str:
     """`1 launch`, `3 launches`."""
     return f"{count} {noun}{'' if str(count) == '1' else ending}"
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = words or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def one_line(text: str) -> str:

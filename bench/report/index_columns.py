@@ -4,16 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.report import formatting, summary_cells
-from bench.report.collection import ReportedComparison
-from bench.statistics.summary import BackendSummary
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One backend of one comparison."""
-
-    comparison: ReportedComparison
-    summary: BackendSummary
+from bench.report.summary_table import SummaryRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +18,8 @@ class Column:
     """
 
     name: str
-    cell: Callable[[Line], str]
-    key: Callable[[Line], float | None] | None = None
+    cell: Callable[[SummaryRow], str]
+    key: Callable[[SummaryRow], float | None] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -36,36 +27,33 @@ class Column:
         return self.key is not None
 
 
-def _number(name: str, value: Callable[[Line], float | None], digits: int = 4) -> Column:
+def _number(name: str, value: Callable[[SummaryRow], float | None], digits: int = 4) -> Column:
     return Column(name=name, cell=lambda line: formatting.number(value(line), digits), key=value)
 
 
-def _count(name: str, value: Callable[[Line], int | None]) -> Column:
+def _count(name: str, value: Callable[[SummaryRow], int | None]) -> Column:
     return Column(name=name, cell=lambda line: formatting.count(value(line)), key=value)
 
 
-def _tokens_per_s(line: Line) -> float | None:
+def _tokens_per_s(line: SummaryRow) -> float | None:
     """Positions per second, padding included; None where there is no throughput."""
     seq_len, samples_per_s = line.comparison.seq_len, line.summary.samples_per_s
     return None if seq_len is None or samples_per_s is None else samples_per_s * seq_len
 
 
-def _ratio(line: Line) -> float | None:
+def _ratio(line: SummaryRow) -> float | None:
     summary = line.summary
     if summary.is_reference and summary.status == "ok":
         return 1.0
     return summary.speedup.ratio if summary.speedup else None
 
 
-def _own_batch(line: Line) -> int | None:
+def _own_batch(line: SummaryRow) -> int | None:
     """The micro-batch, only where each backend has its own."""
     return line.summary.micro_batch if line.comparison.at_largest else None
 
 
-COMPARISON = Column(
-    name="comparison",
-    cell=lambda line: line.comparison.title,
-)
+COMPARISON = Column(name="comparison", cell=lambda line: line.comparison.title)
 """Only where the same workload was compared several times."""
 
 COLUMNS = (
@@ -98,12 +86,7 @@ COLUMNS = (
 )
 
 
-def lines_of(comparisons: Sequence[ReportedComparison]) -> list[Line]:
-    """A line for every backend of these comparisons."""
-    return [Line(comparison=one, summary=summary) for one in comparisons for summary in one.summaries]
-
-
-def shown_columns(lines: Sequence[Line]) -> list[Column]:
+def shown_columns(lines: Sequence[SummaryRow]) -> list[Column]:
     """The columns in which at least one line has a number, and those of text that tell lines apart."""
 
     def is_shown(column: Column) -> bool:
@@ -114,7 +97,7 @@ def shown_columns(lines: Sequence[Line]) -> list[Column]:
     return [column for column in COLUMNS if is_shown(column)]
 
 
-def _is_ambiguous(lines: Sequence[Line]) -> bool:
+def _is_ambiguous(lines: Sequence[SummaryRow]) -> bool:
     """Whether model and workload stand for more than one comparison."""
     comparisons = {line.comparison.anchor: line.comparison for line in lines}.values()
     return len({(one.model, one.workload) for one in comparisons}) < len(comparisons)

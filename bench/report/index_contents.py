@@ -32,9 +32,7 @@ class OtherPage:
 SUPPORT = OtherPage(name="support.md", about="Which backend trains which model", study="matrix")
 
 SELFTEST = OtherPage(
-    name="selftest.md",
-    about="The harness, measured by comparisons whose outcome is known",
-    study="selftest",
+    name="selftest.md", about="The harness, measured by comparisons whose outcome is known", study="selftest"
 )
 
 METHODS = OtherPage(

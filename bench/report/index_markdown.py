@@ -1,7 +1,7 @@
 """index.md of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from bench.analysis import reference
@@ -16,8 +16,32 @@ from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
 from bench.report.index_contents import Contents, ReportFigure
 from bench.report.index_models import STATUS, ModelTable
-from bench.report.markdown import escaped, table
-from bench.report.means import geometric_means
+from bench.report.markdown import escaped, table, table_of
+from bench.report.means import Mean, geometric_means
+
+_MEANS: dict[str, Callable[[Mean], str]] = {
+    "backend": lambda mean: mean.backend,
+    "geometric mean": lambda mean: ratio(mean.ratio),
+    "with a speed-up": lambda mean: f"{mean.speedups} of {mean.tried}",
+}
+_PARTS: dict[str, Callable[[Part], str]] = {
+    "choice": lambda part: part.factor,
+    "change": lambda part: part.change,
+    "effect [95 %]": lambda part: ratio_and_interval(part.effect),
+    "in single orders": lambda part: f"{part.lowest:.3f} to {part.highest:.3f}",
+}
+_CLAIMS: dict[str, Callable[[Finding], str]] = {
+    "claim": lambda one: one.claim.claim,
+    "by": lambda one: one.claim.source,
+    "verdict": verdict_words,
+}
+_PUBLISHED: dict[str, Callable[[reference.Published], str]] = {
+    "model": lambda one: one.model,
+    "backend": lambda one: one.backend,
+    "speed-up": lambda one: ratio(one.ratio),
+    "hardware": lambda one: one.hardware,
+    "flag": lambda one: reference.FLAGS.get(one.flag, one.flag) or MISSING,
+}
 
 
 def render_markdown(contents: Contents) -> str:
@@ -124,14 +148,7 @@ def _means(collection: Collection) -> list[str]:
         lines += [
             f"{escaped(heading)}:",
             "",
-            *table(
-                ["backend", "geometric mean", "with a speed-up"],
-                [
-                    [mean.backend, ratio(mean.ratio), f"{mean.speedups} of {mean.tried}"]
-                    for mean in geometric_means(comparisons)
-                ],
-                numeric=["geometric mean", "with a speed-up"],
-            ),
+            *table_of(geometric_means(comparisons), _MEANS, numeric=list(_MEANS)[1:]),
         ]
     return lines
 
@@ -139,7 +156,8 @@ def _means(collection: Collection) -> list[str]:
 def _division(division: Division, figures: Sequence[ReportFigure], contents: Contents) -> list[str]:
     lines = []
     for one in division.divided:
-        lines += [escaped(one.words), "", *_caution(one.comparisons, contents), *_parts(one.parts)]
+        lines += [escaped(one.words), "", *_caution(one.comparisons, contents)]
+        lines += table_of(one.parts, _PARTS, numeric=["effect [95 %]", "in single orders"])
     return [*lines, *_figures(figures)]
 
 
@@ -150,28 +168,8 @@ def _caution(comparisons: Sequence[ReportedComparison], contents: Contents) -> l
     return [f"The harness has {plural(count, 'warning')} about this: {pages}.", ""] if count else []
 
 
-def _parts(parts: Sequence[Part]) -> list[str]:
-    return table(
-        ["choice", "change", "effect [95 %]", "in single orders"],
-        [
-            [
-                part.factor,
-                part.change,
-                ratio_and_interval(part.effect),
-                f"{part.lowest:.3f} to {part.highest:.3f}",
-            ]
-            for part in parts
-        ],
-        numeric=["effect [95 %]", "in single orders"],
-    )
-
-
 def _claims(findings: Sequence[Finding]) -> list[str]:
-    verdicts = table(
-        ["claim", "by", "verdict"],
-        [[one.claim.claim, one.claim.source, verdict_words(one)] for one in findings],
-    )
-    return [*verdicts, *(line for finding in findings for line in _evidence(finding))]
+    return [*table_of(findings, _CLAIMS), *(line for finding in findings for line in _evidence(finding))]
 
 
 def _evidence(finding: Finding) -> list[str]:
@@ -187,20 +185,7 @@ def _published() -> list[str]:
         "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with "
         "the above:",
         "",
-        *table(
-            ["model", "backend", "speed-up", "hardware", "flag"],
-            [
-                [
-                    one.model,
-                    one.backend,
-                    ratio(one.ratio),
-                    one.hardware,
-                    reference.FLAGS.get(one.flag, one.flag) or MISSING,
-                ]
-                for one in reference.published_speedups()
-            ],
-            numeric=["speed-up"],
-        ),
+        *table_of(reference.published_speedups(), _PUBLISHED, numeric=["speed-up"]),
     ]
 
 

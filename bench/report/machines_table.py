@@ -46,11 +46,7 @@ def headers_of(same: SameComparison) -> list[str]:
 def rows_of(same: SameComparison) -> list[list[str]]:
     """The cells of `headers_of`: a row for each machine, one for their mean, and one for one more machine."""
     rows = [
-        [
-            name,
-            products_of(results),
-            *(ratio_and_interval(one.speedups.get(name)) for one in same.backends),
-        ]
+        [name, products_of(results), *(ratio_and_interval(one.speedups.get(name)) for one in same.backends)]
         for name, results in same.machines.items()
     ]
     of_all = {"mean of machines": _mean, "one more machine": _prediction}

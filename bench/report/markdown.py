@@ -2,9 +2,12 @@
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from bench.report.formatting import one_line
+
+T = TypeVar("T")
 
 
 def escaped(text: str) -> str:
@@ -32,6 +35,13 @@ def table(
         *(_row([escaped(cell) if escape else cell for cell in row]) for row in rows),
         "",
     ]
+
+
+def table_of(
+    rows: Iterable[T], columns: Mapping[str, Callable[[T], str]], numeric: Iterable[str] = ()
+) -> list[str]:
+    """The same of things of one kind: a row for each, of what the columns say of it."""
+    return table(list(columns), ([cell(one) for cell in columns.values()] for one in rows), numeric)
 
 
 def _row(cells: Sequence[str]) -> str:

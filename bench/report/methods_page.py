@@ -154,36 +154,31 @@ def _memory(one: Method) -> str:
 
 
 def _table(found: MethodsFound) -> list[str]:
-    rows = [
-        [
-            *("", escaped(found.reference), f"1.000{TIMES}", "", f"1.00{TIMES}", number(found.reference_mib)),
-            *(number(found.reference_state_bytes, 3), "0", "", ""),
-        ]
+    headers = [
+        *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
+        *("loss difference", "guide: faster?", "guide: less memory?"),
     ]
-    for place, one in enumerate(found.methods, 1):
-        rows.append(
-            [
-                str(place),
-                escaped(name_method(one)),
-                ratio_and_interval(one.speedup) if one.speedup else escaped(one.status),
-                one.verdict or "",
-                MISSING if one.memory_ratio is None else f"{one.memory_ratio:.2f}{TIMES}",
-                number(one.memory_mib),
-                number(one.state_bytes, 3),
-                small(one.loss_difference),
-                _said(one.guided.improves_speed if one.guided else None, one.speed_as_guided),
-                _said(one.guided.saves_memory if one.guided else None, one.memory_as_guided),
-            ]
-        )
-    return table(
-        [
-            *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
-            *("loss difference", "guide: faster?", "guide: less memory?"),
-        ],
-        rows,
-        numeric=("#", "speed [95 %]", "memory", "MiB", "state bytes per parameter", "loss difference"),
-        escape=False,
-    )
+    baseline = [
+        *("", found.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(found.reference_mib)),
+        *(number(found.reference_state_bytes, 3), "0", "", ""),
+    ]
+    rows = [baseline, *([str(place), *_cells(one)] for place, one in enumerate(found.methods, 1))]
+    text = {"method", "verdict", "guide: faster?", "guide: less memory?"}
+    return table(headers, rows, numeric={*headers} - text)
+
+
+def _cells(one: Method) -> list[str]:
+    return [
+        name_method(one),
+        ratio_and_interval(one.speedup) if one.speedup else one.status,
+        one.verdict or "",
+        MISSING if one.memory_ratio is None else f"{one.memory_ratio:.2f}{TIMES}",
+        number(one.memory_mib),
+        number(one.state_bytes, 3),
+        small(one.loss_difference),
+        _said(one.guided.improves_speed if one.guided else None, one.speed_as_guided),
+        _said(one.guided.saves_memory if one.guided else None, one.memory_as_guided),
+    ]
 
 
 def _said(words: str | None, agreement: str | None) -> str:

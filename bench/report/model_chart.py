@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis import reference
+from bench.analysis.reference import Published
 from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.report.collection import ReportedComparison
@@ -43,14 +43,9 @@ class ModelBar:
     message: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A published figure of the same model and backend, on hardware of its own."""
-
-    backend: str
-    value: float
-    hardware: str
-    flag: str
+def hardware_of(mark: Published) -> str:
+    """On which hardware others measured, and in which precision."""
+    return f"{mark.hardware}, {mark.precision or 'precision not stated'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +67,7 @@ class ModelLine:
     modality: str
     bars: Sequence[ModelBar]
     best: tuple[str, Ratio] | None
-    published: Sequence[Mark]
+    published: Sequence[Published]
     comparison: ReportedComparison
 
     @property
@@ -123,14 +118,11 @@ class ModelChart:
     @cached_property
     def sources(self) -> list[str]:
         """The hardware of the published figures that the chart has."""
-        return list(dict.fromkeys(mark.hardware for line in self.lines for mark in line.published))
+        return list(dict.fromkeys(hardware_of(mark) for line in self.lines for mark in line.published))
 
 
 def model_chart(
-    comparisons: Sequence[ReportedComparison],
-    quantity: Quantity = SPEEDUP,
-    *,
-    backends: Sequence[str] = (),
+    comparisons: Sequence[ReportedComparison], quantity: Quantity = SPEEDUP, *, backends: Sequence[str] = ()
 ) -> ModelChart:
     """The chart of these comparisons, those of different machines apart.
 
@@ -195,7 +187,7 @@ def _line(one: ReportedComparison, detail: str, quantity: Quantity, backends: Se
         modality=modality_of(one.model, distinct_text(one.rows, "task")),
         bars=[_bar(one, name, quantity) for name in backends],
         best=_best(one, quantity),
-        published=_published(one, backends) if quantity is SPEEDUP else (),
+        published=[mark for mark in one.published if mark.backend in backends and quantity is SPEEDUP],
         comparison=one,
     )
 
@@ -206,25 +198,16 @@ def _bar(one: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
         return ModelBar(backend=backend, ratio=None, reason=NOT_MEASURED)
     if summary.is_reference and summary.status == "ok":
         return ModelBar(backend=backend, ratio=Ratio(value=1.0))
-    if summary.status != "ok":
-        return ModelBar(
-            backend=backend,
-            ratio=None,
-            reason=_STATUS_WORDS.get(summary.status, summary.status),
-            message=one_line(summary.message),
-        )
-    if summary.speedup is None:  # what forbids a speed-up forbids every other ratio
-        return ModelBar(
-            backend=backend,
-            ratio=None,
-            reason=_short_reason(one, summary),
-            message=one_line(summary.message),
-        )
+    if summary.status != "ok" or summary.speedup is None:  # what forbids a speed-up forbids every other ratio
+        reason = _short_reason(one, summary)
+        return ModelBar(backend=backend, ratio=None, reason=reason, message=one_line(summary.message))
     found = quantity.ratio(one, summary)
     return ModelBar(backend=backend, ratio=found, reason="" if found else "not known")
 
 
 def _short_reason(one: ReportedComparison, summary: BackendSummary) -> str:
+    if summary.status != "ok":
+        return _STATUS_WORDS.get(summary.status, summary.status)
     base = one.of(one.reference)
     if base is None:
         return f"no {one.reference} to compare with"
@@ -242,17 +225,3 @@ def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | No
         return best.backend, Ratio(value=1.0)
     found = quantity.ratio(one, best) if best.speedup else None
     return None if found is None else (best.backend, found)
-
-
-def _published(one: ReportedComparison, backends: Sequence[str]) -> list[Mark]:
-    """What others published of this model and these backends, by the same rule of batches."""
-    return [
-        Mark(
-            backend=mark.backend,
-            value=mark.ratio,
-            hardware=f"{mark.hardware}, {mark.precision or 'precision not stated'}",
-            flag=mark.flag,
-        )
-        for mark in reference.published_speedups_of(one.model)
-        if mark.backend in backends and (mark.flag == reference.AT_LARGEST) == one.at_largest
-    ]

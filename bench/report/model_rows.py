@@ -116,10 +116,10 @@ def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> lis
         for label in (one.label for one in group)
     }
     kept = [one for one in group if family_of[id(one)] == first[one.label]]
-    full = {_key(one): one for one in choose_one_of_each_model([one for one in kept if _is_full(one)])}
-    stock = {_key(one): one for one in choose_one_of_each_model([one for one in kept if not _is_full(one)])}
+    by_path = [[one for one in kept if describe.has_full_path(one.rows) is full] for full in (True, False)]
+    full, stock = ({_key(one): one for one in choose_one_of_each_model(some)} for some in by_path)
     some = {**full, **stock}
-    names = _names([some[key] for key in some])
+    names = _names(list(some.values()))
     rows = [
         ModelRow(name=name, as_installed=stock.get(key), full_path=full.get(key))
         for key, name in zip(some, names, strict=True)
@@ -129,10 +129,6 @@ def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> lis
 
 def _key(one: ReportedComparison) -> Key:
     return one.label, tuple(one.workload_parts.values())
-
-
-def _is_full(one: ReportedComparison) -> bool:
-    return bool((one.rows["blas"] == "full").any())
 
 
 def _names(group: Sequence[ReportedComparison]) -> list[str]:

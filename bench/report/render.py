@@ -17,15 +17,9 @@ from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machin
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
-from bench.report.machines_page import MachineLine, render_machines_page
+from bench.report.machines_page import machine_line, render_machines_page
 from bench.report.machines_table import render_machines
-from bench.report.methods_page import (
-    CAPTION,
-    figure_stem,
-    figure_title,
-    name_method,
-    render_methods,
-)
+from bench.report.methods_page import CAPTION, figure_stem, figure_title, name_method, render_methods
 from bench.report.model_rows import settings_of
 from bench.report.scale_files import read_predictions
 from bench.report.scale_page import render_scale
@@ -71,7 +65,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         rendered.append(one)
         by_machine[names[machine.name]] = one.results
         if one.written:  # it may have nothing that a page shows
-            lines.append(MachineLine(folder=machine.name, name=name_machine(machine), answers=one.answers))
+            lines.append(machine_line(machine.name, name_machine(machine), one.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in one.written:
             if path.name != HTML:
@@ -220,9 +214,9 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
         found = read_predictions(folder)
     except UserError as error:
         return [], [str(error)]
-    from bench.report.figures import scale
+    from bench.report.figures.scale import write_scale_figures
 
-    figures = [scale.save(figure, out_dir) for figure in scale.planned_figures(found)]
+    figures = write_scale_figures(found, out_dir)
     page = out_dir / SCALE
     write_atomically(page, render_scale(found))
     return [page, *figures], []

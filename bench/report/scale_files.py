@@ -12,7 +12,6 @@ from bench.analysis.scale import topology
 from bench.errors import UserError
 from bench.report.scale_tables import (
     KINDS_OF_SCALING,
-    SHARDINGS,
     Banded,
     Check,
     Predictions,
@@ -21,6 +20,7 @@ from bench.report.scale_tables import (
     ScalePoint,
     Scaling,
     name_sharding,
+    place_of_sharding,
 )
 from bench.results.side_files import TableFile
 
@@ -141,7 +141,7 @@ def _lines(path: Path, table: pd.DataFrame, volume: str) -> dict[str, list[Scale
             for (sharding, precision), group in groups
         ]
         if lines:
-            found[kind] = sorted(lines, key=lambda one: _order(one.sharding))
+            found[kind] = sorted(lines, key=lambda one: place_of_sharding(one.sharding))
     return found
 
 
@@ -163,11 +163,6 @@ def _points(path: Path, group: pd.DataFrame) -> list[ScalePoint]:
     if len({one.ranks for one in points}) < len(points):
         _refuse(path, "a world size of a sharding is there twice")
     return points
-
-
-def _order(sharding: str) -> int:
-    known = list(SHARDINGS)
-    return known.index(sharding) if sharding in known else len(known)
 
 
 def _workload(table: pd.DataFrame) -> str:

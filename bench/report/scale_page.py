@@ -1,19 +1,17 @@
 """reports/scale.md: what is predicted for many GPUs, and how far such predictions were off."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
 from bench.analysis.scale.topology import Topology
-from bench.report.formatting import MISSING, TIMES, number, plural, ratio
-from bench.report.markdown import escaped, table
+from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
+from bench.report.markdown import escaped, table, table_of
 from bench.report.scale_tables import (
     CHECKS_FIGURE,
     KINDS_OF_SCALING,
     PUBLISHED_FIGURE,
-    SHARDINGS,
-    Banded,
     Check,
     Predictions,
     PublishedRatio,
@@ -24,16 +22,7 @@ from bench.report.scale_tables import (
     name_sharding,
     per_cent,
 )
-from bench.report.scale_words import (
-    absolute,
-    accuracy_in_words,
-    answer,
-    both,
-    enumerated,
-    faster_at,
-    signed,
-    textbook,
-)
+from bench.report.scale_words import absolute, accuracy_in_words, answer, both, faster_at, signed, textbook
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""
@@ -210,33 +199,30 @@ def _checks(found: Predictions) -> list[str]:
         *(f"- {escaped(accuracy_in_words(one))}" for one in found.accuracies),
         "",
         *_picture(CHECKS_FIGURE, "Predicted against measured: bytes, memory and seconds"),
-        *table(
-            [
-                *("machine", "model", "backend", "sharding", "ranks", "link", "quantity"),
-                *("measured", "predicted", "error", "measured in", "commit"),
-            ],
-            [_check_cells(check) for one in found.accuracies for check in one.checks],
+        *table_of(
+            [check for one in found.accuracies for check in one.checks],
+            _CHECKS,
             numeric=("ranks", "measured", "predicted", "error"),
-            escape=False,
         ),
     ]
 
 
-def _check_cells(one: Check) -> list[str]:
-    return [
-        escaped(one.machine),
-        escaped(one.model),
-        escaped(one.backend),
-        name_sharding(one.sharding) if one.sharding in SHARDINGS else escaped(one.sharding),
-        f"{one.ranks:,}",
-        escaped(one.link),
-        escaped(f"{one.quantity} ({one.unit})" if one.unit not in ("", one.quantity) else one.quantity),
-        one.measured.words(),
-        one.predicted.words(),
-        "equal" if one.is_equal else signed(one.error),
-        escaped(f"results/{one.measured_in}") if one.measured_in else MISSING,
-        escaped(one.git_commit),
-    ]
+_CHECKS: dict[str, Callable[[Check], str]] = {
+    "machine": lambda one: one.machine,
+    "model": lambda one: one.model,
+    "backend": lambda one: one.backend,
+    "sharding": lambda one: name_sharding(one.sharding),
+    "ranks": lambda one: f"{one.ranks:,}",
+    "link": lambda one: one.link,
+    "quantity": lambda one: (
+        f"{one.quantity} ({one.unit})" if one.unit not in ("", one.quantity) else one.quantity
+    ),
+    "measured": lambda one: one.measured.words(),
+    "predicted": lambda one: one.predicted.words(),
+    "error": lambda one: "equal" if one.is_equal else signed(one.error),
+    "measured in": lambda one: f"results/{one.measured_in}" if one.measured_in else MISSING,
+    "commit": lambda one: one.git_commit,
+}
 
 
 # Published
@@ -267,41 +253,23 @@ def _published(found: Predictions) -> list[str]:
         ),
         "",
         *_picture(PUBLISHED_FIGURE, "Published and predicted ratio of ZeRO-1 to DDP, model by model"),
-        *table(
-            [
-                "model",
-                "hardware",
-                "engine",
-                "ranks",
-                "batch",
-                "published",
-                "predicted [95 %]",
-                "error",
-                "source",
-            ],
-            [_published_cells(one) for one in found.published],
-            numeric=("ranks", "batch", "published", "predicted [95 %]", "error"),
-            escape=False,
+        *table_of(
+            found.published, _PUBLISHED, numeric=("ranks", "batch", "published", "predicted [95 %]", "error")
         ),
     ]
 
 
-def _published_cells(one: PublishedRatio) -> list[str]:
-    return [
-        escaped(one.model),
-        escaped(one.hardware),
-        escaped(one.engine),
-        f"{one.ranks:,}",
-        MISSING if one.micro_batch is None else f"{one.micro_batch:,}",
-        ratio(one.published),
-        f"{ratio(one.predicted.value)}{_bracket(one.predicted)}",
-        signed(one.error),
-        escaped(one.source),
-    ]
-
-
-def _bracket(one: Banded) -> str:
-    return "" if one.low is None or one.high is None else f" [{one.low:.3f}–{one.high:.3f}]"
+_PUBLISHED: dict[str, Callable[[PublishedRatio], str]] = {
+    "model": lambda one: one.model,
+    "hardware": lambda one: one.hardware,
+    "engine": lambda one: one.engine,
+    "ranks": lambda one: f"{one.ranks:,}",
+    "batch": lambda one: MISSING if one.micro_batch is None else f"{one.micro_batch:,}",
+    "published": lambda one: ratio(one.published),
+    "predicted [95 %]": lambda one: one.predicted.three_decimals(TIMES),
+    "error": lambda one: signed(one.error),
+    "source": lambda one: one.source,
+}
 
 
 # Assumptions
@@ -322,11 +290,7 @@ def _assumptions(found: Predictions) -> list[str]:
             "",
             f"{topology.ranks_per_node} ranks a node; conf/topology/{escaped(topology.name)}.yaml.",
             "",
-            *table(
-                ["figure", "value", "low–high", "source"],
-                _figures_of(topology),
-                numeric=("value", "low–high"),
-            ),
+            *table(["figure", "value", "low–high", "source"], _figures_of(topology), ("value", "low–high")),
         ]
     return lines
 
@@ -352,13 +316,10 @@ def _figures_of(topology: Topology) -> list[list[str]]:
         for what, figure, unit, name in listed
     ]
     peaks = [
-        [f"peak in {precision}", f"{peak / 1e12:.4g} TFLOPS", MISSING, escaped(device.peak_source)]
+        [f"peak in {precision}", f"{peak / 1e12:.4g} TFLOPS", MISSING, device.peak_source]
         for precision, peak in device.peak_flops_per_s.items()
     ]
     return [*rows, *peaks]
-
-
-# Words
 
 
 def _picture(stem: str, words: str) -> list[str]:

@@ -63,6 +63,11 @@ class Banded:
         decimals = len(shown.partition(".")[2])
         return f"{shown} [{self.low:,.{decimals}f}–{self.high:,.{decimals}f}]"
 
+    def three_decimals(self, unit: str = "") -> str:
+        """Such as `1.234 [1.200–1.270]`: of a ratio."""
+        bounded = self.low is not None and self.high is not None
+        return f"{self.value:.3f}{unit}" + (f" [{self.low:.3f}–{self.high:.3f}]" if bounded else "")
+
 
 def per_cent(share: Banded | None) -> str:
     """Such as `96 % [94–98]`."""
@@ -203,12 +208,10 @@ class Kind:
     """Quantities that are checked by the same rule.
 
     Attributes:
-        name: in a column of `checks.csv` its quantity names it so, or with more words.
-        signs: of which one is in that quantity.
+        signs: of which one is in the quantity of `checks.csv`.
         allowed: how far a prediction may be off.
     """
 
-    name: str
     signs: Sequence[str]
     allowed: float
 
@@ -219,9 +222,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(name="bytes", signs=("byte",), allowed=0.0),
-    Kind(name="memory", signs=("memory", "peak"), allowed=0.10),
-    Kind(name="seconds", signs=("second", "step", "time"), allowed=0.08),
+    Kind(signs=("byte",), allowed=0.0),
+    Kind(signs=("memory", "peak"), allowed=0.10),
+    Kind(signs=("second", "step", "time"), allowed=0.08),
 )
 
 
@@ -240,7 +243,7 @@ class Accuracy:
     @property
     def mean(self) -> float:
         """Of the absolute errors."""
-        return sum(abs(one.error) for one in self.checks) / len(self.checks)
+        return mean_error(self.checks)
 
     @property
     def worst(self) -> Check:
@@ -313,6 +316,12 @@ def name_sharding(sharding: str) -> str:
     return SHARDINGS.get(sharding, sharding)
 
 
-def mean_error(published: Sequence[PublishedRatio]) -> float:
+def place_of_sharding(sharding: str) -> int:
+    """Where it stands among others; unknown ones are last."""
+    known = list(SHARDINGS)
+    return known.index(sharding) if sharding in known else len(known)
+
+
+def mean_error(published: Sequence[Check | PublishedRatio]) -> float:
     """Of the absolute errors."""
     return sum(abs(one.error) for one in published) / len(published)

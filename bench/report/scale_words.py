@@ -1,8 +1,8 @@
 """What is predicted for many GPUs, in sentences; and how errors are written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bench.report.formatting import number, plural, ratio, share
+from bench.report.formatting import enumerated, number, plural, ratio, share
 from bench.report.scale_tables import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
 
 ASKED = (8, 64, 1024)
@@ -24,11 +24,11 @@ def both(scaling: Scaling, *, by_textbook: bool = False) -> tuple[ScaleLine, Sca
 
 
 def _ratios(ddp: ScaleLine, zero1: ScaleLine) -> dict[int, float]:
-    """Samples/s of ZeRO-1 over those of DDP at every world size that both have."""
+    """Samples/s of ZeRO-1 over those of DDP at every world size above 1 that both have."""
     found = {}
     for point in zero1.points:
         other = ddp.at(point.ranks)
-        if point.samples and other and other.samples:
+        if point.ranks > 1 and point.samples and other and other.samples:
             found[point.ranks] = point.samples.value / other.samples.value
     return found
 
@@ -36,17 +36,19 @@ def _ratios(ddp: ScaleLine, zero1: ScaleLine) -> dict[int, float]:
 def faster_at(scaling: Scaling) -> list[int]:
     """World sizes at which ZeRO-1 is predicted to be faster than DDP."""
     pair = both(scaling)
-    return [] if pair is None else [n for n, value in _ratios(*pair).items() if value > LEAST_GAIN]
+    return _faster(_ratios(*pair)) if pair else []
+
+
+def _faster(ratios: Mapping[int, float]) -> list[int]:
+    return [ranks for ranks, value in ratios.items() if value > LEAST_GAIN]
 
 
 def _zero1_or_ddp(scaling: Scaling) -> str:
     pair = both(scaling)
-    if pair is None:
+    ratios = _ratios(*pair) if pair else {}
+    if not (pair and ratios):
         return ""
-    ratios = {ranks: value for ranks, value in _ratios(*pair).items() if ranks > 1}
-    if not ratios:
-        return ""
-    faster = [ranks for ranks, value in ratios.items() if value > LEAST_GAIN]
+    faster = _faster(ratios)
     if not faster:
         best = max(ratios, key=lambda ranks: ratios[ranks])
         return (
@@ -91,11 +93,6 @@ def _listed(chosen: Sequence[int], every: Sequence[int] | dict[int, float]) -> s
         before = ranks
     words = [f"{run[0]:,}" if len(run) == 1 else f"{run[0]:,} to {run[-1]:,}" for run in runs]
     return enumerated(words)
-
-
-def enumerated(words: Sequence[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
 def _efficiency(scaling: Scaling) -> str:
@@ -187,8 +184,8 @@ def textbook(one: Scaling) -> str:
     pair = both(one, by_textbook=True)
     if pair is None or ZERO1 not in {line.sharding for line in lines}:
         return f"{sentence}."
-    ratios = {ranks: value for ranks, value in _ratios(*pair).items() if ranks > 1}
-    faster = [ranks for ranks, value in ratios.items() if value > LEAST_GAIN]
+    ratios = _ratios(*pair)
+    faster = _faster(ratios)
     where = f"at {_listed(faster, ratios)} ranks" if faster else "at no world size"
     return f"{sentence}. ZeRO-1 would be predicted to be faster than DDP {where}."
 

@@ -1,6 +1,7 @@
 """selftest.md of a machine: what the self-test and the simulation of coverage found."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,30 @@ from bench.analysis.selftest import (
 from bench.analysis.table_values import distinct_text
 from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.formatting import MISSING
-from bench.report.markdown import escaped, table
+from bench.report.markdown import escaped, table, table_of
+
+
+def _half_width(share: float) -> str:
+    return MISSING if math.isnan(share) else f"± {share:.2%}"
+
+
+_VERDICTS: dict[str, Callable[[Any], str]] = {
+    "case": lambda row: f"{row.case} {row.number}",
+    "preset": lambda row: row.preset,
+    "backend": lambda row: row.backend,
+    "truth": lambda row: f"{row.truth:.3f}",
+    "ratio [95 %]": lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]",
+    "verdict": lambda row: row.verdict,
+}
+_COVERAGE: dict[str, Callable[[Any], str]] = {
+    "noise": lambda row: row.noise,
+    "preset": lambda row: row.preset,
+    "launches × rounds": lambda row: f"{row.launches} × {row.rounds}",
+    "until": lambda row: _half_width(row.until),
+    "coverage": lambda row: f"{row.coverage:.1%}",
+    "median half-width": lambda row: _half_width(row.half_width),
+    "launches, mean": lambda row: f"{row.mean_launches:.1f}",
+}
 
 
 def summary_lines(verdicts: pd.DataFrame) -> list[str]:
@@ -83,22 +107,7 @@ def _comparisons(verdicts: pd.DataFrame) -> list[str]:
         f"{_range_of_seconds(comparisons['block_seconds'])} s; "
         f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
         "",
-        *table(
-            ["case", "preset", "backend", "truth", "ratio [95 %]", "verdict"],
-            [
-                [
-                    f"{row.case} {row.number}",
-                    str(row.preset),
-                    str(row.backend),
-                    f"{row.truth:.3f}",
-                    f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]",
-                    str(row.verdict),
-                ]
-                for row in verdicts.itertuples()
-            ],
-            numeric=["truth", "ratio [95 %]"],
-            escape=False,
-        ),
+        *table_of(verdicts.itertuples(), _VERDICTS, numeric=["truth", "ratio [95 %]"]),
     ]
 
 
@@ -108,25 +117,8 @@ def _coverage(simulated: pd.DataFrame) -> list[str]:
         "",
         "Simulated comparisons (`make coverage`): how often does the interval contain the truth?",
         "",
-        *table(
-            [
-                *("noise", "preset", "launches × rounds", "until", "coverage", "median half-width"),
-                "launches, mean",
-            ],
-            [
-                [
-                    str(row.noise),
-                    str(row.preset),
-                    f"{row.launches} × {row.rounds}",
-                    _half_width(row.until),
-                    f"{row.coverage:.1%}",
-                    _half_width(row.half_width),
-                    f"{row.mean_launches:.1f}",
-                ]
-                for row in simulated.itertuples()
-            ],
-            numeric=["coverage", "median half-width", "launches, mean"],
-            escape=False,
+        *table_of(
+            simulated.itertuples(), _COVERAGE, numeric=["coverage", "median half-width", "launches, mean"]
         ),
     ]
 
@@ -155,10 +147,6 @@ def _estimators(simulated: pd.DataFrame) -> list[str]:
             escape=False,
         ),
     ]
-
-
-def _half_width(share: Any) -> str:
-    return MISSING if math.isnan(share) else f"± {share:.2%}"
 
 
 def _cpus(verdicts: pd.DataFrame) -> str:

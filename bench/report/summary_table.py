@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.table_values import distinct_text
-from bench.report import formatting, latex, summary_cells
+from bench.report import latex, summary_cells
 from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, one_line
-from bench.report.markdown import escaped, table
+from bench.report.formatting import MISSING, number, one_line
+from bench.report.markdown import escaped, table_of
 from bench.report.modalities import modality_of
 from bench.report.selection import panels_of
 from bench.statistics.intervals import Speedup
@@ -25,12 +25,6 @@ class SummaryRow:
 
     comparison: ReportedComparison
     summary: BackendSummary
-
-    @property
-    def file(self) -> str:
-        """The results file, relative to where the command runs."""
-        path = self.comparison.path
-        return Path(f"{self.comparison.stem}.csv" if path is None else path).as_posix()
 
     def cell(self, column: str) -> str:
         """The column's value, the same for all backends."""
@@ -58,26 +52,24 @@ COLUMNS: Mapping[str, Value] = {
     "task": lambda row: row.cell("task"),
     "machine": lambda row: row.comparison.hardware,
     "workload": lambda row: row.comparison.workload,
-    "backend": lambda row: one_line(row.summary.backend),
-    "reference": lambda row: one_line(row.comparison.reference),
+    "backend": lambda row: row.summary.backend,
+    "reference": lambda row: row.comparison.reference,
     "samples_per_s": lambda row: row.summary.samples_per_s,
     "speedup": _interval("ratio", "speedup"),  # blank for the reference, like its interval
     "speedup_low": _interval("low", "speedup"),
     "speedup_high": _interval("high", "speedup"),
     "verdict": lambda row: row.summary.verdict,
     "is_best_pytorch": lambda row: int(row.summary.is_best_pytorch),
-    "over_best": _interval(
-        "ratio", "over_best"
-    ),  # blank for the best itself, and where that is the reference
+    "over_best": _interval("ratio", "over_best"),  # blank for the best itself, and where it is the reference
     "over_best_low": _interval("low", "over_best"),
     "over_best_high": _interval("high", "over_best"),
     "peak_mib": lambda row: row.comparison.peak_mib(row.summary),
     "optimizer_state_bytes": lambda row: row.summary.optimizer_state_bytes,
     "energy_per_sample_j": lambda row: row.summary.energy_per_sample_j,
     "status": lambda row: row.summary.status,
-    "message": lambda row: one_line(row.summary.message),
+    "message": lambda row: row.summary.message,
     "controlled": lambda row: int(not row.comparison.uncontrolled),  # 0: its speed-ups are no results
-    "file": lambda row: row.file,
+    "file": lambda row: Path(row.comparison.path or f"{row.comparison.stem}.csv").as_posix(),
     "command": lambda row: row.comparison.command,
     "git_commit": lambda row: row.cell("git_commit"),
 }
@@ -89,12 +81,12 @@ def rows_of(comparisons: Sequence[ReportedComparison]) -> list[SummaryRow]:
     return [SummaryRow(comparison=one, summary=summary) for one in comparisons for summary in one.summaries]
 
 
-def render_csv(rows: Sequence[SummaryRow]) -> str:
-    """The tidy file."""
+def render_csv(rows: Sequence[SummaryRow], columns: Mapping[str, Value] = COLUMNS) -> str:
+    """A tidy file, by default summary.csv."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_text(value(row)) for value in COLUMNS.values()] for row in rows)
+    writer.writerow(columns)
+    writer.writerows([_text(value(row)) for value in columns.values()] for row in rows)
     return file.getvalue()
 
 
@@ -104,31 +96,31 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, float):
         return repr(float(value)) if abs(value) < float("inf") else ""
-    return str(value)
+    return one_line(str(value))
 
 
-HEADERS = (
-    "model",
-    "backend",
-    "samples/s",
-    summary_cells.SPEEDUP,
-    "verdict",
-    summary_cells.OVER_BEST,
-    "peak MiB",
-    "optimizer state MiB",
-)
-"""Of the tables for readers; the first two and the verdict are text."""
+FOR_READERS: Mapping[str, Callable[[SummaryRow], str]] = {
+    "model": lambda row: row.comparison.label,
+    "backend": lambda row: one_line(row.summary.backend),
+    "samples/s": lambda row: number(row.summary.samples_per_s),
+    summary_cells.SPEEDUP: lambda row: summary_cells.speedup(row.summary),
+    "verdict": lambda row: summary_cells.verdict(row.summary) if row.summary.status == "ok" else MISSING,
+    summary_cells.OVER_BEST: lambda row: summary_cells.over_best(row.summary),
+    "peak MiB": lambda row: number(row.comparison.peak_mib(row.summary)),
+    "optimizer state MiB": lambda row: number(summary_cells.optimizer_state_mib(row.summary)),
+}
+"""The columns of tables for readers."""
 
-TEXT = ("model", "backend", "verdict")
+TEXT = {"model", "backend", "verdict"}
+"""Those of them that hold no numbers."""
 
 
 def render_markdown(rows: Sequence[SummaryRow]) -> str:
     """A table for a pull request: one for each machine, under its name."""
     parts: list[str] = []
     for machine, mine in _by_machine(rows).items():
-        cells = [_cells(row) for row in mine]
-        numeric = [name for name in HEADERS if name not in TEXT]
-        parts += [f"**{escaped(machine)}**", "", *table(HEADERS, cells, numeric), *_notes(mine)]
+        cells = table_of(mine, FOR_READERS, FOR_READERS.keys() - TEXT)
+        parts += [f"**{escaped(machine)}**", "", *cells, *_notes(mine)]
     return "\n".join(parts)
 
 
@@ -146,8 +138,8 @@ def render_latex(rows: Sequence[SummaryRow]) -> str:
     """A table for a paper, for the package booktabs: one for each machine, which its caption names."""
     return "\n".join(
         latex.render_table(
-            HEADERS,
-            [_cells(row) for row in mine],
+            list(FOR_READERS),
+            [[cell(row) for cell in FOR_READERS.values()] for row in mine],
             text=TEXT,
             caption=f"Samples/s, and speed-up over {over} with its 95 % interval over launches. "
             f"Machine: {machine}.",
@@ -164,17 +156,3 @@ def _by_machine(rows: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
         heading: [row for row in rows if any(row.comparison is one for one in group)]
         for heading, group in panels_of(comparisons).items()
     }
-
-
-def _cells(row: SummaryRow) -> list[str]:
-    summary = row.summary
-    return [
-        row.comparison.label,
-        one_line(summary.backend),
-        formatting.number(summary.samples_per_s),
-        summary_cells.speedup(summary),
-        summary_cells.verdict(summary) if summary.status == "ok" else MISSING,
-        summary_cells.over_best(summary),
-        formatting.number(row.comparison.peak_mib(summary)),
-        formatting.number(summary_cells.optimizer_state_mib(summary)),
-    ]

@@ -1,19 +1,15 @@
 """The support matrix as data: the comparisons of `make matrix`, and support.csv made from them."""
 
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
 from bench.report.files import files_of
-from bench.report.formatting import one_line
+from bench.report.summary_table import Value, render_csv, rows_of
 from bench.results import csv_files
-from bench.statistics.summary import BackendSummary
 
 TABLE = "support.csv"
 
@@ -23,24 +19,26 @@ PLAN = Path(__file__).resolve().parents[2] / "conf" / "sweeps" / "matrix.yaml"
 CHOICES = "choices"
 """The study of other engines, optimizers and shardings."""
 
-COLUMNS = (
-    "model",
-    "task",
-    "backend",
-    "engine",
-    "optimizer",
-    "sharding",
-    "status",
-    "message",  # why not ok
-    "loss_difference",  # the largest relative one from the reference's, over the parity steps
-    "speedup",  # over the reference; blank for the reference itself
-    "stack",
-    "hardware",
-    "comparison",  # the results file's stem
-    "git_commit",
-    "command",
-)
-"""The columns of support.csv, which has a row for each model and backend."""
+COLUMNS: Mapping[str, Value] = {
+    "model": lambda row: row.comparison.model,
+    "task": lambda row: row.cell("task"),
+    "backend": lambda row: row.summary.backend,
+    "engine": lambda row: row.summary.engine,
+    "optimizer": lambda row: row.summary.optimizer,
+    "sharding": lambda row: row.summary.sharding,
+    "status": lambda row: row.summary.status,
+    "message": lambda row: "" if row.summary.status in PASSED else row.summary.message,  # why not ok
+    # the largest relative one from the reference's, over the parity steps
+    "loss_difference": lambda row: row.summary.loss_difference,
+    # over the reference; blank for the reference itself
+    "speedup": lambda row: row.summary.speedup and row.summary.speedup.ratio,
+    "stack": lambda row: row.cell("stack"),
+    "hardware": lambda row: row.comparison.hardware,
+    "comparison": lambda row: row.comparison.stem,  # the results file's
+    "git_commit": lambda row: row.cell("git_commit"),
+    "command": lambda row: row.comparison.command,
+}
+"""The columns of support.csv, which has a row for each model and backend; blank where there is nothing."""
 
 
 def planned_models(part: str = "models") -> list[str]:
@@ -49,18 +47,14 @@ def planned_models(part: str = "models") -> list[str]:
     return [str(model) for one in parts if one["name"] == part for model in one["models"]]
 
 
-def read_matrix(folder: Path, order: Sequence[str] | None = None) -> list[ReportedComparison]:
-    """The matrix' comparisons.
-
-    Args:
-        folder: their results files, one for each model.
-        order: of the models, by default that of the plan; those that are not in it follow by name.
+def read_matrix(folder: Path) -> list[ReportedComparison]:
+    """The matrix' comparisons in the order of its plan; models that are not in it follow by name.
 
     Raises:
         UserError: a file is damaged.
     """
     comparisons = [ReportedComparison(stem=path.stem, rows=csv_files.read(path)) for path in files_of(folder)]
-    place = {model: number for number, model in enumerate(planned_models() if order is None else order)}
+    place = {model: number for number, model in enumerate(planned_models())}
     return sorted(
         comparisons, key=lambda one: (place.get(one.model, len(place)), one.model, is_of_choices(one))
     )
@@ -73,34 +67,6 @@ def is_of_choices(comparison: ReportedComparison) -> bool:
 
 def support_csv(comparisons: Sequence[ReportedComparison]) -> str:
     """The content of support.csv; the reference of untimed comparisons says nothing and is left out."""
-    lines = io.StringIO(newline="")
-    writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-    writer.writeheader()
-    for comparison in comparisons:
-        for summary in comparison.summaries:
-            if not (summary.is_reference and summary.status == "untimed"):
-                row = _row(comparison, summary)
-                writer.writerow({key: one_line(value) for key, value in row.items()})
-    return lines.getvalue()
-
-
-def _row(comparison: ReportedComparison, one: BackendSummary) -> dict[str, str]:
-    """A value for each of `COLUMNS`; blank where there is none."""
-    rows = comparison.rows
-    return {
-        "model": comparison.model,
-        "task": distinct_text(rows, "task"),
-        "backend": one.backend,
-        "engine": one.engine,
-        "optimizer": one.optimizer,
-        "sharding": one.sharding,
-        "status": one.status,
-        "message": "" if one.status in PASSED else one.message,
-        "loss_difference": "" if one.loss_difference is None else repr(one.loss_difference),
-        "speedup": "" if one.speedup is None else repr(one.speedup.ratio),
-        "stack": distinct_text(rows, "stack"),
-        "hardware": comparison.hardware,
-        "comparison": comparison.stem,
-        "git_commit": distinct_text(rows, "git_commit"),
-        "command": comparison.command,
-    }
+    rows = rows_of(comparisons)
+    said = [row for row in rows if not (row.summary.is_reference and row.summary.status == "untimed")]
+    return render_csv(said, COLUMNS)

@@ -46,11 +46,8 @@ def _by_model(comparisons: Sequence[ReportedComparison], reasons: dict[str, int]
     if not comparisons:
         return []
     every = [summary for one in comparisons for summary in one.summaries]
-    order = sorted(
-        every,
-        key=lambda summary: (not summary.is_reference, summary.engine, summary.sharding, summary.backend),
-    )
-    backends = list(dict.fromkeys(summary.backend for summary in order))
+    every.sort(key=lambda one: (not one.is_reference, one.engine, one.sharding, one.backend))
+    backends = list(dict.fromkeys(summary.backend for summary in every))
     cells = [
         [
             _name(one, comparisons),
@@ -72,14 +69,9 @@ def _by_backend(comparisons: Sequence[ReportedComparison], reasons: dict[str, in
     if not comparisons:
         return []
     backends = {summary.backend: summary for one in comparisons for summary in one.others}
+    stacks = list(STACKS)
     order = sorted(
-        backends.values(),
-        key=lambda summary: (
-            list(STACKS).index(summary.stack),
-            summary.engine,
-            summary.sharding,
-            summary.backend,
-        ),
+        backends.values(), key=lambda one: (stacks.index(one.stack), one.engine, one.sharding, one.backend)
     )
     cells = [
         [

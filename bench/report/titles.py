@@ -8,7 +8,7 @@ import pandas as pd
 from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
 from bench.config.overrides import last_values
 from bench.report import describe
-from bench.report.formatting import TIMES, one_line, plural
+from bench.report.formatting import TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
 
 USUAL_REFERENCE = "pytorch"
@@ -113,8 +113,7 @@ def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
     elif len(unusual) > MOST_NAMED:
         beside = f"with {len(unusual)} more backends"
     else:
-        *first, last = unusual or [""]
-        beside = f"with {', '.join(first)} and {last}" if first else f"with {last}" if last else ""
+        beside = f"with {enumerated(unusual)}" if unusual else ""
     stack = distinct_text(describe.of_reference(rows), "stack")
     return [
         f"over {reference}" if reference != USUAL_REFERENCE else "",
@@ -126,9 +125,8 @@ def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
 def _machine_settings(rows: pd.DataFrame) -> list[str]:
     """How threads, memory and MKL were set; on a CPU always at least which path MKL took."""
     free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
-    path = "MKL's full path" if (rows["blas"] == "full").any() else "as installed"
     return [
         "threads not held" if free else "",
         "system allocator" if (rows["allocator"] == "system").any() else "",
-        path if distinct_text(rows, "device") == "cpu" else "",
+        describe.mkl_path(rows) if distinct_text(rows, "device") == "cpu" else "",
     ]

@@ -11,7 +11,7 @@ from bench.report import chart_words
 from bench.report.breakdown_chart import breakdown_chart
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.modalities import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH, VISION, modality_of
-from bench.report.model_chart import ModelChart, ModelLine, model_chart
+from bench.report.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from bench.report.quantities import ENERGY, MEMORY
 from bench.report.selection import choose_backends, choose_models, choose_one_of_each_model
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
@@ -89,7 +89,7 @@ def test_memory_is_the_ratio_of_peaks_and_has_no_interval() -> None:
     ratios = [bar.ratio for bar in line.bars]
     assert [found and found.value for found in ratios] == pytest.approx([1.04, 0.71])
     assert not any(found and found.low for found in ratios)
-    assert line.published == ()
+    assert line.published == []
 
 
 def test_energy_is_drawn_where_it_is_known_and_refused_where_it_is_not() -> None:
@@ -175,7 +175,7 @@ def test_a_model_with_fewer_layers_says_so() -> None:
 def test_published_figures_are_those_of_the_model_by_the_same_rule_of_batches() -> None:
     chart = model_chart(eleven())
     roberta = {
-        (mark.backend, mark.hardware): mark.value for mark in line_of(chart, "roberta-large").published
+        (mark.backend, hardware_of(mark)): mark.ratio for mark in line_of(chart, "roberta-large").published
     }
     assert roberta["ortmodule_zero1", "8x V100-32GB (Azure ND40rs_v2), fp16"] == pytest.approx(
         392.76 / 289.97

@@ -277,7 +277,7 @@ def test_a_file_that_is_not_there_leaves_out_its_part(
     page = render_scale(read_predictions(folder))
     assert words in page
     assert not any(other in page for other in others)
-    assert len(scale.planned_figures(read_predictions(folder))) == 1
+    assert len(scale.write_scale_figures(read_predictions(folder), folder)) == 1
 
 
 def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def draw(
     *,
     label: str,
     caption: str,
-    decorate: Callable[[Axes], None],
+    decorate: Callable[[Axes], object],
     legend: Mapping[str, tuple[str, str]] | None = None,
 ) -> Figure:
     """Draw a figure of these panels, one below the other.
@@ -198,17 +198,8 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
     rows, places = [], []
     for group in panel.groups:
         heading = _heading(group)
-        _words(
-            axes,
-            edge + 0.02,
-            down,
-            heading,
-            va="top",
-            fontsize=8.5,
-            fontweight="bold",
-            bbox=ON_WHITE,
-            zorder=5,
-        )
+        look: dict[str, Any] = {"va": "top", "fontsize": 8.5, "fontweight": "bold", "bbox": ON_WHITE}
+        _words(axes, edge + 0.02, down, heading, zorder=5, **look)
         down += HEADING * _lines(heading)
         for row in group.rows:
             rows.append(row)
@@ -216,7 +207,6 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
             down += panel.row
         down += GAP
     _bars(axes, rows, places)
-    _stacks(axes, rows, places)
     _whiskers(axes, rows, places)
     _dots(axes, rows, places)
     _rules(axes, rows, places, 0.45 * panel.row)
@@ -235,37 +225,18 @@ def _fill(axes: Axes, panel: Panel, edge: float) -> None:
 
 
 def _bars(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
-    """In each backend's colour and hatch."""
-    by_look: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    """Each in its backend's colour and hatch, or in those of its parts, one behind the other."""
+    by_look: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for row, place in zip(rows, places, strict=True):
-        if row.bar is not None:
-            by_look.setdefault(style.look(row.name), []).append((place, row.bar))
-    for (colour, hatch), bars in by_look.items():
-        down, lengths = zip(*bars, strict=True)
-        axes.barh(down, lengths, height=BAR, color=colour, hatch=hatch, edgecolor=style.EDGE, linewidth=0.6)
-
-
-def _stacks(axes: Axes, rows: Sequence[Row], places: Sequence[float]) -> None:
-    """Parts of bars, one behind the other."""
-    by_kind: dict[str, list[tuple[float, float, float]]] = {}
-    for row, place in zip(rows, places, strict=True):
+        parts = [(style.look(row.name), row.bar)] if row.bar is not None else []
         start = 0.0
-        for kind, length in row.stack:
-            by_kind.setdefault(kind, []).append((place, start, length))
+        for look, length in [*parts, *((style.STACKED[kind], length) for kind, length in row.stack)]:
+            by_look.setdefault(look, []).append((place, start, length))
             start += length
-    for kind, parts in by_kind.items():
-        down, starts, lengths = zip(*parts, strict=True)
-        colour, hatch = style.STACKED[kind]
-        axes.barh(
-            down,
-            lengths,
-            left=starts,
-            height=BAR,
-            color=colour,
-            hatch=hatch,
-            edgecolor=style.EDGE,
-            linewidth=0.6,
-        )
+    for (colour, hatch), bars in by_look.items():
+        down, starts, lengths = zip(*bars, strict=True)
+        edge: dict[str, Any] = {"edgecolor": style.EDGE, "linewidth": 0.6}
+        axes.barh(down, lengths, left=starts, height=BAR, color=colour, hatch=hatch, **edge)
 
 
 def _legend(figure: Figure, legend: Mapping[str, tuple[str, str]], corner: tuple[float, float]) -> None:

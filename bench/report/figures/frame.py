@@ -1,10 +1,10 @@
 """What charts of many models have in common: title, legend, panels under their headings, and a caption."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from bench.report.figures.canvas import MARGIN, Canvas, wrapped
+from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
 from bench.report.figures.legend import Swatch, draw_legend
 
 WIDE = 5.5
@@ -45,3 +45,20 @@ def draw_framed(
         lines = wrapped(caption, canvas.small, room)
         y = canvas.lines(MARGIN, y + 0.05, lines, points=canvas.small, color=faint)
     return canvas.finish(y + MARGIN + 0.02)
+
+
+def draw_axis(canvas: Canvas, y: float, left: float, right: float, ticks: Mapping[float, str]) -> float:
+    """A line from left to right, and below it the words of ticks at their places; where they end."""
+    canvas.line((left, y), (right, y), lw=0.6 * canvas.scale, color=canvas.theme.faint)
+    down = y + 0.02 + canvas.line_inches(canvas.small) / 2
+    for at, words in ticks.items():
+        canvas.text(at, down, words, ha="center")
+    return y + 0.02 + canvas.line_inches(canvas.small)
+
+
+def draw_axis_label(canvas: Canvas, y: float, middle: float, words: str) -> float:
+    """The label of an axis below its middle, as far as the sheet has room there; where it ends."""
+    lines = wrapped(words, canvas.small, canvas.width - 2 * MARGIN)
+    wide = max(inches(line, canvas.small) for line in lines)
+    middle = min(max(middle, MARGIN + wide / 2), canvas.width - MARGIN - wide / 2)
+    return canvas.lines(middle, y, lines, points=canvas.small, ha="center")

@@ -1,8 +1,5 @@
 """The figure of peak memory, divided into what the number of parameters predicts and the rest."""
 
-from functools import partial
-
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.collection import ReportedComparison
@@ -28,7 +25,7 @@ def draw_memory(page: Page) -> Figure:
         "Weights, gradients and optimizer states are predicted from the number of parameters (under ZeRO-1 a "
         "rank's share of the states, and a copy of its share of the weights); libraries are measured before "
         "there is a model, and where they were not, they are in the rest and cannot be told from it.",
-        decorate=partial(_from_zero, most=1.04 * max([1.0, *peaks])),
+        decorate=lambda axes: axes.set_xlim(0, 1.04 * max([1.0, *peaks])),
         legend={kind: look for kind, look in style.PARTS.items() if kind in kinds},
     )
 
@@ -38,12 +35,8 @@ def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
     if peak is None:
         return Row(name=summary.backend, absent=summary.status if summary.status != "ok" else "no figure")
     stack = _stack(summary)
-    return Row(
-        name=summary.backend,
-        bar=None if stack else peak,
-        stack=stack,
-        beside=f"{number(peak)} MiB",
-    )
+    beside = f"{number(peak)} MiB"
+    return Row(name=summary.backend, bar=None if stack else peak, stack=stack, beside=beside)
 
 
 def _stack(summary: BackendSummary) -> list[tuple[str, float]]:
@@ -53,7 +46,3 @@ def _stack(summary: BackendSummary) -> list[tuple[str, float]]:
     rest, rest_with_libraries = (None, parts.rest) if parts.with_libraries else (parts.rest, None)
     sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, rest, rest_with_libraries)
     return [(kind, size) for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None]
-
-
-def _from_zero(axes: Axes, *, most: float) -> None:
-    axes.set_xlim(0, most)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,17 +50,6 @@ LONGEST_LINE = 32
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A method on the plane; its number is that of its line in the list."""
-
-    number: int
-    x: float
-    y: float
-    marker: str
-    colour: str
-
-
 def draw_methods(
     found: MethodsFound, names: Sequence[str], *, title: str, subtitle: str, caption: str
 ) -> Figure:
@@ -76,33 +65,28 @@ def draw_methods(
     listed = _list(found, names)
     plane = max(PLANE, chart.LINE * (sum(words.count("\n") + 1 for words, _ in listed) + 1))
     figure, axes = titled_axes(title, subtitle, caption, left=LEFT, right=RIGHT, inches=plane)
-    points = _points(found)
-    _scale(axes, points)
+    points = [(number, one, place) for number, one in enumerate(found.methods, 1) if (place := place_of(one))]
+    places = [place for _, _, place in points]
+    _scale(axes, places)
     _draw_front(axes, found)
-    for one in points:
-        axes.annotate(
-            "",
-            xy=(one.x, one.y),
-            xytext=(1, 1),
-            arrowprops={"arrowstyle": "-", "color": LIGHT.faint, "linewidth": 0.5, "alpha": 0.6},
-        )
-        axes.plot(one.x, one.y, one.marker, color=one.colour, markersize=6, mec=style.EDGE, mew=0.5, zorder=5)
+    for _, one, place in points:
+        marker, colour = look(one)
+        line = {"arrowstyle": "-", "color": LIGHT.faint, "linewidth": 0.5, "alpha": 0.6}
+        axes.annotate("", xy=place, xytext=(1, 1), arrowprops=line)
+        axes.plot(*place, marker, color=colour, markersize=6, mec=style.EDGE, mew=0.5, zorder=5)
     axes.plot(1, 1, "o", color=LIGHT.ground, markersize=7, mec=LIGHT.ink, mew=1.2, zorder=6)
-    _number(axes, points, figure.dpi)
+    _number(axes, [number for number, _, _ in points], places, figure.dpi)
     axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
     axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
     _draw_list(figure, found, listed, top=axes.get_position().y1)
     return figure
 
 
-def _points(found: MethodsFound) -> list[Point]:
-    points = []
-    for number, one in enumerate(found.methods, 1):
-        if one.speedup and one.memory_ratio:
-            marker, colour = look(one)
-            x, y = at_most(one.speedup.ratio), at_most(one.memory_ratio)
-            points.append(Point(number=number, x=x, y=y, marker=marker, colour=colour))
-    return points
+def place_of(one: Method) -> tuple[float, float] | None:
+    """Speed and memory over the baseline's, as the plane shows them; None where one is not known."""
+    if not (one.speedup and one.memory_ratio):
+        return None
+    return at_most(one.speedup.ratio), at_most(one.memory_ratio)
 
 
 def at_most(ratio: float) -> float:
@@ -116,9 +100,9 @@ def look(method: Method) -> tuple[str, str]:
     return MARKERS.get(choices[0], SEVERAL) if len(choices) == 1 else SEVERAL
 
 
-def _scale(axes: Axes, points: Sequence[Point]) -> None:
+def _scale(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
     """Logarithmic axes with room around the points, and lines through the baseline."""
-    for name, values in (("x", [one.x for one in points]), ("y", [one.y for one in points])):
+    for name, values in (("x", [x for x, _ in places]), ("y", [y for _, y in places])):
         logs = [math.log(value) for value in (*values, 0.97, 1.03)]
         room = 0.08 * (max(logs) - min(logs))
         axes.set(
@@ -148,30 +132,21 @@ def _ticks(low: float, high: float) -> list[float]:
 def _draw_front(axes: Axes, found: MethodsFound) -> None:
     """A line of steps through those that no other beats in both."""
     places = {found.reference: (1.0, 1.0)}
-    for one in found.methods:
-        if one.speedup and one.memory_ratio:
-            places[one.backend] = at_most(one.speedup.ratio), at_most(one.memory_ratio)
+    places |= {one.backend: place for one in found.methods if (place := place_of(one))}
     xs, ys = zip(*(places[name] for name in found.front), strict=True)
     axes.step(xs, ys, where="pre", color=LIGHT.status, linewidth=1.2, zorder=3, label="front")
 
 
-def _number(axes: Axes, points: Sequence[Point], dpi: float) -> None:
+def _number(axes: Axes, numbers: Sequence[int], places: Sequence[tuple[float, float]], dpi: float) -> None:
     """Write each point's number beside it, moved away from the others."""
-    if not points:
+    if not places:
         return
-    anchors = axes.transData.transform([(one.x, one.y) for one in points]) * 72 / dpi
+    anchors = axes.transData.transform(places) * 72 / dpi
     baseline = axes.transData.transform([(1.0, 1.0)]) * 72 / dpi
-    for one, shift in zip(points, spread(anchors, np.vstack([anchors, baseline])), strict=True):
-        axes.annotate(
-            str(one.number),
-            xy=(one.x, one.y),
-            xytext=(float(shift[0]), float(shift[1])),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=7.5,
-            zorder=7,
-        )
+    shifts = spread(anchors, np.vstack([anchors, baseline])).tolist()
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "zorder": 7}
+    for number, place, shift in zip(numbers, places, shifts, strict=True):
+        axes.annotate(str(number), xy=place, xytext=shift, textcoords="offset points", **look)
 
 
 def spread(anchors: Floats, obstacles: Floats) -> Floats:
@@ -217,11 +192,7 @@ def _list(found: MethodsFound, names: Sequence[str]) -> list[tuple[str, Method |
 
 
 def _draw_list(
-    figure: Figure,
-    found: MethodsFound,
-    lines: Sequence[tuple[str, Method | None]],
-    *,
-    top: float,
+    figure: Figure, found: MethodsFound, lines: Sequence[tuple[str, Method | None]], *, top: float
 ) -> None:
     x = 1 - (RIGHT - 0.15) / figure.get_figwidth()
     marked = figure.add_axes((x, 0, 1 - x, 1))
@@ -233,7 +204,7 @@ def _draw_list(
     for words, one in lines:
         if one is None:
             marked.plot(0.02, y, "o", color=LIGHT.ground, markersize=6, mec=LIGHT.ink, mew=1.2)
-        elif one.speedup and one.memory_ratio:
+        elif place_of(one):
             marker, colour = look(one)
             marked.plot(0.02, y, marker, color=colour, markersize=5, mec=style.EDGE, mew=0.5)
         bold = (found.reference if one is None else one.backend) in found.front

@@ -8,15 +8,14 @@ from matplotlib.figure import Figure
 
 from bench.errors import UserError
 from bench.report import breakdown_chart, chart_words
-from bench.report.breakdown_chart import BreakdownChart
 from bench.report.collection import ReportedComparison
-from bench.report.describe import short_setting
+from bench.report.describe import has_full_path, short_setting
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import LIGHT, Theme
 from bench.report.index_contents import ReportFigure
-from bench.report.model_chart import ModelChart, model_chart
+from bench.report.model_chart import model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
 from bench.report.titles import spell_model
@@ -63,26 +62,15 @@ def write_model_figure(
         steps = breakdown_chart.breakdown_chart(comparisons, backends=backends)
         words, caption = breakdown_chart.title(steps), breakdown_chart.caption(steps)
         described, left_out = breakdown_chart.text_alternative(steps), steps.left_out
-        draw: Callable[[Theme], Figure] = partial(_draw_steps, steps, width, title, with_caption)
+        draw: Callable[..., Figure] = partial(draw_models_breakdown, steps)
     else:
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
         words, caption = chart_words.title(chart), chart_words.caption(chart)
         described, left_out = chart_words.text_alternative(chart), chart.left_out
-        draw = partial(_draw_bars, chart, width, title, with_caption)
+        draw = partial(draw_models, chart)
+    draw = partial(draw, width=width, title=title, with_caption=with_caption)
     write_figure(path, draw, theme=theme, title=title or words, description=described)
     return caption, left_out
-
-
-def _draw_steps(
-    steps: BreakdownChart, width: float, title: str | None, with_caption: bool, theme: Theme
-) -> Figure:
-    return draw_models_breakdown(steps, width=width, theme=theme, title=title, with_caption=with_caption)
-
-
-def _draw_bars(
-    chart: ModelChart, width: float, title: str | None, with_caption: bool, theme: Theme
-) -> Figure:
-    return draw_models(chart, width=width, theme=theme, title=title, with_caption=with_caption)
 
 
 def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[ReportFigure]:
@@ -130,13 +118,7 @@ def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[R
         for group in panels_of([one for one in family if not one.uncontrolled]).values()
     ]
     several = [group for group in groups if len({one.label for one in group}) > 1]
-    newest_first = sorted(several, key=_measured_at, reverse=True)
-    return sorted(newest_first, key=lambda group: (_is_full(group), -len(group)))
-
-
-def _measured_at(group: Sequence[ReportedComparison]) -> str:
-    return max(one.measured_at for one in group)
-
-
-def _is_full(group: Sequence[ReportedComparison]) -> bool:
-    return any((one.rows["blas"] == "full").any() for one in group)
+    newest_first = sorted(several, key=lambda group: max(one.measured_at for one in group), reverse=True)
+    return sorted(
+        newest_first, key=lambda group: (any(has_full_path(one.rows) for one in group), -len(group))
+    )

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from bench.report import chart_words
 from bench.report.figures import style
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches, wrapped
-from bench.report.figures.frame import WIDE, draw_framed
+from bench.report.figures.frame import WIDE, draw_axis, draw_axis_label, draw_framed
 from bench.report.figures.legend import Swatch
 from bench.report.figures.ratio_axis import RatioAxis, limits
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES, one_line
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine, ModelPanel
+from bench.report.model_chart import ModelBar, ModelChart, ModelLine, ModelPanel, hardware_of
 from bench.report.quantities import Ratio
 
 BAR = 0.096
@@ -35,14 +35,14 @@ MOST_FOR_NAMES = 0.36
 
 
 def draw_models(
-    chart: ModelChart, *, width: float, theme: Theme, title: str | None = None, with_caption: bool = True
+    chart: ModelChart, theme: Theme, *, width: float, title: str | None = None, with_caption: bool = True
 ) -> Figure:
     """Draw the chart.
 
     Args:
         chart: what to show.
-        width: inches; the height follows from the number of models.
         theme: light or dark.
+        width: inches; the height follows from the number of models.
         title: in place of its own; empty for none.
         with_caption: whether the caption stands below it.
     """
@@ -104,7 +104,7 @@ class _Layout:
         right = canvas.width - MARGIN - max(numbers) - 0.05
         values = [bar.ratio.value for line in chart.lines for bar in line.bars if bar.ratio]
         values += [line.best[1].value for line in chart.lines if line.best]
-        values += [mark.value for line in chart.lines for mark in line.published]
+        values += [mark.ratio for line in chart.lines for mark in line.published]
         found = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
         ends = [end for one in found for end in (one.low, one.high) if end is not None]
         low, high = limits(values, ends)
@@ -145,20 +145,13 @@ class _Layout:
                 down = y + (BETWEEN / 2 + BAR) * canvas.scale
                 canvas.text(MARGIN, down, modality, weight="bold", color=canvas.theme.faint)
             elif self._grouped:
-                y = canvas.lines(
-                    MARGIN,
-                    y + 0.02,
-                    [modality],
-                    points=canvas.small,
-                    weight="bold",
-                    color=canvas.theme.faint,
-                    with_halo=True,
-                    zorder=4,
-                )
+                look = {"weight": "bold", "color": canvas.theme.faint, "with_halo": True, "zorder": 4}
+                y = canvas.lines(MARGIN, y + 0.02, [modality], points=canvas.small, **look)
             for line in lines:
                 y = self._draw_model(line, y)
         self._draw_grid(top, y)
-        return self._draw_ticks(y)
+        ticks = {self.axis.place(tick): f"{tick:g}" for tick in self._ticks()}
+        return draw_axis(canvas, y, self.axis.left, self.axis.right, ticks)
 
     def _draw_model(self, line: ModelLine, y: float) -> float:
         canvas = self.canvas
@@ -192,8 +185,8 @@ class _Layout:
         marks = [mark for mark in line.published if mark.backend == one.backend]
         for place, mark in enumerate(marks):
             down = y + (place - (len(marks) - 1) / 2) * 0.4 * height  # equal ones do not hide each other
-            look = _diamond(canvas.theme, self.chart.sources.index(mark.hardware))
-            canvas.mark(axis.place(mark.value), down, markersize=2.9 * canvas.scale, zorder=7, **look)
+            look = _diamond(canvas.theme, self.chart.sources.index(hardware_of(mark)))
+            canvas.mark(axis.place(mark.ratio), down, markersize=2.9 * canvas.scale, zorder=7, **look)
         if one.ratio is None:
             self._draw_reason(one.reason, self._taken(line, one), y)
             return
@@ -219,7 +212,7 @@ class _Layout:
 
     def _taken(self, line: ModelLine, one: ModelBar) -> list[float]:
         """Where marks are in the row of a backend without a bar: inches, in order, with the line at 1."""
-        values = [1.0, *(mark.value for mark in line.published if mark.backend == one.backend)]
+        values = [1.0, *(mark.ratio for mark in line.published if mark.backend == one.backend)]
         values += [line.best[1].value] if line.best else []
         return sorted(map(self.axis.place, values))
 
@@ -243,15 +236,8 @@ class _Layout:
         start = self._free_start(reason, taken)
         if start is None:  # too long for any place: what fits behind the last mark
             start = taken[-1] + 0.05 * canvas.scale
-        canvas.text(
-            start,
-            y,
-            fitted(reason, canvas.small, canvas.width - MARGIN - start),
-            color=canvas.theme.status,
-            style="italic",
-            zorder=8,
-            with_halo=True,
-        )
+        words = fitted(reason, canvas.small, canvas.width - MARGIN - start)
+        canvas.text(start, y, words, color=canvas.theme.status, style="italic", zorder=8, with_halo=True)
 
     def _ticks(self) -> list[float]:
         return self.axis.ticks(inches("0.25", self.canvas.small) * 1.5)
@@ -265,14 +251,6 @@ class _Layout:
                 look = {"color": self.canvas.theme.grid, "zorder": 0}
                 self.canvas.line((at, top), (at, bottom), lw=0.5 * self.canvas.scale, **look)
 
-    def _draw_ticks(self, y: float) -> float:
-        canvas, axis = self.canvas, self.axis
-        canvas.line((axis.left, y), (axis.right, y), lw=0.6 * canvas.scale, color=canvas.theme.faint)
-        down = y + 0.02 + canvas.line_inches(canvas.small) / 2
-        for tick in self._ticks():
-            canvas.text(axis.place(tick), down, f"{tick:g}", ha="center")
-        return y + 0.02 + canvas.line_inches(canvas.small)
-
     def draw_label(self, y: float) -> float:
         """Which way is better, and the axis' label; where they end."""
         canvas, axis, quantity = self.canvas, self.axis, self.chart.quantity
@@ -285,8 +263,5 @@ class _Layout:
             if inches(words, canvas.small) + 0.06 <= room:
                 canvas.text(at, down, words, ha=ha, weight="bold")
         y += canvas.line_inches(canvas.small)
-        label = wrapped(quantity.axis.format(self.chart.reference), canvas.small, canvas.width - 2 * MARGIN)
-        wide = max(inches(words, canvas.small) for words in label)
-        middle = (axis.left + axis.right) / 2
-        middle = min(max(middle, MARGIN + wide / 2), canvas.width - MARGIN - wide / 2)
-        return canvas.lines(middle, y, label, points=canvas.small, ha="center")
+        label = quantity.axis.format(self.chart.reference)
+        return draw_axis_label(canvas, y, (axis.left + axis.right) / 2, label)

@@ -11,7 +11,7 @@ from bench.report.breakdown_chart import BreakdownChart, StepBar
 from bench.report.breakdown_words import milliseconds
 from bench.report.figures import style
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches, wrapped
-from bench.report.figures.frame import draw_framed
+from bench.report.figures.frame import draw_axis, draw_axis_label, draw_framed
 from bench.report.figures.legend import Swatch
 from bench.report.figures.style import Theme
 from bench.report.formatting import one_line
@@ -30,7 +30,7 @@ MOST_FOR_NAMES = 0.34
 
 
 def draw_models_breakdown(
-    chart: BreakdownChart, *, width: float, theme: Theme, title: str | None = None, with_caption: bool = True
+    chart: BreakdownChart, theme: Theme, *, width: float, title: str | None = None, with_caption: bool = True
 ) -> Figure:
     """Draw the chart; the arguments are those of `draw_models`."""
     canvas = Canvas(width, theme)
@@ -87,11 +87,8 @@ class _Layout:
         for tick in ticks:
             at = self._place(tick)
             canvas.line((at, top), (at, y), lw=0.5 * canvas.scale, color=canvas.theme.grid, zorder=0)
-        canvas.line((self.left, y), (self.right, y), lw=0.6 * canvas.scale, color=canvas.theme.faint)
-        down = y + 0.02 + canvas.line_inches(canvas.small) / 2
-        for tick in ticks:
-            canvas.text(self._place(tick), down, f"{tick:g}", ha="center")
-        return y + 0.02 + canvas.line_inches(canvas.small)
+        places = {self._place(tick): f"{tick:g}" for tick in ticks}
+        return draw_axis(canvas, y, self.left, self.right, places)
 
     def _draw_model(self, line: ModelLine, y: float) -> float:
         canvas = self.canvas
@@ -122,10 +119,5 @@ class _Layout:
 
     def draw_label(self, y: float) -> float:
         """The axis' label; where it ends."""
-        canvas = self.canvas
         words = f"step over {self.chart.models.reference}'s timed step (×, shorter is faster)"
-        lines = wrapped(words, canvas.small, canvas.width - 2 * MARGIN)
-        middle = (self.left + self.right) / 2
-        wide = max(inches(one, canvas.small) for one in lines)
-        middle = min(max(middle, MARGIN + wide / 2), canvas.width - MARGIN - wide / 2)
-        return canvas.lines(middle, y, lines, points=canvas.small, ha="center")
+        return draw_axis_label(self.canvas, y, (self.left + self.right) / 2, words)

@@ -26,7 +26,7 @@ from bench.report.index_contents import ReportFigure
 def draw_breakdown(one: ReportedComparison) -> Figure:
     """Where the time of each backend's step goes."""
     steps = breakdown_chart([one], backends=[other.backend for other in one.others])
-    return draw_models_breakdown(steps, width=REPORT_WIDTH, theme=LIGHT)
+    return draw_models_breakdown(steps, LIGHT, width=REPORT_WIDTH)
 
 
 OF_PAGES: dict[str, tuple[int, Callable[[Page], Figure]]] = {

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.figures.canvas import MARGIN, Canvas, inches
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
@@ -22,10 +20,9 @@ from bench.report.figures.scale_sheet import (
     LEFT,
     WIDTH,
     crossed,
+    framed_sheet,
     hollow,
     look,
-    nothing,
-    reserve,
     themed_axes,
 )
 from bench.report.figures.style import Theme
@@ -60,95 +57,46 @@ DASHES = {
 """Points of dash and gap of each line: told apart without colour, and none is solid."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScaleFigure:
-    """One of them.
-
-    Attributes:
-        stem: its name without the ending.
-        title: with the word predicted.
-        description: all that it shows.
-        draw: in a theme.
-    """
-
-    stem: str
-    title: str
-    description: str
-    draw: Callable[[Theme], Figure]
-
-
-def planned_figures(found: Predictions) -> list[ScaleFigure]:
-    """The figures of these predictions, in the order of the page."""
-    figures = [
-        ScaleFigure(
-            stem=one.figure,
-            title=_title_of_scaling(one),
-            description=_describe_scaling(one),
-            draw=partial(draw_scaling, one),
-        )
+def write_scale_figures(found: Predictions, folder: Path) -> list[Path]:
+    """Draw the figures of these predictions as SVG, in the order of the page; their paths."""
+    figures: list[tuple[str, str, str, Callable[[Theme], Figure]]] = [
+        (one.figure, _title_of_scaling(one), _describe_scaling(one), partial(draw_scaling, one))
         for one in found.scalings
     ]
-    if found.checks:
-        figures.append(
-            ScaleFigure(
-                stem=CHECKS_FIGURE,
-                title=TITLE_OF_CHECKS,
-                description=describe_checks(found.accuracies),
-                draw=partial(draw_checks, found.accuracies),
-            )
-        )
-    if found.published:
-        figures.append(
-            ScaleFigure(
-                stem=PUBLISHED_FIGURE,
-                title=TITLE_OF_PUBLISHED,
-                description=describe_published(found.published),
-                draw=partial(draw_published, found.published),
-            )
-        )
-    return figures
-
-
-def save(figure: ScaleFigure, folder: Path) -> Path:
-    """Write a figure as SVG; its path."""
-    path = folder / f"{figure.stem}.svg"
-    write_figure(path, figure.draw, title=figure.title, description=figure.description)
-    return path
+    if checks := found.accuracies:
+        described = describe_checks(checks)
+        figures.append((CHECKS_FIGURE, TITLE_OF_CHECKS, described, partial(draw_checks, checks)))
+    if ratios := found.published:
+        described = describe_published(ratios)
+        figures.append((PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios)))
+    paths = [folder / f"{stem}.svg" for stem, *_ in figures]
+    for path, (_, title, description, draw) in zip(paths, figures, strict=True):
+        write_figure(path, draw, title=title, description=description)
+    return paths
 
 
 def draw_scaling(one: Scaling, theme: Theme) -> Figure:
     """Predicted efficiency against ranks: a dashed line with its band for each sharding."""
     canvas = Canvas(WIDTH, theme)
-    names: dict[str, str] = {}
-    for members in one.lines.values():
-        names |= {line.name: line.sharding for line in members}
+    lines = [line for members in one.lines.values() for line in members]
+    points = [point for line in lines for point in line.points]
+    names = {line.name: line.sharding for line in lines}
     legend = [Swatch(words=name, marker=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
-    if any(
-        point.fits is False for members in one.lines.values() for line in members for point in line.points
-    ):
+    if any(point.fits is False for point in points):
         legend.append(Swatch(words="does not fit in memory", marker=crossed(theme)))
-    tops: list[float] = []
-    figure = draw_framed(
+    figure, top = framed_sheet(
         canvas,
         title=_title_of_scaling(one),
         legend=legend,
-        panels=[("", partial(reserve, tops, ABOVE + HIGH + BELOW))],
-        draw_label=nothing,
+        high=ABOVE + HIGH + BELOW,
         caption=f"Predicted, not measured: {one.model}, {one.workload}. Samples/s of a rank as a share of "
         "those of a rank alone; shaded: 95 % of what follows from the assumptions.",
     )
     wide = (WIDTH - LEFT - 3 * MARGIN - (len(one.lines) - 1) * BETWEEN) / len(one.lines)
-    values = [
-        point.efficiency.ends[1]
-        for members in one.lines.values()
-        for line in members
-        for point in line.points
-        if point.efficiency
-    ]
-    most = 1.04 * max([1.0, *values])
+    most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points if point.efficiency)])
     for number, (kind, members) in enumerate(one.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
-        axes = themed_axes(figure, canvas, left, tops[0] + ABOVE, wide, HIGH)
+        axes = themed_axes(figure, canvas, left, top + ABOVE, wide, HIGH)
         axes.set_title(
             f"{kind} scaling, predicted", fontsize=canvas.small, loc="left", color=theme.ink, pad=14
         )
@@ -171,15 +119,8 @@ def _draw_efficiencies(
     axes.set_ylim(0, most)
     if sizes[0] < per_node < sizes[-1]:
         axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-        axes.text(
-            per_node,
-            1.01 * most,
-            "1 node",
-            fontsize=canvas.small,
-            color=theme.faint,
-            va="bottom",
-            ha="center",
-        )
+        look_of_node: dict[str, Any] = {"fontsize": canvas.small, "va": "bottom", "ha": "center"}
+        axes.text(per_node, 1.01 * most, "1 node", color=theme.faint, **look_of_node)
     for number, line in enumerate(lines):
         _draw_line(axes, theme, kind, line, number)
     axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, canvas)))

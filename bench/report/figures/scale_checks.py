@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
-from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, nothing, reserve, themed_axes
+from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import SHARDINGS, Accuracy, Check, name_sharding
+from bench.report.scale_tables import Accuracy, Check, name_sharding, place_of_sharding
 
 ALLOWED = 0.30
 """Opacity of the band of a rule."""
@@ -26,10 +24,8 @@ TITLE_OF_CHECKS = "Predicted against measured: what a rank sends, holds and take
 def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     """Predicted against measured, a logarithmic plane for each quantity, with the band of its rule."""
     canvas = Canvas(WIDTH, theme)
-    shardings = sorted(
-        {check.sharding for one in accuracies for check in one.checks},
-        key=lambda name: (list(SHARDINGS).index(name) if name in SHARDINGS else len(SHARDINGS), name),
-    )
+    names = {check.sharding for one in accuracies for check in one.checks}
+    shardings = sorted(names, key=lambda name: (place_of_sharding(name), name))
     legend = [Swatch(words=name_sharding(one), marker=filled(one, theme)) for one in shardings]
     legend.append(Swatch(words="95 % interval", whisker=True))
     columns = min(3, len(accuracies))
@@ -38,20 +34,18 @@ def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     across = min(across, 2.6)
     headings = [wrapped(_heading(one), canvas.small, across) for one in accuracies]
     above = max(len(words) for words in headings) * canvas.line_inches(canvas.small) + 0.06
-    tops: list[float] = []
-    figure = draw_framed(
+    figure, top_of_all = framed_sheet(
         canvas,
         title=TITLE_OF_CHECKS,
         legend=legend,
-        panels=[("", partial(reserve, tops, lines * (above + across + BELOW + 0.04)))],
-        draw_label=nothing,
+        high=lines * (above + across + BELOW + 0.04),
         caption="Filled: points that were both predicted and measured; logarithmic axes. Line: predicted = "
         "measured. Band: how far a prediction may be off.",
     )
     for number, (one, heading) in enumerate(zip(accuracies, headings, strict=True)):
         row, column = divmod(number, columns)
         left = MARGIN + LEFT + column * (across + LEFT + 0.1)
-        top = tops[0] + above + row * (above + across + BELOW + 0.04)
+        top = top_of_all + above + row * (above + across + BELOW + 0.04)
         axes = themed_axes(figure, canvas, left, top, across, across)
         axes.set_title("\n".join(heading), fontsize=canvas.small, loc="left", color=theme.ink, pad=4)
         _draw_plane(axes, canvas, one, across)

@@ -1,7 +1,6 @@
 """The figure of what was published of ZeRO-1 over DDP, filled, beside what is predicted of it, hollow."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -9,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches
-from bench.report.figures.frame import draw_framed
 from bench.report.figures.legend import Swatch
-from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, look, nothing, reserve, themed_axes
+from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, framed_sheet, look, themed_axes
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES
-from bench.report.scale_tables import Banded, PublishedRatio
+from bench.report.scale_tables import PublishedRatio
 
 ROW = 0.19
 """Inches of a row of the published ratios."""
@@ -31,10 +29,9 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
     names = min(2.4, max(inches(one.title, canvas.points) for one in ratios) + 0.1)
     numbers = max(inches(_words(one), canvas.small) for one in ratios) + 0.1
     high = ROW * (len(ratios) + 1.2 * len(groups)) + 0.05
-    tops: list[float] = []
     published: dict[str, Any] = {"marker": "D", "mfc": theme.ink, "mec": theme.ink, "mew": 0.8}
     predicted: dict[str, Any] = {"marker": "o", "mfc": theme.ground, "mec": look("zero1")[1], "mew": 1.3}
-    figure = draw_framed(
+    figure, top = framed_sheet(
         canvas,
         title=TITLE_OF_PUBLISHED,
         legend=[
@@ -42,30 +39,21 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
             Swatch(words="predicted", marker=predicted),
             Swatch(words="predicted: 95 % of what follows from the assumptions", whisker=True),
         ],
-        panels=[("", partial(reserve, tops, high + BELOW))],
-        draw_label=nothing,
+        high=high + BELOW,
         caption="Samples/s of ZeRO stage 1 over those of DDP; right of the line ZeRO-1 is faster. Numbers: "
         "published, predicted, and how far the prediction is off.",
     )
     left = MARGIN + names
-    axes = themed_axes(figure, canvas, left, tops[0], WIDTH - left - numbers - MARGIN, high)
+    axes = themed_axes(figure, canvas, left, top, WIDTH - left - numbers - MARGIN, high)
     axes.axvline(1.0, color=theme.ink, linewidth=0.9, zorder=2)
     down = 0.0
     for setting, members in groups:
         down += 1.2 * ROW
         heading = fitted(setting, canvas.small, WIDTH - 2 * MARGIN, "bold")
         edge = -names / (WIDTH - left - numbers - MARGIN)
-        beside(
-            axes,
-            edge,
-            down - 0.55 * ROW,
-            heading,
-            color=theme.faint,
-            fontsize=canvas.small,
-            fontweight="bold",
-            bbox={"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none"},
-            zorder=8,
-        )
+        ground = {"boxstyle": "square,pad=0.1", "facecolor": theme.ground, "edgecolor": "none"}
+        bold: dict[str, Any] = {"fontsize": canvas.small, "fontweight": "bold", "bbox": ground, "zorder": 8}
+        beside(axes, edge, down - 0.55 * ROW, heading, color=theme.faint, **bold)
         for one in members:
             place = down + ROW / 2
             name = fitted(one.title, canvas.points, names - 0.1)
@@ -101,10 +89,9 @@ def _draw_ratio(
     above, below = place - 0.13 * ROW, place + 0.13 * ROW  # so that equal ones do not hide each other
     low, high = one.predicted.ends
     if low < high:
-        axes.plot([low, high], [below, below], color=theme.ink, linewidth=0.9, zorder=4)
-        axes.plot(
-            [low, high], [below, below], linestyle="none", marker="|", markersize=4, color=theme.ink, zorder=4
-        )
+        whisker: dict[str, Any] = {"color": theme.ink, "zorder": 4}
+        axes.plot([low, high], [below, below], linewidth=0.9, **whisker)
+        axes.plot([low, high], [below, below], linestyle="none", marker="|", markersize=4, **whisker)
     axes.plot(one.predicted.value, below, markersize=4.6, zorder=6, gid="predicted", **predicted)
     axes.plot(one.published, above, markersize=3.8, zorder=7, gid="published", **published)
 
@@ -116,15 +103,9 @@ def _words(one: PublishedRatio) -> str:
 
 def describe_published(ratios: Sequence[PublishedRatio]) -> str:
     """All that the figure shows, in words."""
-    sentences = ["Samples/s of ZeRO-1 over those of DDP."]
-    for one in ratios:
-        sentences.append(
-            f"{one.title}, {one.setting}: published {one.published:.3f}, predicted {_three(one.predicted)}."
-        )
-    return " ".join(sentences)
-
-
-def _three(one: Banded) -> str:
-    if one.low is None or one.high is None:
-        return f"{one.value:.3f}"
-    return f"{one.value:.3f} [{one.low:.3f}–{one.high:.3f}]"
+    sentences = [
+        f"{one.title}, {one.setting}: published {one.published:.3f}, "
+        f"predicted {one.predicted.three_decimals()}."
+        for one in ratios
+    ]
+    return " ".join(["Samples/s of ZeRO-1 over those of DDP.", *sentences])

@@ -1,11 +1,14 @@
 """What the figures about many GPUs have in common: markers of shardings, and axes on a sheet."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import Canvas
+from bench.report.figures.frame import draw_framed
+from bench.report.figures.legend import Swatch
 from bench.report.figures.style import Theme
 
 WIDTH = 6.6
@@ -78,15 +81,20 @@ def themed_axes(figure: Figure, canvas: Canvas, left: float, top: float, wide: f
     return axes
 
 
-def reserve(tops: list[float], high: float, y: float) -> float:
-    """Note where axes begin, and leave room for them."""
-    tops.append(y)
-    return y + high
+def framed_sheet(
+    canvas: Canvas, *, title: str, legend: Sequence[Swatch], high: float, caption: str
+) -> tuple[Figure, float]:
+    """A sheet with everything but axes, for which so many inches are left; and where these begin."""
+    tops = []
 
+    def reserve(y: float) -> float:
+        tops.append(y)
+        return y + high
 
-def nothing(y: float) -> float:
-    """Draw no label below axes: they have their own."""
-    return y
+    figure = draw_framed(
+        canvas, title=title, legend=legend, panels=[("", reserve)], draw_label=lambda y: y, caption=caption
+    )
+    return figure, tops[0]
 
 
 def beside(axes: Axes, along: float, down: float, words: str, **look_of_words: Any) -> None:

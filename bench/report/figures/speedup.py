@@ -14,6 +14,7 @@ from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.style import LIGHT
 from bench.report.formatting import TIMES, interval, ratio
+from bench.report.model_chart import hardware_of
 from bench.statistics.summary import BackendSummary
 
 ROWS_WITH_POINTS = 24
@@ -39,11 +40,7 @@ def draw_speedup(page: Page) -> Figure:
             "to 130 % more."
         )
     if published:
-        where = "; ".join(
-            dict.fromkeys(
-                f"{mark.hardware}, {mark.precision or 'precision not stated'}" for mark in published
-            )
-        )
+        where = "; ".join(dict.fromkeys(map(hardware_of, published)))
         caption += f" Diamonds: published for the same model on other hardware ({where}), not comparable."
     flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
     caption += "".join(f" Flagged: {reference.FLAGS[flag]}." for flag in flags)
@@ -66,15 +63,7 @@ def _best_pytorch(one: ReportedComparison) -> float | None:
 
 def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
     """The published speed-up of this backend on this model, measured by the same rule of batches."""
-    return next((mark for mark in _of_model(one) if mark.backend == summary.backend), None)
-
-
-def _of_model(one: ReportedComparison) -> list[reference.Published]:
-    return [
-        mark
-        for mark in reference.published_speedups_of(one.model)
-        if (mark.flag == reference.AT_LARGEST) == one.at_largest
-    ]
+    return next((mark for mark in one.published if mark.backend == summary.backend), None)
 
 
 def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, with_points: bool) -> Row:
@@ -109,7 +98,7 @@ def _limit(comparisons: Sequence[ReportedComparison]) -> float:
     """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
     found = [other.speedup for one in comparisons for other in one.others if other.speedup]
     ratios = [reference.BLOG_BAND[1], *(one.ratio for one in found)]
-    ratios += [mark.ratio for one in comparisons for mark in _of_model(one)]
+    ratios += [mark.ratio for one in comparisons for mark in one.published]
     ends = [one.high for one in found if one.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), 1.5 * max(ratios)))
 

@@ -112,17 +112,14 @@ RC = {
     "hatch.linewidth": 0.5,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "bench",  # the same input gives the same bytes
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
 }
 
 
 def rc(theme: Theme) -> dict[str, Any]:
     """What matplotlib is told for a figure in this theme."""
-    return RC | {
-        "text.color": theme.ink,
-        "figure.facecolor": theme.ground,
-        "savefig.facecolor": theme.ground,
-        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
-    }
+    ground = {"figure.facecolor": theme.ground, "savefig.facecolor": theme.ground}
+    return RC | {"text.color": theme.ink, **ground}
 
 
 def look(backend: str) -> tuple[str, str]:

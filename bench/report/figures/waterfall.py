@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from bench.analysis.attribution import Part
 from bench.analysis.fairness import Fairness
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
@@ -47,8 +46,13 @@ def draw_attribution(one: ReportedComparison) -> Figure:
         raise ValueError(f"{one.stem} has no attribution")
     bars, level = [], 1.0
     for part in divided.parts:
-        bars.append(_part(part, level))
-        level *= part.effect.ratio
+        end, effect = level * part.effect.ratio, ratio_and_interval(part.effect)
+        beside = f"{effect}\nin single orders {part.lowest:.3f} to {part.highest:.3f}"
+        bar = Bar(
+            name=part.factor, below=part.change, start=level, end=end, effect=part.effect, beside=beside
+        )
+        bars.append(bar)
+        level = end
     bars.append(Bar(name=divided.end, start=1, end=divided.total.ratio, effect=divided.total, whole=True))
     return _draw(
         f"From {divided.start} to {divided.end}: what made the difference",
@@ -78,19 +82,11 @@ def draw_fairness(label: str, divided: Fairness) -> Figure:
     bars = [Bar(name="nothing held", start=1, end=level, effect=divided.naive, whole=True)]
     for part in divided.parts:
         after = level / part.effect.ratio
-        bars.append(
-            Bar(
-                name=f"of that: {NAMES.get(part.factor, part.factor)}",
-                start=level,
-                end=after,
-                effect=part.effect,
-                beside=ratio_and_interval(part.effect),
-            )
-        )
+        name = f"of that: {NAMES.get(part.factor, part.factor)}"
+        bars.append(Bar(name=name, start=level, end=after, effect=part.effect))
         level = after
-    bars.append(
-        Bar(name=f"{divided.backend}'s own", start=1, end=divided.own.ratio, effect=divided.own, whole=True)
-    )
+    own = divided.own
+    bars.append(Bar(name=f"{divided.backend}'s own", start=1, end=own.ratio, effect=own, whole=True))
     orders = "both" if len(divided.parts) == 2 else "all"
     return _draw(
         f"{divided.backend} over {divided.reference}: what an uncontrolled harness would print",
@@ -99,17 +95,6 @@ def draw_fairness(label: str, divided: Fairness) -> Figure:
         label=f"apparent speed-up over {divided.reference} ({TIMES}, logarithmic)",
         caption=" ".join(LEFT_ALONE[part.factor] for part in divided.parts)
         + f" Each part is its mean over {orders} orders; whiskers: 95 % interval.",
-    )
-
-
-def _part(part: Part, level: float) -> Bar:
-    return Bar(
-        name=part.factor,
-        below=part.change,
-        start=level,
-        end=level * part.effect.ratio,
-        effect=part.effect,
-        beside=f"{ratio_and_interval(part.effect)}\nin single orders {part.lowest:.3f} to {part.highest:.3f}",
     )
 
 
