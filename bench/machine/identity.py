@@ -6,8 +6,10 @@ machines of one kind do: `bench.analysis.machines` says by how much.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from bench.errors import UserError
 from bench.machine.environment import digest
 from bench.machine.gpus import list_gpus, short_name
 from bench.machine.hardware import memory_bytes
@@ -19,7 +21,9 @@ VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
 
 def identify() -> dict[str, Any]:
     """This machine's identity; its GPUs are all that the driver lists, whichever are used."""
-    gpus = [{"name": gpu.name} for gpu in list_gpus(None)]
+    gpus = []
+    with suppress(UserError):  # of a driver that does not answer; a CPU can do without
+        gpus = [{"name": gpu.name} for gpu in list_gpus(None)]
     environment = {"cpu": describe_processor(), "memory_gib": memory_bytes() / 2**30, "gpus": gpus}
     return identity_of(environment)
 

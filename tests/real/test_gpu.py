@@ -24,6 +24,7 @@ import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.results.operator_kinds import HOST
+from bench.results.side_files import DESCRIBED
 from bench.results.step_parts import BACKWARD, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.setup import stacks
 from tests.support import pretended_gpu
@@ -342,7 +343,10 @@ def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     """The rows of the only results file, or of the one beside it of this kind."""
     written = [path for path in (folder / "results").glob("*.csv") if path.stem.partition(".")[2] == kind]
     assert len(written) == 1, f"results has {len(written)} files of the kind {kind!r}"
-    return pd.read_csv(written[0])
+    rows = pd.read_csv(written[0])
+    if kind:  # what the row above says is left out
+        rows[list(DESCRIBED)] = rows[list(DESCRIBED)].ffill()
+    return rows
 
 
 def records(folder: Path, backend: str) -> list[dict[str, Any]]:

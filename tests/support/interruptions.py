@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.results import csv_files
 from bench.results.columns import COLUMNS
+from tests.support.comparisons import cells_of
 from tests.support.processes import alive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,8 +209,7 @@ def table_of(folder: Path) -> pd.DataFrame:
         return pd.DataFrame(columns=list(COLUMNS))
     if len(found) > 1:
         raise Wrong(f"there are several results files: {found}")
-    csv_files.read(found[0])  # refuses what is damaged
-    return pd.read_csv(found[0], dtype=str, keep_default_na=False)
+    return pd.DataFrame(cells_of(found[0]))  # which refuses what is damaged
 
 
 def rounds_in(rows: pd.DataFrame) -> int:

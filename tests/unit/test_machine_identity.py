@@ -114,6 +114,14 @@ def test_a_comparison_says_whose_folder_it_is_in(
     assert not (tmp_path / "machine.json").exists()
 
 
+def test_a_driver_that_does_not_answer_is_no_reason_to_refuse_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise UserError("The NVIDIA driver does not answer", "repair it, or choose device=cpu")
+
+    monkeypatch.setattr("bench.machine.identity.list_gpus", fail)
+    assert compose(["device=cpu"]).machine == name_folder()
+
+
 def test_a_folder_is_never_shared_by_two_machines(tmp_path: Path) -> None:
     machines.write_identity(tmp_path / "mine", identity(), "zen4")
     with pytest.raises(UserError, match=r"mine holds the results of another machine: AMD EPYC .*machine=…"):
