@@ -106,8 +106,10 @@ RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
 BACKEND_NAME = re.compile(r"\w[\w@.+-]*")
-FOLDER_NAME = re.compile(r"\w[\w-]*")
 """What a backend may be called: the name becomes a folder's."""
+
+FOLDER_NAME = re.compile(r"\w[\w-]*")
+"""What a machine or a study may be called; a dot would mark a table beside a results file."""
 
 LARGEST_COUNTS = {
     "launches": 1000,

@@ -4,6 +4,7 @@ Machines of different identity have different folders. Equal ones may still diff
 machines of one kind do: `bench.analysis.machines` says by how much.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,11 +22,17 @@ VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
 
 def identify() -> dict[str, Any]:
     """This machine's identity; its GPUs are all that the driver lists, whichever are used."""
-    gpus = []
-    with suppress(UserError):  # of a driver that does not answer; a CPU can do without
-        gpus = [{"name": gpu.name} for gpu in list_gpus(None)]
+    gpus = [{"name": name} for name in _gpu_names()]
     environment = {"cpu": describe_processor(), "memory_gib": memory_bytes() / 2**30, "gpus": gpus}
     return identity_of(environment)
+
+
+@functools.cache
+def _gpu_names() -> tuple[str, ...]:
+    """Asked once, since every configuration is composed with it, and some drivers take a second to wake up."""
+    with suppress(UserError):  # of a driver that does not answer; a CPU can do without
+        return tuple(gpu.name for gpu in list_gpus(None))
+    return ()
 
 
 def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:

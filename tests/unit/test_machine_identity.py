@@ -9,7 +9,7 @@ import pytest
 
 from bench.config.compose import compose
 from bench.errors import UserError
-from bench.machine.identity import describe, identity_of, name_folder
+from bench.machine.identity import _gpu_names, describe, identity_of, name_folder
 from bench.measure import comparison
 from bench.results import machines
 from tests.support.configs import a_config
@@ -119,7 +119,9 @@ def test_a_driver_that_does_not_answer_is_no_reason_to_refuse_a_cpu(monkeypatch:
         raise UserError("The NVIDIA driver does not answer", "repair it, or choose device=cpu")
 
     monkeypatch.setattr("bench.machine.identity.list_gpus", fail)
+    _gpu_names.cache_clear()
     assert compose(["device=cpu"]).machine == name_folder()
+    _gpu_names.cache_clear()
 
 
 def test_a_folder_is_never_shared_by_two_machines(tmp_path: Path) -> None:
