@@ -29,7 +29,7 @@ def identify() -> dict[str, Any]:
 
 @functools.cache
 def _gpu_names() -> tuple[str, ...]:
-    """Asked once, since every configuration is composed with it, and some drivers take a second to wake up."""
+    """Asked once: every configuration is composed with it, and some drivers take a second to wake up."""
     with suppress(UserError):  # of a driver that does not answer; a CPU can do without
         return tuple(gpu.name for gpu in list_gpus(None))
     return ()
