@@ -14,7 +14,7 @@ from bench.config.model import Lora, Model
 from bench.results import arithmetic
 from bench.results.records import Shape
 from bench.setup import stacks
-from bench.worker import flops
+from bench.worker.observe import flops
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from tests.support.configs import a_model

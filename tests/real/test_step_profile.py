@@ -20,8 +20,8 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.results.operator_kinds import kind_of
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.step_profile import StepProfiler
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.step_profile import StepProfiler
 from tests.support.configs import a_config
 
 STEPS, ROUNDS = 4, 2

@@ -241,8 +241,8 @@ def main(folder: Path, rank: int) -> None:
 def _rank(spec: Any, rank: int) -> Any:
     import torch
 
-    from bench.worker.torch_rank import TorchRank
-    from bench.worker.training import Training
+    from bench.worker.rank.torch_rank import TorchRank
+    from bench.worker.rank.training import Training
 
     made = TorchRank(spec, rank=rank, local_rank=rank)
     made.training = Training(spec, rank=rank, device=torch.device("cpu"))

@@ -23,8 +23,8 @@ from bench.launch.messages import (
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank import serve
-from bench.worker.torch_rank import TorchRank
+from bench.worker.rank.rank import serve
+from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
 from tests.support.fakes import FakeClock, FakeTraining

@@ -8,15 +8,15 @@ from typing import Any, Protocol
 import torch
 
 from bench.config.engine_options import engine_variables
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.products import Multiply
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.products import Multiply
 
 
 class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did.
 
-    Engines whose kernels are PyTorch's own derive from `bench.worker.torch_products.TorchProducts`, which has
-    all that is asked about products and profiles.
+    Engines whose kernels are PyTorch's own derive from
+    `bench.worker.observe.torch_products.TorchProducts`, which has all that is asked about products and profiles.
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.

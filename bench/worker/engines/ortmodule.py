@@ -25,9 +25,9 @@ from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransi
 
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
-from bench.worker.engine_profile import EngineKernel, EngineProfile
-from bench.worker.products import Multiply
-from bench.worker.time_spans import merged
+from bench.worker.observe.engine_profile import EngineKernel, EngineProfile
+from bench.worker.observe.products import Multiply
+from bench.worker.observe.time_spans import merged
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 

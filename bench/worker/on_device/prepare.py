@@ -24,7 +24,6 @@ from bench.errors import LaunchFailed
 from bench.launch.fate import tells_of_memory
 from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
-from bench.worker import initial_state
 from bench.worker.on_device.files import (
     BATCHES,
     DESCRIPTION,
@@ -34,8 +33,9 @@ from bench.worker.on_device.files import (
     Prepared,
     batch_key,
 )
-from bench.worker.rank import in_a_line
+from bench.worker.rank.rank import in_a_line
 from bench.worker.sharding import trained_by_name
+from bench.worker.state import initial_state
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch, Feed

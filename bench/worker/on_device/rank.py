@@ -31,9 +31,9 @@ from bench.launch.messages import (
 from bench.launch.spec import WorkerSpec
 from bench.results.collectives import Collective
 from bench.results.records import Shape
-from bench.worker.export_request import request_export
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, FAILURE, Failure
-from bench.worker.rank import Rank
+from bench.worker.rank.rank import Rank
+from bench.worker.state.export_request import request_export
 
 if TYPE_CHECKING:
     from bench.worker.on_device.training import DeviceTraining

@@ -33,7 +33,7 @@ from bench.worker.on_device.files import (
     artifact_bytes,
     batch_key,
 )
-from bench.worker.tensor_differences import compare, norm
+from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")
 """What a device does not have."""
@@ -46,7 +46,7 @@ Inputs = list[Any]
 
 
 class DeviceTraining:
-    """Artifacts, loaded and ready to step; it has what `bench.worker.training.Training` has for a rank.
+    """Artifacts, loaded and ready to step; it has what `bench.worker.rank.training.Training` has for a rank.
 
     Args:
         spec: what to train and how.

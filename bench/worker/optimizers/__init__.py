@@ -15,7 +15,7 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 from bench.config.choices import OTHER_UPDATES
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
-from bench.worker.choices import load_choice
+from bench.worker.rank.choices import load_choice
 
 ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused": "fused"}
 """Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""

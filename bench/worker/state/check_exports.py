@@ -1,4 +1,4 @@
-"""`python -m bench.worker.check_exports FOLDER THREADS REFERENCE NAME…`: run exported models in ONNX Runtime.
+"""`python -m bench.worker.state.check_exports FOLDER THREADS REFERENCE NAME…`: run exports in ONNX Runtime.
 
 In a process of its own without torch, as they are deployed. Every model runs on the inputs that lie beside
 it; then all take turns, so that their latencies can be compared.

@@ -2,7 +2,7 @@
 
 The share of a device's floating-point operations that the model's own take is called MFU in Chowdhery et al.
 2022 (PaLM, arXiv:2204.02311, appendix B): work that an engine does twice, such as recomputed activations,
-counts once. The limit that it is a share of is timed by `bench.worker.products`.
+counts once. The limit that it is a share of is timed by `bench.worker.observe.products`.
 """
 
 import copy

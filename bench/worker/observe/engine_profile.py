@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.worker.time_spans import Interval
+from bench.worker.observe.time_spans import Interval
 
 TOLERANCE_NS = 10_000
 """By which the clocks of two profiles may differ: about as long as a launch on a device takes."""

@@ -3,8 +3,8 @@
 Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
 it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
 other ranks, which the threads of the communication library show, or was in Python and the framework. What
-counts on a device stands in `bench.worker.device_profile`. Where ONNX Runtime ran, its own profile says which
-of its kernels did.
+counts on a device stands in `bench.worker.observe.device_profile`. Where ONNX Runtime ran, its own profile
+says which of its kernels did.
 """
 
 import time
@@ -16,7 +16,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
-from bench.worker.device_profile import (
+from bench.worker.observe.device_profile import (
     ENGINE_CALLS,
     OPTIMIZER,
     STEP,
@@ -25,10 +25,10 @@ from bench.worker.device_profile import (
     divide_step,
     interval_of_step,
 )
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.heap_room import HeapRoom
-from bench.worker.spent import Spent
-from bench.worker.time_spans import Interval, merged, overlap
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.heap_room import HeapRoom
+from bench.worker.observe.spent import Spent
+from bench.worker.observe.time_spans import Interval, merged, overlap
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from bench.results.operator_kinds import HOST, Operator
-from bench.worker.device_profile import ENGINE_CALLS, Work
-from bench.worker.engine_profile import EngineKernel, kernel_at
+from bench.worker.observe.device_profile import ENGINE_CALLS, Work
+from bench.worker.observe.engine_profile import EngineKernel, kernel_at
 
 Key = tuple[str, str, str]
 """Library, part of the step, operator."""

@@ -1,4 +1,4 @@
-"""`python -m bench.worker.model_facts`: what a model's shapes say of it, without computing anything.
+"""`python -m bench.worker.observe.model_facts`: what a model's shapes say of it, without computing anything.
 
 A WorkerSpec in JSON comes on standard input, `ModelFacts` in JSON go to standard output. The model is made of
 shapes alone (torch's FakeTensorMode), so that a model of any size takes next to no memory.

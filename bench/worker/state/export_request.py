@@ -22,7 +22,7 @@ SPEC, TRAINED, BATCH, EXPORTED, FAILURE = (
 )
 """What lies in the folder beside the exported model until that is done."""
 
-EXPORTER = "bench.worker.exporting"
+EXPORTER = "bench.worker.state.exporting"
 
 
 def request_export(

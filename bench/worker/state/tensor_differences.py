@@ -21,7 +21,7 @@ weights without a gradient, which some optimizers let decay."""
 
 
 def file_of(folder: str, kind: str) -> Path:
-    """Where `bench.worker.gradients.write_expected` writes the tensors of a kind."""
+    """Where `bench.worker.state.gradients.write_expected` writes the tensors of a kind."""
     return Path(folder) / f"{kind}.safetensors"
 
 
@@ -29,7 +29,7 @@ def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Itera
     """How far tensors are from the expected ones of the same names, by their kind and name.
 
     Args:
-        folder: in which `bench.worker.gradients.write_expected` has written.
+        folder: in which `bench.worker.state.gradients.write_expected` has written.
         kind: of the tensors.
         named: of the backend.
     """

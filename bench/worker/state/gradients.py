@@ -28,9 +28,10 @@ from bench.launch.messages import (
     ExpectedTensorsWritten,
 )
 from bench.launch.spec import WorkerSpec
-from bench.worker import initial_state, optimizers
+from bench.worker import optimizers
 from bench.worker.sharding import trained, trained_by_name
-from bench.worker.tensor_differences import Array, compare, file_of, norm
+from bench.worker.state import initial_state
+from bench.worker.state.tensor_differences import Array, compare, file_of, norm
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 

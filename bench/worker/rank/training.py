@@ -11,8 +11,10 @@ import torch.distributed
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, initial_state, mkl_path, optimizers, sharding
-from bench.worker.choices import load_choice
+from bench.worker import engines, optimizers, sharding
+from bench.worker.rank import mkl_path
+from bench.worker.rank.choices import load_choice
+from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch

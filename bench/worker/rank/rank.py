@@ -60,11 +60,11 @@ from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.results.collectives import Collective
 from bench.results.records import Shape
-from bench.worker import checkpoint_files
+from bench.worker.state import checkpoint_files
 
 
 class Training(Protocol):
-    """What a rank needs of a training, whatever it trains with: `bench.worker.training.Training` is one.
+    """What a rank needs of a training, whatever it trains with: `bench.worker.rank.training.Training` is one.
 
     Attributes:
         imported_at: what `time.perf_counter` said when all libraries were imported, before there was a model.

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.products import Multiply
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.products import Multiply
 
 _TELLING = re.compile(r"Math Kernel|MKL-DNN|oneDNN|OpenMP|BLAS|LAPACK")
 """In the lines of torch's build that say what multiplies matrices."""

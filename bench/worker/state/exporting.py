@@ -1,6 +1,6 @@
 """Exports what a backend has trained to ONNX, beside the outputs that the model itself gives in PyTorch.
 
-`python -m bench.worker.exporting FOLDER PARENT` does it in a process of its own: ONNX Runtime Training
+`python -m bench.worker.state.exporting FOLDER PARENT` does it in a process of its own: ONNX Runtime Training
 changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
 """
 
@@ -19,10 +19,10 @@ from bench.launch.exported_files import MODEL, TENSORS, input_key, output_key
 from bench.launch.lifeline import die_with
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
-from bench.worker import initial_state
-from bench.worker.export_request import BATCH, EXPORTED, FAILURE, SPEC, TRAINED
-from bench.worker.rank import in_a_line
+from bench.worker.rank.rank import in_a_line
 from bench.worker.sharding import fill
+from bench.worker.state import initial_state
+from bench.worker.state.export_request import BATCH, EXPORTED, FAILURE, SPEC, TRAINED
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
@@ -47,7 +47,7 @@ def export(folder: Path) -> ModelExported:
     """Put trained weights into a model as plain as the reference's, and export that.
 
     Args:
-        folder: in which `bench.worker.export_request` has written all that is needed.
+        folder: in which `bench.worker.state.export_request` has written all that is needed.
     """
     spec = WorkerSpec.load(folder / SPEC)
     torch.set_num_threads(spec.threads)

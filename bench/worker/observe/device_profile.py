@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bench.errors import LaunchFailed
-from bench.worker.time_spans import Interval, merged, overlap
+from bench.worker.observe.time_spans import Interval, merged, overlap
 
 STEP = "bench.step"
 """What the profile calls a step of ours."""

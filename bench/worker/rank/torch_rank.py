@@ -28,13 +28,13 @@ from bench.launch.messages import (
 )
 from bench.results.collectives import Collective
 from bench.results.records import Shape
-from bench.worker.export_request import request_export
-from bench.worker.rank import Rank, in_a_line
+from bench.worker.rank.rank import Rank, in_a_line
+from bench.worker.state.export_request import request_export
 
 if TYPE_CHECKING:
-    from bench.worker.evaluation import Evaluation
-    from bench.worker.step_profile import StepProfiler
-    from bench.worker.training import Training
+    from bench.worker.observe.step_profile import StepProfiler
+    from bench.worker.rank.evaluation import Evaluation
+    from bench.worker.rank.training import Training
 
 PATIENCE = timedelta(hours=2)
 """Of NCCL, for ranks whose driver still compiles; its own is 10 minutes. The coordinator ends what hangs."""
@@ -55,7 +55,7 @@ class TorchRank(Rank):
         with garbage_collector_off():
             import torch.distributed
 
-            from bench.worker.training import Training, device_of
+            from bench.worker.rank.training import Training, device_of
 
             device = device_of(self.spec, self.local_rank)
             if device.type == "cuda":
@@ -71,7 +71,7 @@ class TorchRank(Rank):
 
     def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:
         """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
-        from bench.worker.gradients import write_expected
+        from bench.worker.state.gradients import write_expected
 
         training = self.training
         taken = list(training.steps(steps))
@@ -88,7 +88,7 @@ class TorchRank(Rank):
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
         """
-        from bench.worker.gradients import TensorReader
+        from bench.worker.state.gradients import TensorReader
 
         sharding = self.training.sharding
         sharding.watches_gradient = True
@@ -116,7 +116,7 @@ class TorchRank(Rank):
 
         It builds a second model, if only as shapes.
         """
-        from bench.worker import flops
+        from bench.worker.observe import flops
 
         if self.rank != 0:
             return FlopsCounted()
@@ -128,7 +128,7 @@ class TorchRank(Rank):
 
     def time_products(self, shapes: list[Shape]) -> ProductsTimed:
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
-        from bench.worker.products import time_products
+        from bench.worker.observe.products import time_products
 
         training = self.training
         products, absent = time_products(
@@ -168,7 +168,7 @@ class TorchRank(Rank):
 
     def evaluate(self) -> Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""
-        from bench.worker.evaluation import Evaluation
+        from bench.worker.rank.evaluation import Evaluation
 
         training = self.training
         if self.evaluation is None:
@@ -178,7 +178,7 @@ class TorchRank(Rank):
 
     def count_collectives(self) -> CollectivesCounted:
         """Take a step, and note what it asks the communication library for."""
-        from bench.worker import collectives
+        from bench.worker.observe import collectives
 
         training = self.training
         (batch,) = training.steps(1)
@@ -186,7 +186,7 @@ class TorchRank(Rank):
 
     def time_collectives(self, collectives: list[Collective]) -> CollectivesTimed:
         """Do these some times, while all ranks do nothing else."""
-        from bench.worker.collectives import time_alone
+        from bench.worker.observe.collectives import time_alone
 
         training = self.training
         timed = time_alone(
@@ -196,7 +196,7 @@ class TorchRank(Rank):
 
     def time_parts(self, times: int) -> PartsTimed:
         """Take each kind of step so many times; the parts of those apart from the other ranks."""
-        from bench.worker import step_parts
+        from bench.worker.observe import step_parts
 
         training = self.training
         step_parts.check_apart(self.spec.sharding)
@@ -212,7 +212,7 @@ class TorchRank(Rank):
 
     def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
-        from bench.worker.step_profile import StepProfiler, batches_needed
+        from bench.worker.observe.step_profile import StepProfiler, batches_needed
 
         training = self.training
         if self.profiler is None:
