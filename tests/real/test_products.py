@@ -9,7 +9,7 @@ import torch
 from bench.results.records import Product, Shape
 from bench.worker import engines
 from bench.worker.observe import products
-from bench.worker.observe.torch_products import describe_build
+from bench.worker.observe.products import describe_build
 from tests.support.fakes import FakeClock
 
 CPU = torch.device("cpu")

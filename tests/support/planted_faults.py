@@ -255,7 +255,7 @@ def _train(rank: Any) -> Trained:
     import torch.distributed
 
     rank.training.use_first_batches(2 * SPEC.grad_accum)
-    answer = rank.train_for_parity(STEPS, compared_steps=STEPS)
+    answer = rank.parity(STEPS, compared_steps=STEPS)
     losses: list[Any] = [None] * RANKS
     torch.distributed.all_gather_object(losses, answer.losses)
     return Trained(

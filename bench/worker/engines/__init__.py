@@ -15,8 +15,8 @@ from bench.worker.observe.products import Multiply
 class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did.
 
-    Engines whose kernels are PyTorch's own derive from
-    `bench.worker.observe.torch_products.TorchProducts`, which has all that is asked about products and profiles.
+    Engines whose kernels are PyTorch's own derive from `bench.worker.observe.products.TorchProducts`, which
+    has all that is asked about products and profiles.
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.

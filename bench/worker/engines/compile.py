@@ -7,7 +7,7 @@ import torch._dynamo.utils
 import torch._inductor.config
 
 from bench.errors import LaunchFailed
-from bench.worker.observe.torch_products import TorchProducts
+from bench.worker.observe.products import TorchProducts
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
 """The autograd node through which every loss that a compiled graph computed goes."""

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from bench.errors import LaunchFailed
-from bench.worker.observe.torch_products import TorchProducts
+from bench.worker.observe.products import TorchProducts
 
 
 class Engine(TorchProducts):

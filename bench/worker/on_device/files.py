@@ -11,11 +11,9 @@ ARTIFACTS = (TRAINING, OPTIMIZER, CHECKPOINT)
 """What a device has to have."""
 
 BATCHES = "batches.safetensors"
-DESCRIPTION = "prepared.json"
-FAILURE = "failed.json"
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What is known of the model and its data where the artifacts are made.
 
     Attributes:
@@ -37,14 +35,6 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[str]
     names: dict[str, str]
     optimizer: dict[str, float | int]
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why they could not be made; as `bench.errors.LaunchFailed`."""
-
-    status: str
-    message: str
-    details: str
 
 
 def batch_key(number: int, name: str) -> str:

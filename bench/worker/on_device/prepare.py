@@ -1,19 +1,15 @@
-"""`python -m bench.worker.on_device.prepare SPEC.json FOLDER`: make what a device trains from, with torch.
+"""`python -m bench.worker.on_device.prepare PARENT FOLDER SPEC.json`: make what a device trains from.
 
 The model is built and filled as every backend's, exported with its loss, and given its gradient and its
-optimizer by `onnxruntime.training.artifacts`. What cannot be made is written down as a failure.
+optimizer by `onnxruntime.training.artifacts`.
 """
 
 import gc
 import math
-import os
-import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import onnx
 import onnxruntime
 import torch
@@ -21,19 +17,9 @@ from onnxruntime.training import artifacts, onnxblock
 from safetensors.torch import save_file
 
 from bench.errors import LaunchFailed
-from bench.launch.fate import tells_of_memory
-from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
-from bench.worker.on_device.files import (
-    BATCHES,
-    DESCRIPTION,
-    FAILURE,
-    OPTIMIZER,
-    Failure,
-    Prepared,
-    batch_key,
-)
-from bench.worker.rank.rank import in_a_line
+from bench.worker.on_device.files import BATCHES, OPTIMIZER, Prepared, batch_key
+from bench.worker.rank.child import answer_parent
 from bench.worker.sharding import trained_by_name
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds
@@ -82,7 +68,7 @@ class FirstOutput(onnxblock.Block):
 
 
 def prepare(spec: WorkerSpec, folder: Path) -> Prepared:
-    """Write artifacts, batches and their description into `folder`.
+    """Write artifacts and batches into `folder`, and return what is known of them.
 
     Raises:
         LaunchFailed: status `unsupported`, if ONNX Runtime cannot train this model so.
@@ -208,36 +194,11 @@ def _update_attributes(path: Path) -> dict[str, float | int]:
     return found[0]
 
 
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, LaunchFailed):
-        return Failure(status=error.status, message=error.message, details=error.details)
-    line = in_a_line(error)
-    if isinstance(error, MemoryError) or tells_of_memory(str(error)):
-        return Failure(status="oom", message=line, details=traceback.format_exc())
-    return Failure(
-        status="unsupported",
-        message=f"no artifacts for training on a device could be made: {line}",
-        details=traceback.format_exc(),
-    )
-
-
-def main() -> None:
-    """Write the description or the failure; the exit status."""
-    die_with(int(sys.argv[3]))
-    spec, folder = WorkerSpec.load(Path(sys.argv[1])), Path(sys.argv[2])
+def main(folder: Path, spec_path: Path) -> Prepared:
+    """Prepare without Python's garbage collector, which would only cost time."""
     gc.disable()
-    try:
-        written = DESCRIPTION, msgspec.json.encode(prepare(spec, folder))
-    except OSError:
-        raise  # such as a full disk, whose message names the file
-    except Exception as error:
-        traceback.print_exc()
-        written = FAILURE, msgspec.json.encode(_failure(error))
-    (folder / written[0]).write_bytes(written[1])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
+    return prepare(WorkerSpec.load(spec_path), folder)
 
 
 if __name__ == "__main__":
-    main()
+    answer_parent(main, refusal="no artifacts for training on a device could be made")

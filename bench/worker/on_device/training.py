@@ -15,7 +15,6 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
@@ -26,13 +25,13 @@ from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker.on_device.files import (
     BATCHES,
     CHECKPOINT,
-    DESCRIPTION,
     OPTIMIZER,
     TRAINING,
     Prepared,
     artifact_bytes,
     batch_key,
 )
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
 from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")
@@ -45,27 +44,24 @@ Inputs = list[Any]
 """ONNX Runtime's values of a micro-batch, in the order of the training model's inputs."""
 
 
-class DeviceTraining:
-    """Artifacts, loaded and ready to step; it has what `bench.worker.rank.training.Training` has for a rank.
+class DeviceTraining(AnyTraining):
+    """Artifacts, loaded and ready to step.
 
     Args:
         spec: what to train and how.
         folder: in which `bench.worker.on_device.prepare` has worked. Batches and the first checkpoint are
             read once, the graphs again when a checkpoint is loaded.
+        prepared: what it has answered.
     """
 
     library = "onnxruntime on a device"
     """What multiplies matrices: the same as ORTModule's, but no product is timed alone here."""
 
-    absent = dict.fromkeys(
-        ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
-        "torch's caching allocator is not in this process",
-    )
-
-    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+    def __init__(self, spec: WorkerSpec, folder: Path, prepared: Prepared) -> None:
         self.spec = spec
+        self.absent = dict.fromkeys(TORCH_PEAKS, "torch's caching allocator is not in this process")
         self._folder, self._scratch = folder, folder.parent
-        self._prepared = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Prepared)
+        self._prepared = prepared
         runtime = import_runtime()
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
@@ -74,7 +70,7 @@ class DeviceTraining:
         self.parameters = self._prepared.parameters
         self.trainable_parameters = self._prepared.trainable
         self.loaded_bytes = artifact_bytes(folder)
-        self.feed = self
+        self.feed = self.engine = self
         self.padding_share = self._prepared.padding_share
         self._batches = self._read_batches()
         self._next: Iterator[Inputs] = cycle(self._batches)
@@ -132,9 +128,6 @@ class DeviceTraining:
         self._module.lazy_reset_grad()
         return loss
 
-    step_until_applied = step
-    """In fp32 no step is skipped."""
-
     def _look_at_gradient(self) -> None:
         gradients = dict(self._gradients())
         self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
@@ -152,34 +145,9 @@ class DeviceTraining:
             if name in self._prepared.names and parameter.grad is not None:
                 yield self._prepared.names[name], parameter.grad
 
-    # What a rank asks besides
-
     def room_for_losses(self, steps: int) -> npt.NDArray[np.float64]:
         """Where the losses of `steps` steps go, shape (steps,)."""
         return np.zeros(steps)
-
-    def synchronize(self) -> None:
-        """ONNX Runtime returns when it has finished."""
-
-    def barrier(self) -> None:
-        """There is one rank."""
-
-    def reset_peaks(self) -> None:
-        """There is no allocator of torch's."""
-
-    def free_cached(self) -> None:
-        """Likewise."""
-
-    def allocator_retries(self) -> None:
-        """Likewise."""
-
-    def torch_peaks(self) -> tuple[None, None]:
-        """Likewise."""
-        return None, None
-
-    def loss_scaling(self) -> dict[str, Any]:
-        """The loss of fp32 is not scaled."""
-        return {"loss_scale": None, "skipped_steps": None}
 
     def proof(self) -> dict[str, Any]:
         """What really ran, after the first step.
@@ -252,11 +220,6 @@ class DeviceTraining:
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - what cannot run is found beforehand
         """Nothing that ONNX Runtime raises here says that it cannot run this model."""
         return None
-
-    @property
-    def engine(self) -> "DeviceTraining":
-        """What a rank asks about the engine."""
-        return self
 
 
 def in_a_child(compute: Callable[[], int]) -> int:

@@ -28,7 +28,8 @@ from bench.launch.messages import (
 )
 from bench.results.collectives import Collective
 from bench.results.records import Shape
-from bench.worker.rank.rank import Rank, in_a_line
+from bench.worker.rank.child import in_a_line
+from bench.worker.rank.rank import Rank
 from bench.worker.state.export_request import request_export
 
 if TYPE_CHECKING:
@@ -66,9 +67,6 @@ class TorchRank(Rank):
             self.training = Training(self.spec, rank=self.rank, device=device)
         return self._built(start)
 
-    def close(self) -> None:
-        """Nothing: the coordinator removes what it has written."""
-
     def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:
         """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
         from bench.worker.state.gradients import write_expected
@@ -80,10 +78,8 @@ class TorchRank(Rank):
         training.free_cached()
         return written
 
-    def train_for_parity(self, steps: int, *, compared_steps: int = 0) -> ParityTrained:
-        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
-
-        What the first step and the last of the compared ones leave is compared with what is expected.
+    def parity(self, steps: int, compared_steps: int = 0) -> ParityTrained:
+        """Take `steps` steps, untimed, and compare what they leave with what is expected, if that is there.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
@@ -141,7 +137,7 @@ class TorchRank(Rank):
         )
         return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
 
-    def export_model(self, folder: Path) -> ModelExported:
+    def export(self, folder: str) -> ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
         if self.rank != 0:
             return ModelExported()
@@ -158,7 +154,7 @@ class TorchRank(Rank):
         self.training.use_first_batches(1)
         (first, *_), *_ = self.training.steps(1)
         return request_export(
-            folder,
+            Path(folder),
             self.spec,
             save_file,
             # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
@@ -210,7 +206,7 @@ class TorchRank(Rank):
         )
         return PartsTimed(parts=parts, ready=ready)
 
-    def profile_steps(self, steps: int, *, counted: bool) -> RoundProfiled:
+    def profile(self, steps: int, counted: bool) -> RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
         from bench.worker.observe.step_profile import StepProfiler, batches_needed
 

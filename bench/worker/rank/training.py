@@ -13,6 +13,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker import engines, optimizers, sharding
 from bench.worker.rank import mkl_path
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
 from bench.worker.rank.choices import load_choice
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
@@ -23,7 +24,7 @@ MOST_SKIPPED = 64
 """Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
 
 
-class Training:
+class Training(AnyTraining):
     """A model under one engine, optimizer and sharding, ready to step.
 
     Args:
@@ -80,18 +81,21 @@ class Training:
         self.named_buffers = module.named_buffers
         self._weights = module.parameters
         self._skipped_before = 0
+        why = "torch's caching allocator, which counts peaks, serves CUDA devices only"
+        self.absent = {} if self._on_cuda else dict.fromkeys(TORCH_PEAKS, why)
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
         return self.feed.steps(count)
 
-    def step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
-        if self.spec.slowed_by:
-            return self._slowed_step(micro_batches)
-        return self._step(micro_batches)
+        return self._slowed_step(micro_batches) if self.spec.slowed_by else self._step(micro_batches)
 
-    def step_until_applied(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def _step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        return self.sharding.step(self.on_device(micro_batches))
+
+    def step_until_applied(self, micro_batches: list[Batch]) -> torch.Tensor:
         """A step that changes the weights: in fp16 taken again until no gradient overflows.
 
         Raises:
@@ -107,10 +111,7 @@ class Training:
             f"the gradient overflows in fp16 even with the loss times {self.sharding.loss_scale()}",
         )
 
-    def _step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-        return self.sharding.step(self.on_device(micro_batches))
-
-    def on_device(self, micro_batches: list[dict[str, torch.Tensor]]) -> list[dict[str, torch.Tensor]]:
+    def on_device(self, micro_batches: list[Batch]) -> list[Batch]:
         """A step's micro-batches where they are computed with; the copy has begun."""
         if not self._on_cuda:
             return micro_batches
@@ -119,7 +120,7 @@ class Training:
             for batch in micro_batches
         ]
 
-    def _slowed_step(self, micro_batches: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def _slowed_step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """A step made longer by the share `spec.slowed_by`; it keeps the core busy as a slow engine would."""
         start = time.perf_counter()
         loss = self._step(micro_batches)
@@ -186,16 +187,6 @@ class Training:
         return (
             torch.cuda.max_memory_allocated(self.device),
             torch.cuda.max_memory_reserved(self.device),
-        )
-
-    @property
-    def absent(self) -> dict[str, str]:
-        """Why a figure of `torch_peaks` is None, by its name."""
-        if self._on_cuda:
-            return {}
-        return dict.fromkeys(
-            ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
-            "torch's caching allocator, which counts peaks, serves CUDA devices only",
         )
 
     def proof(self) -> dict[str, Any]:

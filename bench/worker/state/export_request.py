@@ -1,25 +1,14 @@
-"""Asks for an export of what was trained: in a process of its own, through files; imports no framework."""
+"""Asks for an export of what was trained, in a process of its own; imports no framework."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from bench.errors import LaunchFailed
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
+from bench.worker.rank.child import ask_child
 
-SPEC, TRAINED, BATCH, EXPORTED, FAILURE = (
-    "spec.json",
-    "trained.safetensors",
-    "batch.safetensors",
-    "exported.json",
-    "failure.txt",
-)
+SPEC, TRAINED, BATCH = "spec.json", "trained.safetensors", "batch.safetensors"
 """What lies in the folder beside the exported model until that is done."""
 
 EXPORTER = "bench.worker.state.exporting"
@@ -49,12 +38,7 @@ def request_export(
     spec.save(folder / SPEC)
     save_file(dict(trained), folder / TRAINED)
     save_file(dict(batch), folder / BATCH)
-    ended = subprocess.run([sys.executable, "-m", EXPORTER, str(folder), str(os.getpid())], check=False)
-    failure, exported = folder / FAILURE, folder / EXPORTED
-    if failure.exists():
-        raise LaunchFailed("unsupported", f"it cannot be exported: {failure.read_text(encoding='utf-8')}")
-    if ended.returncode != 0:
-        raise LaunchFailed("crashed", f"exporting ended with exit status {ended.returncode}")
+    exported = ask_child(EXPORTER, folder, ModelExported)
     for name in (TRAINED, BATCH):
         (folder / name).unlink()
-    return msgspec.json.decode(exported.read_bytes(), type=ModelExported)
+    return exported

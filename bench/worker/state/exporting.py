@@ -1,28 +1,24 @@
 """Exports what a backend has trained to ONNX, beside the outputs that the model itself gives in PyTorch.
 
-`python -m bench.worker.state.exporting FOLDER PARENT` does it in a process of its own: ONNX Runtime Training
+`python -m bench.worker.state.exporting PARENT FOLDER` does it in a process of its own: ONNX Runtime Training
 changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
 """
 
-import sys
 import time
-import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
 from bench.launch.exported_files import MODEL, TENSORS, input_key, output_key
-from bench.launch.lifeline import die_with
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.rank import in_a_line
+from bench.worker.rank.child import answer_parent
 from bench.worker.sharding import fill
 from bench.worker.state import initial_state
-from bench.worker.state.export_request import BATCH, EXPORTED, FAILURE, SPEC, TRAINED
+from bench.worker.state.export_request import BATCH, SPEC, TRAINED
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch
 
@@ -97,20 +93,5 @@ def inference_inputs(model: torch.nn.Module, batch: Batch) -> Batch:
     return inputs
 
 
-def main() -> None:
-    """Write down what was exported, or why it could not be."""
-    folder = Path(sys.argv[1])
-    die_with(int(sys.argv[2]))
-    try:
-        exported = export(folder)
-    except OSError:
-        raise  # such as a full disk
-    except Exception as error:
-        traceback.print_exc()
-        (folder / FAILURE).write_text(in_a_line(error), encoding="utf-8")
-    else:
-        (folder / EXPORTED).write_bytes(msgspec.json.encode(exported))
-
-
 if __name__ == "__main__":
-    main()
+    answer_parent(export, refusal="it cannot be exported")
