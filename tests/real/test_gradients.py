@@ -55,7 +55,8 @@ class Setting:
 
     def gradients(self, dtype: Any = torch.float32) -> Tensors:
         """The model's own, computed anew."""
-        from bench.worker.state.gradients import gradients_of, run_pass
+        from bench.worker.sharding import gradients_of
+        from bench.worker.state.gradients import run_pass
 
         run_pass(self.model.to(dtype), self.batches, torch.device("cpu"))
         found = dict(gradients_of(self.model))

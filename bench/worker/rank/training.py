@@ -70,14 +70,7 @@ class Training(AnyTraining):
             checkpointing=spec.checkpointing,
         )
         makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loop", spec.loop).Loop
-        self.sharding: sharding.Sharding = makes_steps(
-            module,
-            build_optimizer=lambda parameters: optimizers.build(spec.optimizer, parameters, spec.adam),
-            device=self.device,
-            micro_batch=spec.micro_batch,
-            grad_accum=spec.grad_accum,
-            precision=spec.precision,
-        )
+        self.sharding: sharding.Sharding = makes_steps(module, spec, self.device)
         self.named_buffers = module.named_buffers
         self._weights = module.parameters
         self._skipped_before = 0
@@ -228,7 +221,6 @@ class Training(AnyTraining):
         Raises:
             LaunchFailed: status `unsupported`, under a loop that keeps checkpoints of its own.
         """
-        self._check_checkpoints()
         self.sharding.save_state(folder)
         torch.save(self._random_states(), folder / f"random-{self.rank}.pt")
 
@@ -238,7 +230,6 @@ class Training(AnyTraining):
         Raises:
             LaunchFailed: as `save_state`.
         """
-        self._check_checkpoints()
         self.sharding.load_state(folder)
         states = torch.load(folder / f"random-{self.rank}.pt", weights_only=True)
         torch.set_rng_state(states["cpu"])
@@ -249,10 +240,6 @@ class Training(AnyTraining):
         """Of the generators that dropout draws from."""
         on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
         return {"cpu": torch.get_rng_state(), **on_cuda}
-
-    def _check_checkpoints(self) -> None:
-        if self.spec.loop != "bare":
-            raise LaunchFailed("unsupported", f"loop={self.spec.loop} keeps checkpoints of its own")
 
     @property
     def _on_cuda(self) -> bool:

@@ -5,7 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,67 +17,48 @@ from deepspeed.utils import safe_get_full_grad
 
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import (
-    Batch,
-    BuildOptimizer,
-    ReadGradients,
-    scaling_proof,
-    trained,
-    trained_by_name,
-)
+from bench.worker.sharding import Batch, mean_of, scaling_proof, trained, trained_by_name
 
 TAG = "zero"
 """The folder of DeepSpeed's files in a checkpoint."""
 
 
-class Sharding:
+class Sharding(sharding.Sharding):
     """DeepSpeed's engine around the module, with our own optimizer inside its ZeRO optimizer."""
 
     stage: int
-    autocasts = True
     offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        build_optimizer: BuildOptimizer,
-        device: torch.device,
-        micro_batch: int,
-        grad_accum: int,
-        precision: Precision,
-    ) -> None:
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
         self.model = module
-        self.precision = precision.name
-        self.scaled = precision.initial_scale is not None
-        self.optimizer = build_optimizer(trained(module))
+        self.precision = spec.precision.name
+        self.scaled = spec.precision.initial_scale is not None
+        self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
         self.engine, self.zero, _, _ = deepspeed.initialize(
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
             config=settings(
                 self.stage,
-                micro_batch,
-                grad_accum,
+                spec.micro_batch,
+                spec.grad_accum,
                 sum(one.numel() for one in trained(module)),
                 offloaded=self.offloaded,
                 overlapped=device.type == "cuda",
             )
-            | self.mode(precision),
+            | self.mode(spec.precision),
         )
-        self.scaler = self.own_scaler(precision)
+        self.scaler = self.own_scaler(spec.precision)
         if self.scaler is not None:
             # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
             # gradients; its step follows this one just as well, once it knows whether there was an overflow.
             self.zero.loss_scaler = self.scaler
             self.zero.dynamic_loss_scale = True
         self.initial_scale = float(self.zero.loss_scale)
-        self.loss_function = ""
-        self.watches_gradient = False
-        self.gradient_norm = 0.0
-        self.gradient_reader: ReadGradients | None = None
 
     def mode(self, precision: Precision) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
         """DeepSpeed's settings for 16 bits: none, the module casts."""
@@ -113,7 +94,7 @@ class Sharding:
         if self.watches_gradient:  # DeepSpeed works it out, without the scale, at every step it takes
             overflowed = self.zero.overflow
             self.gradient_norm = math.inf if overflowed else float(self.engine.get_global_grad_norm())
-        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        return mean_of(losses)
 
     def take_step(self) -> None:
         """DeepSpeed's step, which does nothing but for the last micro-batch."""
@@ -130,10 +111,6 @@ class Sharding:
             gradient = safe_get_full_grad(parameter)
             yield name, (torch.zeros_like(parameter) if gradient is None else gradient) / scale
 
-    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The model's own."""
-        return ((name, one.detach()) for name, one in trained_by_name(self.model))
-
     def loss_scale(self) -> float | None:
         """As the ZeRO optimizer has it."""
         return float(self.zero.loss_scale) if self.scaled else None
@@ -141,10 +118,6 @@ class Sharding:
     def skipped_steps(self) -> int | None:
         """As DeepSpeed's engine counts them."""
         return int(self.engine.skipped_steps) if self.scaled else None
-
-    def updated(self) -> Iterable[torch.Tensor]:
-        """Flat fp32 copies of this rank's parts."""
-        return [one for group in self.optimizer.param_groups for one in group["params"]]
 
     def proof(self) -> dict[str, Any]:
         """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler.

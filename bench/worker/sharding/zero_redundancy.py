@@ -6,19 +6,20 @@ import torch
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import BuildOptimizer, ddp, trained
+from bench.worker.sharding import ddp, trained
 
 
 class Sharding(ddp.Sharding):
     """Each rank updates whole parameters of its own and broadcasts them."""
 
-    def updates(
-        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
-    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """The sharding optimizer, and ours within, which has this rank's parameters alone."""
         sharding = ZeroRedundancyOptimizer(
-            trained(module), optimizer_class=lambda groups, **_: build_optimizer(groups)
+            trained(self.module),
+            optimizer_class=lambda groups, **_: optimizers.build(spec.optimizer, groups, spec.adam),
         )
         return sharding, sharding.optim
 

@@ -29,7 +29,7 @@ from bench.launch.messages import (
 )
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
-from bench.worker.sharding import trained, trained_by_name
+from bench.worker.sharding import gradients_of, trained, trained_by_name
 from bench.worker.state import initial_state
 from bench.worker.state.tensor_differences import Array, compare, file_of, norm
 from bench.worker.workload import model as models
@@ -225,12 +225,6 @@ def average(model: torch.nn.Module, device: torch.device) -> set[str]:
         torch.distributed.all_reduce(one.grad)
         one.grad /= torch.distributed.get_world_size()
     return without
-
-
-def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Of the trained parameters by name; zero where there is none."""
-    for name, one in trained_by_name(model):
-        yield name, torch.zeros_like(one) if one.grad is None else one.grad
 
 
 def spread_over_ranks(tensor: torch.Tensor) -> float:
