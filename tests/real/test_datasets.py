@@ -24,9 +24,9 @@ from bench.machine.telemetry.cpu import cpu_seconds
 from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader
-from bench.worker.workload.masking import hidden
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.tasks import IGNORED, Arrays
+from bench.worker.workload.tokens import hidden
 from tests.support import local_data
 from tests.support.configs import a_spec
 

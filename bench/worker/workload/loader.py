@@ -16,7 +16,7 @@ from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
 from bench.worker.workload import preparation
-from bench.worker.workload.feed import Batch
+from bench.worker.workload.feed import Batch, Feed
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
@@ -44,8 +44,8 @@ class Batches:
         return {name: torch.from_numpy(arrays[name]) for name in self.names or arrays}
 
 
-class Loader:
-    """The feed of a dataset; `bench.worker.workload.feed.Feed` says what its methods do.
+class Loader(Feed):
+    """The feed of a dataset.
 
     Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
     They are forked from the rank: they share its cores, are stopped and ended with its process group, and

@@ -16,10 +16,11 @@ import transformers
 import transformers.models.bert.modeling_bert
 from safetensors import SafetensorError
 
-from bench.config import layers, sizes
+from bench.config import layers as configured_layers
+from bench.config import sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, freezing, tasks
+from bench.worker.workload import adapters, layers, tasks
 
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
@@ -51,7 +52,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
                 built = _pretrained(head, model.pretrained, settings, attention)
     if model.lora is not None:
         adapters.add(built, model.lora, dropout=dropout)
-    freezing.freeze(built, model.trained)
+    layers.freeze(built, model.trained)
     if not dropout:
         _assert_no_dropout(built)
     if checkpointing:
@@ -147,8 +148,8 @@ def _resized(settings: Any, model: Model) -> dict[str, Any]:
     given = model.config
     taken = inspect.signature(type(settings).__init__).parameters
     known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
-    unnamed = [key for key in layers.keys(known) if key not in given]
-    if layers.parse(model.size) is not None and unnamed:
+    unnamed = [key for key in configured_layers.keys(known) if key not in given]
+    if configured_layers.parse(model.size) is not None and unnamed:
         raise LaunchFailed(
             "crashed",
             f"model.size={model.size} needs every number of layers in model.config, which does not name "

@@ -7,9 +7,9 @@ import numpy as np
 
 from bench.config import python_docs
 from bench.config.python_docs import BYTES, FIRST_ID
-from bench.worker.workload.masking import hidden
 from bench.worker.workload.order import Draw
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
+from bench.worker.workload.tokens import hidden
 
 HELD_OUT_WINDOWS = 128
 """Of the held-out part at most so many are looked at, evenly spread: an evaluation should take moments."""

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from bench.errors import UserError
-from bench.worker.workload.masking import hidden
 from bench.worker.workload.preparation import Context, Samples, stacked
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
 from bench.worker.workload.tasks import Arrays
+from bench.worker.workload.tokens import hidden
 
 
 class Preparation:
