@@ -26,6 +26,15 @@ class Context:
     processor: Any  # tokenizer, image processor or speech processor
     seq_len: int | None
 
+    def where(self, column: str) -> str:
+        """For messages: the dataset's own name of a task's column."""
+        return f"column {self.data.columns.get(column, column)} of data.path={self.data.path}"
+
+    @property
+    def padded(self) -> dict[str, Any]:
+        """What makes a tokenizer cut off or pad every text to `seq_len`."""
+        return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
+
 
 class Samples(Protocol):
     """Samples by their number: prepared beforehand, or when they are asked for."""
@@ -41,10 +50,10 @@ class Preparation(Protocol):
     columns: tuple[str, ...]
     """Needed; `data.columns` gives them the dataset's names."""
 
-    optional: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     """Used only where `data.columns` names them."""
 
-    processor: str
+    processor: str = "AutoTokenizer"
     """The transformers class that loads the processor, an `Auto…`."""
 
     def samples(self, dataset: Any, context: Context) -> Samples:
@@ -55,7 +64,9 @@ class Preparation(Protocol):
         """
 
     def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """A micro-batch; `random` decides what is new in every epoch, such as the mask."""
+        """A micro-batch; `random` decides what is new in every epoch: by default nothing."""
+        del context, random
+        return stacked(samples)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
     Raises:
         UserError: a label is no class, or there are more than the model has.
     """
-    where = f"column {context.data.columns.get(column, column)} of data.path={context.data.path}"
+    where = context.where(column)
     try:
         found = sorted(set(values))
     except TypeError as error:
