@@ -276,10 +276,10 @@ def _rate(precision: str) -> float | None:
     timed, _ = products.time_products(
         engines.make("eager").prepare_product,
         [],
-        device_of(spec, 0),
         precision,
-        synchronize=torch.cuda.synchronize,
-        barrier=torch.cuda.synchronize,
+        SimpleNamespace(
+            device=device_of(spec, 0), synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
+        ),
     )
     return max(one.flops / one.seconds for one in timed)
 

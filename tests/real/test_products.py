@@ -1,6 +1,7 @@
 """Matrix products timed: with scripted seconds, and for real by both engines."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,18 @@ from tests.support.fakes import FakeClock
 CPU = torch.device("cpu")
 
 
+def nothing() -> None:
+    pass
+
+
 def square(side: int) -> Shape:
     return Shape(batch=1, rows=side, inner=side, columns=side)
 
 
 class Multiplying:
     """An engine whose products take a scripted time: of each number of rows, or `rate` FLOP/s."""
+
+    device = CPU
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], rate: float | None = None
@@ -46,16 +53,11 @@ class Multiplying:
     def barrier(self) -> None:
         self.barriers += 1
 
+    def synchronize(self) -> None:
+        pass
+
     def time(self, *shapes: Shape) -> tuple[list[Product], list[str]]:
-        return products.time_products(
-            self.prepare,
-            shapes,
-            CPU,
-            "fp32",
-            synchronize=lambda: None,
-            barrier=self.barrier,
-            clock=self.clock,
-        )
+        return products.time_products(self.prepare, shapes, "fp32", self, clock=self.clock)
 
 
 def rates(found: list[Product]) -> dict[Shape, float]:
@@ -109,7 +111,10 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
         torch.testing.assert_close(engine.prepare_product(one, other, CPU)(), one @ other)
     shapes = [Shape(batch=1, rows=128, inner=64, columns=512), Shape(batch=8, rows=64, inner=32, columns=64)]
     found, absent = products.time_products(
-        engine.prepare_product, shapes, CPU, "fp32", synchronize=lambda: None, barrier=lambda: None
+        engine.prepare_product,
+        shapes,
+        "fp32",
+        SimpleNamespace(device=CPU, synchronize=nothing, barrier=nothing),
     )
     assert absent == []
     assert set(shapes) <= {one.shape for one in found}

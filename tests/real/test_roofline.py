@@ -61,10 +61,11 @@ def spec_and_batch(model: Model, *, micro_batch: int, seq_len: int | None) -> tu
         micro_batch=micro_batch,
         seq_len=seq_len,
         grad_accum=1,
+        accumulate=1,
         seed=0,
     )
     real = models.build(model, attention="eager", dropout=True)
-    feed = feeds.Synthetic(spec, real, rank=0, pinned=False)
+    feed = feeds.make(spec, real, rank=0, world_size=1, pinned=False)
     return spec, feed.steps(1)[0][0]
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -103,12 +104,15 @@ def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: li
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
     profiler = StepProfiler(
-        lambda batch: batch @ batch,  # on the CPU: as if the GPU's events were kept from the profiler
+        SimpleNamespace(
+            # on the CPU: as if the GPU's events were kept from the profiler
+            step=lambda batch: batch @ batch,
+            device=torch.device("cuda"),
+            synchronize=lambda: None,
+            barrier=lambda: None,
+            engine=SimpleNamespace(own_profile=EngineProfile),
+        ),
         processes=1,
-        device=torch.device("cuda"),
-        synchronize=lambda: None,
-        barrier=lambda: None,
-        own_profile=EngineProfile,
     )
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
         profiler.profile([torch.ones(4, 4)] * 2, counted=True)

@@ -10,6 +10,7 @@ import torch.distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.results.collectives import SENT, Collective, CountedCollective, TimedCollective
+from bench.worker.observe.waits import Waits
 
 NAMESPACES = ("c10d", "_c10d_functional")
 """Of the operators by which torch asks a communication library for anything."""
@@ -59,11 +60,7 @@ class _Listener(TorchDispatchMode):
 
 
 def count(step: Callable[[], object]) -> list[CountedCollective]:
-    """The collectives of one step on this rank, largest first.
-
-    Args:
-        step: takes one optimizer step.
-    """
+    """The collectives of one optimizer step on this rank, largest first."""
     with _Listener() as listener:
         step()
     return [
@@ -72,60 +69,35 @@ def count(step: Callable[[], object]) -> list[CountedCollective]:
     ]
 
 
-def time_alone(
-    collectives: Sequence[Collective],
-    device: torch.device,
-    *,
-    synchronize: Callable[[], None],
-    barrier: Callable[[], None],
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[TimedCollective]:
-    """Do each of them some times, while the ranks do nothing else.
+def time_alone(collectives: Sequence[Collective], ranks: Waits) -> list[TimedCollective]:
+    """Do each of them some times, while the ranks do nothing else; kinds that are not in `SENT` are left out.
 
     All ranks have to be asked for the same, in the same order.
-
-    Args:
-        collectives: of kinds that are in `SENT`; others are left out.
-        device: where the tensors lie.
-        synchronize: waits until the device has done everything.
-        barrier: waits until every rank is here.
-        clock: seconds; tests give their own.
     """
-    return [
-        _time(one, device, synchronize, barrier, clock)
-        for one in collectives
-        if one.kind in SENT and one.bytes
-    ]
+    return [_time(one, ranks) for one in collectives if one.kind in SENT and one.bytes]
 
 
-def _time(
-    one: Collective,
-    device: torch.device,
-    synchronize: Callable[[], None],
-    barrier: Callable[[], None],
-    clock: Callable[[], float],
-) -> TimedCollective:
-    call = _prepare(one, device)
+def _time(collective: Collective, ranks: Waits) -> TimedCollective:
+    call = _prepare(collective, ranks.device)
 
     def repeat() -> float:
-        synchronize()
-        barrier()
-        start = clock()
+        ranks.synchronize()
+        ranks.barrier()
+        start = time.perf_counter()
         call()
-        synchronize()
-        return clock() - start
+        ranks.synchronize()
+        return time.perf_counter() - start
 
     for _ in range(WARM_UPS):
         seconds = repeat()
     # All ranks must do it as often, whatever each has measured.
-    longest = torch.tensor([seconds], dtype=torch.float64, device=device)
+    longest = torch.tensor([seconds], dtype=torch.float64, device=ranks.device)
     torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX)
     repetitions = min(MOST, max(FEWEST, int(WINDOW / max(longest.item(), 1e-9))))
     cpu = time.process_time()
     measured = tuple(repeat() for _ in range(repetitions))
-    return TimedCollective(
-        collective=one, seconds=measured, cpu_seconds=(time.process_time() - cpu) / repetitions
-    )
+    each = (time.process_time() - cpu) / repetitions
+    return TimedCollective(collective=collective, seconds=measured, cpu_seconds=each)
 
 
 def _prepare(one: Collective, device: torch.device) -> Callable[[], object]:

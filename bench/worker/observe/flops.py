@@ -8,7 +8,8 @@ counts once. The limit that it is a share of is timed by `bench.worker.observe.p
 import copy
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
-from torch.utils.hooks import RemovableHandle
 
 from bench.config import layers, sizes
 from bench.config.model import Model
@@ -127,7 +127,7 @@ def count(model: torch.nn.Module, batch: Batch) -> Count:
     tracker = _LayerTracker(repeated)
     by_shape = _CountByShape(tracker if repeated else None)
     # Inside, since FlopCounterMode takes composite operators apart before it counts them.
-    with tracker, by_shape, FlopCounterMode(display=False) as counter:
+    with tracker.watching(), by_shape, FlopCounterMode(display=False) as counter:
         model(**batch).loss.backward()
     model.zero_grad()
     found = by_shape.count
@@ -151,17 +151,15 @@ class _LayerTracker:
         self._layers = layers
         self._spans: list[tuple[int, int]] = []  # of autograd's numbers, of each call of a layer
         self._begun: list[int] = []  # of the calls that have not ended, one inside the other
-        self._hooks: list[RemovableHandle] = []
 
-    def __enter__(self) -> "_LayerTracker":
-        for layer in self._layers:
-            self._hooks.append(layer.register_forward_pre_hook(self._enter_layer))
-            self._hooks.append(layer.register_forward_hook(self._leave_layer))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it the layers' calls are seen."""
+        with ExitStack() as hooks:
+            for layer in self._layers:
+                hooks.enter_context(layer.register_forward_pre_hook(self._enter_layer))
+                hooks.enter_context(layer.register_forward_hook(self._leave_layer))
+            yield
 
     def is_in_layer(self) -> bool:
         """Whether the operator that runs now is a layer's."""

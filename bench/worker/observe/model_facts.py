@@ -6,8 +6,7 @@ shapes alone (torch's FakeTensorMode), so that a model of any size takes next to
 
 import dataclasses
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -77,16 +76,27 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
     precision.autocast(model, spec.precision.name, "cpu")
     layers = find_layers(model)
     counter = FlopCounterMode(display=False)
-    with mode, counter, _watching_saved(model, layers) as saved, _watching_ready(model, counter) as ready:
+    saved = _Saved(model)
+    ready: list[tuple[int, int]] = []  # elements of the gradients that are there, and FLOPs done by then
+
+    def note_ready(parameter: torch.Tensor) -> None:
+        elements = (ready[-1][0] if ready else 0) + parameter.numel()
+        ready.append((elements, counter.get_total_flops()))
+
+    with mode, counter, ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_pre_hook(saved.enter_layer))
+            hooks.enter_context(layer.register_forward_hook(saved.leave_layer))
+        for parameter in trained(model):
+            hooks.enter_context(parameter.register_post_accumulate_grad_hook(note_ready))
+        hooks.enter_context(torch.autograd.graph.saved_tensors_hooks(saved.keep, lambda tensor: tensor))
         inputs = {name: mode.from_tensor(value) for name, value in batch.items()}
         if not labelled:
             del inputs["labels"]
         outputs = model(**inputs)
         loss = outputs.loss if labelled else outputs.logits.float().sum()
-        forward, in_layers = (
-            counter.get_total_flops(),
-            saved.in_layers,
-        )  # layers that are computed again are entered again
+        # Now, since layers that are computed again are entered again.
+        forward, in_layers = counter.get_total_flops(), saved.in_layers
         loss.backward()
     backward = counter.get_total_flops() - forward
     return ModelFacts(
@@ -134,41 +144,6 @@ class _Saved:
     def leave_layer(self, *_: Any) -> None:
         """A layer has ended."""
         self.in_layers = self.total - (self._before_layers or 0)
-
-
-@contextmanager
-def _watching_saved(model: torch.nn.Module, layers: list[torch.nn.Module]) -> Iterator[_Saved]:
-    saved = _Saved(model)
-    handles = [
-        handle
-        for layer in layers
-        for handle in (
-            layer.register_forward_pre_hook(saved.enter_layer),
-            layer.register_forward_hook(saved.leave_layer),
-        )
-    ]
-    try:
-        with torch.autograd.graph.saved_tensors_hooks(saved.keep, lambda tensor: tensor):
-            yield saved
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
-def _watching_ready(model: torch.nn.Module, counter: FlopCounterMode) -> Iterator[list[tuple[int, int]]]:
-    """How many gradients are there when so many FLOPs are done, gradient by gradient."""
-    ready: list[tuple[int, int]] = []
-
-    def note(parameter: torch.Tensor) -> None:
-        ready.append(((ready[-1][0] if ready else 0) + parameter.numel(), counter.get_total_flops()))
-
-    handles = [one.register_post_accumulate_grad_hook(note) for one in trained(model)]
-    try:
-        yield ready
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def main() -> None:

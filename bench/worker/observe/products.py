@@ -14,6 +14,7 @@ import torch
 
 from bench.results.records import Product, Shape
 from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.waits import Waits
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
@@ -40,11 +41,8 @@ Prepare = Callable[[torch.Tensor, torch.Tensor, torch.device], Multiply]
 def time_products(
     prepare: Prepare,
     shapes: Sequence[Shape],
-    device: torch.device,
     precision: str,
-    *,
-    synchronize: Callable[[], None],
-    barrier: Callable[[], None],
+    ranks: Waits,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Product], list[str]]:
     """The quickest products of large squares and of every one of `shapes`, and why some are missing.
@@ -54,18 +52,16 @@ def time_products(
     Args:
         prepare: makes an engine's product of two matrices.
         shapes: of the workload's products.
-        device: where the matrices lie.
         precision: as in `bench.config.choices.PRECISIONS`.
-        synchronize: waits until the device has done everything.
-        barrier: waits until every rank is here.
+        ranks: on their devices.
         clock: seconds; tests give their own.
     """
-    timer = _Timer(prepare, device, SIXTEEN_BITS.get(precision, torch.float32), synchronize, clock)
-    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[device.type]]
+    timer = _Timer(prepare, SIXTEEN_BITS.get(precision, torch.float32), ranks, clock)
+    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[ranks.device.type]]
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
-        barrier()
+        ranks.barrier()
         if shape in squares and shape not in shapes and timer.seconds_of(shape) > WARM_UP:
             continue  # a smaller square has told already what there is to know
         try:
@@ -80,17 +76,11 @@ class _Timer:
     """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
 
     def __init__(
-        self,
-        prepare: Prepare,
-        device: torch.device,
-        dtype: torch.dtype,
-        synchronize: Callable[[], None],
-        clock: Callable[[], float],
+        self, prepare: Prepare, dtype: torch.dtype, ranks: Waits, clock: Callable[[], float]
     ) -> None:
         self._prepare = prepare
-        self._device = device
         self._dtype = dtype
-        self._synchronize = synchronize
+        self._ranks = ranks
         self._clock = clock
         self._best: Product | None = None
 
@@ -104,14 +94,14 @@ class _Timer:
         end_of_warm_up = clock() + WARM_UP
         end = end_of_warm_up + WINDOW
         multiplied = self._cut(shape)
-        multiply = self._prepare(*self._matrices(multiplied), self._device)
+        multiply = self._prepare(*self._matrices(multiplied), self._ranks.device)
 
         def read(products: int) -> float:
-            self._synchronize()
+            self._ranks.synchronize()
             begun = clock()
             for _ in range(products):
                 multiply()
-            self._synchronize()
+            self._ranks.synchronize()
             return clock() - begun
 
         seconds = read(1)  # the first of its kind loads and chooses kernels, and may be slow
@@ -147,8 +137,8 @@ class _Timer:
     def _matrices(self, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
         batch = (shape.batch,) if shape.batch > 1 else ()
         return (
-            torch.randn(*batch, shape.rows, shape.inner, device=self._device, dtype=self._dtype),
-            torch.randn(*batch, shape.inner, shape.columns, device=self._device, dtype=self._dtype),
+            torch.randn(*batch, shape.rows, shape.inner, device=self._ranks.device, dtype=self._dtype),
+            torch.randn(*batch, shape.inner, shape.columns, device=self._ranks.device, dtype=self._dtype),
         )
 
 

@@ -6,8 +6,8 @@ communication come in turn with the others: what a prediction from the parts sho
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import torch
 
@@ -22,6 +22,7 @@ from bench.results.step_parts import (
     ReadyGradients,
     TimedPart,
 )
+from bench.worker.observe.waits import Waits
 from bench.worker.sharding import Batch, ddp, trained
 
 APART = ("ddp",)
@@ -40,8 +41,8 @@ MOST_POINTS = 24
 class _Clock:
     """Seconds and processor seconds of each part, repetition by repetition."""
 
-    def __init__(self, synchronize: Callable[[], None]) -> None:
-        self._synchronize = synchronize
+    def __init__(self, ranks: Waits) -> None:
+        self._synchronize = ranks.synchronize
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.cpu_seconds: dict[str, float] = defaultdict(float)
 
@@ -83,10 +84,7 @@ def steps_for(times: int) -> int:
 def time_parts(
     sharding: ddp.Sharding,
     steps: Sequence[list[Batch]],
-    *,
-    device: torch.device,
-    synchronize: Callable[[], None],
-    barrier: Callable[[], None],
+    ranks: Waits,
 ) -> tuple[list[TimedPart], list[ReadyGradients]]:
     """The parts of these steps, of which the first `WARM_UPS` do not count.
 
@@ -96,14 +94,12 @@ def time_parts(
     Args:
         sharding: of `APART`.
         steps: the micro-batches of each, on the device; as many as `steps_for` says.
-        device: of this rank.
-        synchronize: waits until the device has done everything.
-        barrier: waits until every rank is here.
+        ranks: on their devices.
     """
-    clock = _Clock(synchronize)
+    clock = _Clock(ranks)
     ready: list[ReadyGradients] = []
     for number, micro_batches in enumerate(steps, start=-WARM_UPS):
-        barrier()
+        ranks.barrier()
         if number >= 0 and number % KINDS == 0:
             with clock.timing(TOGETHER):
                 sharding.step(micro_batches)
@@ -115,7 +111,7 @@ def time_parts(
                 with clock.timing(WHOLE):
                     _step(sharding, micro_batches)
             else:
-                ready = _step_in_parts(sharding, micro_batches, device, clock)
+                ready = _step_in_parts(sharding, micro_batches, ranks.device, clock)
     return clock.parts(), ready
 
 
@@ -131,7 +127,8 @@ def _step_in_parts(
     for batch in micro_batches:
         with clock.timing(FORWARD):
             loss = sharding.forward(batch)
-        with _watching(sharding, device) as watch, clock.timing(BACKWARD):
+        watch = _Watch(device)
+        with watch.watching(trained(sharding.model)), clock.timing(BACKWARD):
             watch.start()
             sharding.backward(loss)
     _copy_gradients(sharding, clock)
@@ -160,20 +157,22 @@ def _copy_gradients(sharding: ddp.Sharding, clock: _Clock) -> None:
 class _Watch:
     """Notes when each gradient of a backward pass is there; on CUDA by events, which cost it nothing."""
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter], device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._on_cuda = device.type == "cuda"
         self._ready: list[tuple[int, float | torch.cuda.Event]] = []
-        self._handles = [one.register_post_accumulate_grad_hook(self._note) for one in parameters]
         self._start: float | torch.cuda.Event = 0.0
+
+    @contextmanager
+    def watching(self, parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
+        """Within it gradients are noted."""
+        with ExitStack() as hooks:
+            for parameter in parameters:
+                hooks.enter_context(parameter.register_post_accumulate_grad_hook(self._note))
+            yield
 
     def start(self) -> None:
         """The backward pass begins."""
         self._start = self._now()
-
-    def stop(self) -> None:
-        """It has ended."""
-        for handle in self._handles:
-            handle.remove()
 
     def summary(self, seconds: float) -> list[ReadyGradients]:
         """What was there when, at `MOST_POINTS` points at most, each the last of a group.
@@ -202,12 +201,3 @@ class _Watch:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
-
-
-@contextmanager
-def _watching(sharding: ddp.Sharding, device: torch.device) -> Iterator[_Watch]:
-    watch = _Watch(trained(sharding.model), device)
-    try:
-        yield watch
-    finally:
-        watch.stop()

@@ -8,14 +8,15 @@ says which of its kernels did.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
+from bench.worker.engines import Engine
 from bench.worker.observe.device_profile import (
     ENGINE_CALLS,
     OPTIMIZER,
@@ -25,10 +26,10 @@ from bench.worker.observe.device_profile import (
     divide_step,
     interval_of_step,
 )
-from bench.worker.observe.engine_profile import EngineProfile
 from bench.worker.observe.heap_room import HeapRoom
 from bench.worker.observe.spent import Spent
 from bench.worker.observe.time_spans import Interval, merged, overlap
+from bench.worker.observe.waits import Waits
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
@@ -37,33 +38,26 @@ COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
 
 
+class Profiled(Waits, Protocol):
+    """What is asked of a training: `bench.worker.rank.training.Training` is one."""
+
+    engine: Engine
+
+    def step(self, micro_batches: Any) -> Any:
+        """One optimizer step."""
+
+
 class StepProfiler:
     """Profiles steps, a few in each round, and says in the end where the time of every round went.
 
     Args:
-        step: takes one optimizer step.
+        training: takes the steps; on CUDA the seconds are the device's.
         processes: that are profiled side by side on this machine, this one included.
-        device: of the rank; on CUDA the seconds are the device's.
-        synchronize: waits for the device.
-        barrier: waits for the other ranks.
-        own_profile: ends the engine's own profile.
     """
 
-    def __init__(
-        self,
-        step: Callable[[Any], Any],
-        *,
-        processes: int,
-        device: torch.device,
-        synchronize: Callable[[], None],
-        barrier: Callable[[], None],
-        own_profile: Callable[[], EngineProfile],
-    ) -> None:
-        self._step = step
-        self._on_cuda = device.type == "cuda"
-        self._synchronize = synchronize
-        self._barrier = barrier
-        self._own_profile = own_profile
+    def __init__(self, training: Profiled, processes: int) -> None:
+        self._training = training
+        self._on_cuda = training.device.type == "cuda"
         self._rounds: list[_Round] = []
         self._heap = HeapRoom(processes)
 
@@ -84,9 +78,9 @@ class StepProfiler:
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
                 if not self._on_cuda:
                     self._heap.make_room()
-                self._step(batch)
-                self._synchronize()
-                self._barrier()
+                self._training.step(batch)
+                self._training.synchronize()
+                self._training.barrier()
                 continue
             recorded = self._profile_step(batch)
             settled = settled and (self._on_cuda or self._heap.sufficed)
@@ -107,7 +101,7 @@ class StepProfiler:
             LaunchFailed: status `unsupported`, if the engine's profile does not fit torch's.
         """
         if any(each.engine_calls for each in self._rounds):
-            own = self._own_profile()
+            own = self._training.engine.own_profile()
             for each in self._rounds:
                 kernels = own.kernels_within(each.engine_calls)
                 if self._on_cuda:
@@ -132,8 +126,8 @@ class StepProfiler:
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self._on_cuda
         with profile(activities=activities) as recorded:
             with self._heap.growing_if_needed(), record_function(STEP):
-                self._step(batch)
-                self._synchronize()
+                self._training.step(batch)
+                self._training.synchronize()
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)

@@ -126,16 +126,9 @@ class TorchRank(Rank):
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
         from bench.worker.observe.products import time_products
 
-        training = self.training
-        products, absent = time_products(
-            training.engine.prepare_product,
-            shapes,
-            training.device,
-            self.spec.precision.name,
-            synchronize=training.synchronize,
-            barrier=training.barrier,
-        )
-        return ProductsTimed(products=products, build=training.engine.describe_library(), absent=absent)
+        engine, precision = self.training.engine, self.spec.precision.name
+        products, absent = time_products(engine.prepare_product, shapes, precision, self.training)
+        return ProductsTimed(products=products, build=engine.describe_library(), absent=absent)
 
     def export(self, folder: str) -> ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
@@ -184,11 +177,7 @@ class TorchRank(Rank):
         """Do these some times, while all ranks do nothing else."""
         from bench.worker.observe.collectives import time_alone
 
-        training = self.training
-        timed = time_alone(
-            collectives, training.device, synchronize=training.synchronize, barrier=training.barrier
-        )
-        return CollectivesTimed(timed=timed)
+        return CollectivesTimed(timed=time_alone(collectives, self.training))
 
     def time_parts(self, times: int) -> PartsTimed:
         """Take each kind of step so many times; the parts of those apart from the other ranks."""
@@ -200,9 +189,7 @@ class TorchRank(Rank):
         parts, ready = step_parts.time_parts(
             training.sharding,  # type: ignore[arg-type]  # `check_apart` has seen to it
             batches,
-            device=training.device,
-            synchronize=training.synchronize,
-            barrier=training.barrier,
+            training,
         )
         return PartsTimed(parts=parts, ready=ready)
 
@@ -212,14 +199,8 @@ class TorchRank(Rank):
 
         training = self.training
         if self.profiler is None:
-            self.profiler = StepProfiler(
-                training.step,
-                processes=self.spec.profiled_groups * max(1, len(self.spec.cores)),
-                device=training.device,
-                synchronize=training.synchronize,
-                barrier=training.barrier,
-                own_profile=training.engine.own_profile,
-            )
+            processes = self.spec.profiled_groups * max(1, len(self.spec.cores))
+            self.profiler = StepProfiler(training, processes)
         training.barrier()
         settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
         return RoundProfiled(settled=settled)
