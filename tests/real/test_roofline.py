@@ -66,7 +66,8 @@ def spec_and_batch(model: Model, *, micro_batch: int, seq_len: int | None) -> tu
     )
     real = models.build(model, attention="eager", dropout=True)
     feed = feeds.make(spec, real, rank=0, world_size=1, pinned=False)
-    return spec, feed.steps(1)[0][0]
+    (batch, *_), *_ = feed.steps(1)
+    return spec, batch
 
 
 def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words: int) -> int:

@@ -56,21 +56,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one kernel or copy had of a step to itself.
+    """What one kernel or copy had of a step to itself."""
 
-    Attributes:
-        name: of the operator that started it, or its own.
-        part: `optimizer` if it was started in an optimizer's step; else empty.
-        call: the same for all that one call of the operator started.
-        nanoseconds: 0 if others ran all the time.
-        engine_launch: when an engine with a profile of its own started it; None if it did not.
-    """
-
-    name: str
-    part: str
-    call: int
-    nanoseconds: int
-    engine_launch: int | None
+    name: str  # of the operator that started it, or its own
+    part: str  # `optimizer` if it was started in an optimizer's step; else empty
+    call: int  # the same for all that one call of the operator started
+    nanoseconds: int  # 0 if others ran all the time
+    engine_launch: int | None  # when an engine with a profile of its own started it; None if it did not
 
 
 def interval_of_step(events: Sequence[Event]) -> Interval:

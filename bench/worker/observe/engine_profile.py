@@ -3,9 +3,12 @@
 import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from bench.errors import LaunchFailed
 from bench.worker.observe.time_spans import Interval
+
+STARTS = attrgetter("start")
 
 TOLERANCE_NS = 10_000
 """By which the clocks of two profiles may differ: about as long as a launch on a device takes."""
@@ -13,29 +16,19 @@ TOLERANCE_NS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class EngineKernel:
-    """One run of a kernel, or on a device its launch, which a kernel may outlast.
+    """One run of a kernel, or on a device its launch, which a kernel may outlast."""
 
-    Attributes:
-        name: of the engine's operator.
-        start: in nanoseconds of the machine's clock, as `end`.
-    """
-
-    name: str
-    start: int
+    name: str  # of the engine's operator
+    start: int  # in nanoseconds of the machine's clock, as `end`
     end: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineProfile:
-    """What an engine wrote down, in order; empty if torch's profile has its kernels.
+    """What an engine wrote down, in order; empty if torch's profile has its kernels."""
 
-    Attributes:
-        executions: one for each call of the engine.
-        kernels: of all executions; those that PyTorch ran for the engine are left out.
-    """
-
-    executions: Sequence[Interval] = ()
-    kernels: Sequence[EngineKernel] = ()
+    executions: Sequence[Interval] = ()  # one for each call of the engine
+    kernels: Sequence[EngineKernel] = ()  # of all executions, without those that PyTorch ran for the engine
 
     def kernels_within(self, calls: Iterable[Interval]) -> list[EngineKernel]:
         """The kernels of these calls, which torch's profiler timed.
@@ -54,16 +47,12 @@ class EngineProfile:
                     "profiler saw: their clocks differ, or it was full before the end; set "
                     "measure.explain=false",
                 )
-            low, high = (bisect.bisect_left(self.kernels, at, key=_start) for at in held[0])
+            low, high = (bisect.bisect_left(self.kernels, at, key=STARTS) for at in held[0])
             found += self.kernels[low:high]
         return found
 
 
 def kernel_at(kernels: Sequence[EngineKernel], at: int) -> EngineKernel | None:
     """That of these kernels, in order, during which something happened; None if it was between them."""
-    place = bisect.bisect_right(kernels, at, key=_start) - 1
+    place = bisect.bisect_right(kernels, at, key=STARTS) - 1
     return kernels[place] if place >= 0 and at <= kernels[place].end else None
-
-
-def _start(kernel: EngineKernel) -> int:
-    return kernel.start

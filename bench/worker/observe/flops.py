@@ -38,17 +38,11 @@ _OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 
 @dataclass
 class Count:
-    """What one forward and backward pass takes; a multiplication and an addition are two FLOPs.
+    """What one forward and backward pass takes; a multiplication and an addition are two FLOPs."""
 
-    Attributes:
-        flops: of everything that is counted.
-        layers_flops: of them, in the repeated layers; None if the model has none, or they cannot be told.
-        products: of them, in matrix products, by shape.
-    """
-
-    flops: int = 0
-    layers_flops: int | None = None
-    products: Counter[Shape] = field(default_factory=Counter)
+    flops: int = 0  # of everything that is counted
+    layers_flops: int | None = None  # of the repeated layers; None if there are none, or they cannot be told
+    products: Counter[Shape] = field(default_factory=Counter)  # of matrix products, by shape
 
 
 def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
@@ -177,11 +171,7 @@ class _LayerTracker:
 
 
 class _CountByShape(TorchDispatchMode):
-    """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers.
-
-    Args:
-        tracker: of the repeated layers; None if there are none.
-    """
+    """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers if there are any."""
 
     def __init__(self, tracker: _LayerTracker | None) -> None:
         super().__init__()

@@ -189,19 +189,18 @@ def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
         if event.name.startswith(COMMUNICATION) and event.thread != step.thread
     )
     for event in events:
-        if event.thread != step.thread or event.is_async or not _is_within_a_step(event):
+        if event.thread != step.thread or event.is_async or not _is_within(event, STEP):
             continue
         alone = _without_children(event)
         nanoseconds = sum(end - start for start, end in alone)
-        if part := _part(event):
-            spent.add(event.name, nanoseconds, part=part)
-            continue
-        if _computes(event.name):
+        if _is_within(event, OPTIMIZER):
+            spent.add(event.name, nanoseconds, part="optimizer")
+        elif _computes(event.name):
             spent.add(event.name, nanoseconds)
-            continue
-        waiting = sum(overlap(interval, waits) for interval in alone)
-        spent.add(WAITING, waiting, calls=0)
-        spent.add(HOST, nanoseconds - waiting, calls=0)
+        else:
+            waiting = sum(overlap(interval, waits) for interval in alone)
+            spent.add(WAITING, waiting, calls=0)
+            spent.add(HOST, nanoseconds - waiting, calls=0)
 
 
 def _computes(name: str) -> bool:
@@ -211,21 +210,13 @@ def _computes(name: str) -> bool:
     )
 
 
-def _is_within_a_step(event: Any) -> bool:
+def _is_within(event: Any, beginning: str) -> bool:
+    """Whether the event, or one around it, has a name with this beginning."""
     while event is not None:
-        if event.name == STEP:
+        if event.name.startswith(beginning):
             return True
         event = event.cpu_parent
     return False
-
-
-def _part(event: Any) -> str:
-    """`optimizer` if the event is, or is within, an optimizer's step; else empty."""
-    while event is not None:
-        if event.name.startswith(OPTIMIZER):
-            return "optimizer"
-        event = event.cpu_parent
-    return ""
 
 
 def _without_children(event: Any) -> list[Interval]:

@@ -65,12 +65,12 @@ def _hyperparameters(module: ModuleType, adam: Adam) -> dict[str, Any]:
 def proof(
     optimizer: torch.optim.Optimizer, *, name: str, adam: Adam, updated: Iterable[torch.Tensor]
 ) -> dict[str, Any]:
-    """Class, implementation and every hyperparameter of the optimizer that runs.
+    """Class, implementation and every hyperparameter of the optimizer that runs, unwrapped.
 
     Args:
-        optimizer: it, unwrapped.
-        name: by which it was built.
-        adam: its hyperparameters, as configured.
+        optimizer: built by `name` with the hyperparameters `adam`.
+        name: of its module.
+        adam: as configured.
         updated: what it updates on this rank. ZeRO stage 3 has that in no group between steps.
 
     Raises:

@@ -7,11 +7,7 @@ from bench.errors import LaunchFailed
 
 
 def load_choice(kind: str, name: str) -> ModuleType:
-    """Import `bench.worker.<kind>s.<name>`.
-
-    Args:
-        kind: `optimizer` or `loop`, as the configuration calls it.
-        name: of the module.
+    """Import `bench.worker.<kind>s.<name>`; the kind is `optimizer` or `loop`.
 
     Raises:
         LaunchFailed: status `unsupported`, if a package that it needs is missing.

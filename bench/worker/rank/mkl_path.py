@@ -27,13 +27,10 @@ WIDTH = 64
 
 
 def proof(blas: str) -> dict[str, Any]:
-    """Return what multiplies this process's matrices, and which path it takes.
-
-    Args:
-        blas: what device.blas asks for.
+    """What multiplies this process's matrices, and which path it takes.
 
     Raises:
-        LaunchFailed: status `fallback`, if it asks for the full path and MKL does not take it.
+        LaunchFailed: status `fallback`, if device.blas asks for the full path and MKL does not take it.
     """
     library = Path(MKL_LIBRARY).name
     path = path_of_mkl()
@@ -45,11 +42,7 @@ def proof(blas: str) -> dict[str, Any]:
 
 
 def check_full(path: str | None, *, preloaded: bool) -> None:
-    """Refuse a path of MKL that is not the full one.
-
-    Args:
-        path: as `path_of_mkl` returns it.
-        preloaded: whether our library is in this process.
+    """Refuse a path of MKL that is not the full one; `preloaded`: our library is in this process.
 
     Raises:
         LaunchFailed: status `fallback`.
@@ -66,18 +59,14 @@ def check_full(path: str | None, *, preloaded: bool) -> None:
 
 
 def built_with(configuration: str) -> str | None:
-    """Return the library of matrix products that torch was built with, such as `mkl`.
-
-    Args:
-        configuration: what `torch.__config__.show` returns.
-    """
-    found = re.search(r"BLAS_INFO=(\w+)", configuration)
-    return found[1] if found else None
+    """The library of matrix products that `torch.__config__.show` names, such as `mkl`."""
+    match = re.search(r"BLAS_INFO=(\w+)", configuration)
+    return match[1] if match else None
 
 
 @functools.cache
 def path_of_mkl() -> str | None:
-    """Return the line in which MKL names its version and the instructions that it uses; None without MKL.
+    """The line in which MKL names its version and the instructions that it uses; None without MKL.
 
     Asked once, since MKL says it only at the first product that it is asked to report.
     """
@@ -93,14 +82,14 @@ def path_of_mkl() -> str | None:
 
 
 def find_line(printed: str) -> str | None:
-    """Return the line about version and instructions in what MKL has printed; None if it is not there."""
+    """The line about version and instructions in what MKL has printed; None if it is not there."""
     return next(
         (line.removeprefix("MKL_VERBOSE ") for line in printed.splitlines() if "architecture" in line), None
     )
 
 
 def printed_by(call: Callable[[], None]) -> str:
-    """Return what a call prints, libraries written in C included, which know nothing of sys.stdout."""
+    """What a call prints, libraries written in C included, which know nothing of sys.stdout."""
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)

@@ -5,7 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, mean_of, scaling_proof, trained, trained_by_name
+
+BUCKET = 500_000_000
+"""Elements that DeepSpeed reduces or gathers at once, by default."""
 
 TAG = "zero"
 """The folder of DeepSpeed's files in a checkpoint."""
@@ -42,15 +45,7 @@ class Sharding(sharding.Sharding):
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
-            config=settings(
-                self.stage,
-                spec.micro_batch,
-                spec.grad_accum,
-                sum(one.numel() for one in trained(module)),
-                offloaded=self.offloaded,
-                overlapped=device.type == "cuda",
-            )
-            | self.mode(spec.precision),
+            config=self.settings(spec, overlapped=device.type == "cuda") | self.mode(spec.precision),
         )
         self.scaler = self.own_scaler(spec.precision)
         if self.scaler is not None:
@@ -59,6 +54,36 @@ class Sharding(sharding.Sharding):
             self.zero.loss_scaler = self.scaler
             self.zero.dynamic_loss_scale = True
         self.initial_scale = float(self.zero.loss_scale)
+
+    def settings(self, spec: WorkerSpec, *, overlapped: bool) -> dict[str, Any]:
+        """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
+
+        On GPUs gradients are reduced while others are computed, as in the configurations that transformers
+        documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
+
+        Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
+        which a limit of memory counts although most of it is never touched. Larger models have the default.
+        """
+        parameters = sum(one.numel() for one in trained(self.model))
+        bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
+        return {
+            "train_micro_batch_size_per_gpu": spec.micro_batch,
+            "gradient_accumulation_steps": spec.grad_accum,
+            "zero_optimization": {
+                "stage": self.stage,
+                "reduce_bucket_size": bucket,
+                "allgather_bucket_size": bucket,
+                **({"overlap_comm": True} if overlapped else {}),
+                **{f"offload_{part}": {"device": "cpu", "pin_memory": True} for part in self.offloaded},
+            },
+            "zero_force_ds_cpu_optimizer": False,  # any optimizer that steps on the host works
+            "zero_allow_untested_optimizer": True,
+            "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
+            "steps_per_print": 2**31,
+            "wall_clock_breakdown": False,
+            # On by default, it waits for the device twice per micro-batch, for a line that is never printed.
+            "timers": {"throughput": {"enabled": False}},
+        }
 
     def mode(self, precision: Precision) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
         """DeepSpeed's settings for 16 bits: none, the module casts."""
@@ -204,45 +229,3 @@ class Scaler(DynamicLossScaler):
     def settle(self) -> None:
         """Change the scale as the last step asks for."""
         super().update_scale(self._overflowed)
-
-
-BUCKET = 500_000_000
-"""Elements that DeepSpeed reduces or gathers at once, by default."""
-
-
-def settings(
-    stage: int,
-    micro_batch: int,
-    grad_accum: int,
-    parameters: int,
-    *,
-    offloaded: Sequence[str] = (),
-    overlapped: bool = False,
-) -> dict[str, Any]:
-    """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
-
-    On GPUs gradients are reduced while others are computed, as in the configurations that transformers
-    documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
-
-    Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
-    which a limit of memory counts although most of it is never touched. Larger models have the default.
-    """
-    bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
-    return {
-        "train_micro_batch_size_per_gpu": micro_batch,
-        "gradient_accumulation_steps": grad_accum,
-        "zero_optimization": {
-            "stage": stage,
-            "reduce_bucket_size": bucket,
-            "allgather_bucket_size": bucket,
-            **({"overlap_comm": True} if overlapped else {}),
-            **{f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in offloaded},
-        },
-        "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host
-        "zero_allow_untested_optimizer": True,
-        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
-        "steps_per_print": 2**31,
-        "wall_clock_breakdown": False,
-        # On by default, it waits for the device twice per micro-batch, for a line that is never printed.
-        "timers": {"throughput": {"enabled": False}},
-    }

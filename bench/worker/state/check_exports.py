@@ -25,10 +25,10 @@ Array = npt.NDArray[np.float32]
 
 
 def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[str, CheckedExport]:
-    """What becomes of each model, by the backend that trained it.
+    """What becomes of each model, by the backend that trained it; `folder` has a folder for each.
 
     Args:
-        folder: with a folder for each backend.
+        folder: with the exported models.
         threads: of ONNX Runtime.
         reference: the backend that the others are compared with.
         names: of all backends, the reference among them.

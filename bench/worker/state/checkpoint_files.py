@@ -24,27 +24,17 @@ _CHUNK = 1 << 20
 
 
 class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a checkpoint.
+    """One file of a checkpoint."""
 
-    Attributes:
-        bytes: of it.
-        sum: BLAKE2 of its content, in hexadecimal.
-    """
-
-    bytes: int
-    sum: str
+    bytes: int  # of it
+    sum: str  # BLAKE2 of its content, in hexadecimal
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint consists of.
+    """What a checkpoint consists of."""
 
-    Attributes:
-        steps: that had been taken.
-        files: by their paths in it.
-    """
-
-    steps: int
-    files: dict[str, WrittenFile]
+    steps: int  # that had been taken
+    files: dict[str, WrittenFile]  # by their paths in it
 
     @property
     def bytes(self) -> int:
@@ -62,12 +52,7 @@ def begin(folder: Path) -> Path:
 
 
 def finish(folder: Path, steps: int) -> Listed:
-    """Make what has been written the newest checkpoint, then remove those that are not kept.
-
-    Args:
-        folder: of the checkpoints; all ranks have written their files.
-        steps: that had been taken.
-    """
+    """Make what all ranks have written the newest checkpoint, then remove those that are not kept."""
     unfinished = folder / UNFINISHED
     paths = sorted(path for path in unfinished.rglob("*") if path.is_file())
     listed = Listed(steps=steps, files={str(path.relative_to(unfinished)): _describe(path) for path in paths})
@@ -85,7 +70,7 @@ def finish(folder: Path, steps: int) -> Listed:
 
 @contextmanager
 def naming_a_full_disk(folder: Path) -> Iterator[None]:
-    """Of what fails within, say in a sentence if it is for want of room, which torch does not.
+    """Say in a sentence that there was no room if something fails for want of it, which torch does not.
 
     Raises:
         LaunchFailed: there is none left where `folder` lies.
@@ -165,7 +150,5 @@ def _describe(path: Path) -> WrittenFile:
 def _bring_to_disk(path: Path) -> None:
     """Have the system write a file or folder out, so that a power cut takes nothing of it."""
     handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    os.fsync(handle)
+    os.close(handle)

@@ -40,11 +40,7 @@ class Inference(torch.nn.Module):
 
 
 def export(folder: Path) -> ModelExported:
-    """Put trained weights into a model as plain as the reference's, and export that.
-
-    Args:
-        folder: in which `bench.worker.state.export_request` has written all that is needed.
-    """
+    """Put trained weights into a model as plain as the reference's, and export it."""
     spec = WorkerSpec.load(folder / SPEC)
     torch.set_num_threads(spec.threads)
     model = models.build(spec.model, attention="eager", dropout=False)

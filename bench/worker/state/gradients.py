@@ -10,6 +10,7 @@ the two is the tensor's noise.
 """
 
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -37,6 +38,9 @@ from bench.worker.workload.feed import Batch
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 
+exhaust = deque[object](maxlen=0).extend
+"""Goes through all of an iterable."""
+
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
 
@@ -49,20 +53,12 @@ class NotComputed(Exception):
 
 
 class TensorReader:
-    """Compares tensors with the expected ones as they are handed over; only rank 0 keeps what it finds.
-
-    Args:
-        folder: in which `write_expected` has written.
-        rank: of this process.
-
-    Attributes:
-        differences: L2 norms, by kind and name.
-    """
+    """Compares tensors with those that `write_expected` has written, as they are handed over."""
 
     def __init__(self, folder: str, *, rank: int) -> None:
         self._folder = folder
         self._rank = rank
-        self.differences: dict[str, float] = {}
+        self.differences: dict[str, float] = {}  # L2 norms, by kind and name; rank 0's only
 
     def read(self, kind: str, named: NamedTensors) -> None:
         """Compare tensors of a kind: gradients averaged over the ranks, or weights for their movement.
@@ -73,8 +69,7 @@ class TensorReader:
         if self._rank == 0:
             self._take(kind, named)
         else:
-            for _ in named:
-                pass
+            exhaust(named)
 
     def read_weights(self, named: NamedTensors) -> None:
         """Compare weights after the last step; those of the rank that is farthest from rank 0 count, too."""
@@ -94,8 +89,7 @@ class TensorReader:
             arrays = ((name, _array(tensor)) for name, tensor in named)
             self.differences |= compare(self._folder, kind, arrays)
         else:  # others wait for all of them to be gathered
-            for _ in named:
-                pass
+            exhaust(named)
 
 
 class TensorWriter(TensorReader):
@@ -117,13 +111,7 @@ def write_expected(
     buffers of the first step are computed.
 
     The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
-    ranks take part, each with its own micro-batches.
-
-    Args:
-        spec: of the reference.
-        steps: the micro-batches of each step.
-        rank: of this process.
-        device: of this rank.
+    ranks take part, each with its own micro-batches of each step.
     """
     reason = ""
     for computed in (steps, steps[:1]):

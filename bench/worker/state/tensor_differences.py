@@ -26,13 +26,7 @@ def file_of(folder: str, kind: str) -> Path:
 
 
 def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, float]]:
-    """How far tensors are from the expected ones of the same names, by their kind and name.
-
-    Args:
-        folder: in which `bench.worker.state.gradients.write_expected` has written.
-        kind: of the tensors.
-        named: of the backend.
-    """
+    """How far a backend's tensors are from the expected ones of the same names, by their kind and name."""
     with safe_open(file_of(folder, kind), framework="numpy") as file:
         missing = dict.fromkeys(file.keys())
         for name, tensor in named:

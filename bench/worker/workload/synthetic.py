@@ -20,7 +20,7 @@ def synthetic(
     seed: int,
     rank: int,
 ) -> list[Arrays]:
-    """`count` distinct micro-batches.
+    """`count` distinct micro-batches of `micro_batch` samples, others for every rank.
 
     Equal arguments give equal batches, whatever the backend, the device or the version of torch.
 
@@ -32,7 +32,7 @@ def synthetic(
         micro_batch: samples of each.
         seq_len: positions of a sample, padding included; None where it has none.
         seed: of the comparison.
-        rank: every rank gets others.
+        rank: of the group.
     """
     random = np.random.default_rng([seed, rank])
     made = []
