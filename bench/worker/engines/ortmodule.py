@@ -318,8 +318,7 @@ class CheckedSession(onnxruntime.InferenceSession):
         for key in [key for key in options if key in DEVICE_AND_ALLOCATOR]:
             if in_force.get(key) != str(options[key]):
                 raise LaunchFailed(
-                    "fallback",
-                    f"ONNX Runtime's session has {key}={in_force.get(key)}, not {options[key]}",
+                    "fallback", f"ONNX Runtime's session has {key}={in_force.get(key)}, not {options[key]}"
                 )
 
 

@@ -82,9 +82,7 @@ def steps_for(times: int) -> int:
 
 
 def time_parts(
-    sharding: ddp.Sharding,
-    steps: Sequence[list[Batch]],
-    ranks: Waits,
+    sharding: ddp.Sharding, steps: Sequence[list[Batch]], ranks: Waits
 ) -> tuple[list[TimedPart], list[ReadyGradients]]:
     """The parts of these steps, of which the first `WARM_UPS` do not count.
 

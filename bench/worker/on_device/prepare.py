@@ -155,10 +155,7 @@ def _generate(exported: onnx.ModelProto, trained: Sequence[str], folder: Path, s
         frozen_params=[name for name in weights if name not in set(trained)],
         loss=FirstOutput(),
         optimizer=onnxblock.optim.AdamW(
-            bias_correction=True,
-            betas=(adam.beta1, adam.beta2),
-            eps=adam.eps,
-            weight_decay=adam.weight_decay,
+            bias_correction=True, betas=(adam.beta1, adam.beta2), eps=adam.eps, weight_decay=adam.weight_decay
         ),
         artifact_directory=folder,
     )

@@ -58,12 +58,7 @@ class Rank(ABC):
     """Why there is no method for a request, by the request's name."""
 
     def __init__(
-        self,
-        spec: WorkerSpec,
-        *,
-        rank: int,
-        local_rank: int,
-        clock: Callable[[], float] = time.perf_counter,
+        self, spec: WorkerSpec, *, rank: int, local_rank: int, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self.spec = spec
         self.clock = clock

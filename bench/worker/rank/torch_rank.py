@@ -101,10 +101,7 @@ class TorchRank(Rank):
             if number == compared_steps:
                 reader.read_weights(sharding.weights())
         return ParityTrained(
-            losses=losses,
-            gradient_norms=norms,
-            differences=reader.differences,
-            proof=self.training.proof(),
+            losses=losses, gradient_norms=norms, differences=reader.differences, proof=self.training.proof()
         )
 
     def count_flops(self) -> FlopsCounted:

@@ -47,10 +47,7 @@ class Training(AnyTraining):
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
         model = models.build(
-            spec.model,
-            attention=spec.attention,
-            dropout=spec.dropout,
-            checkpointing=spec.checkpointing,
+            spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
         )
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
@@ -177,10 +174,7 @@ class Training(AnyTraining):
         """Peak allocated and reserved bytes of torch's caching allocator; None on a CPU, which has none."""
         if not self._on_cuda:
             return None, None
-        return (
-            torch.cuda.max_memory_allocated(self.device),
-            torch.cuda.max_memory_reserved(self.device),
-        )
+        return (torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device))
 
     def proof(self) -> dict[str, Any]:
         """What really ran, after the first step.
@@ -198,9 +192,7 @@ class Training(AnyTraining):
             ),
             "sharding": self.sharding.proof(),
             "precision": precision.proof(
-                self.spec.precision.name,
-                self.sharding.updated(),
-                autocasts=self.sharding.autocasts,
+                self.spec.precision.name, self.sharding.updated(), autocasts=self.sharding.autocasts
             ),
             "threads": torch.get_num_threads(),
         }

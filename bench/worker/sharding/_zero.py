@@ -162,8 +162,7 @@ class Sharding(sharding.Sharding):
             )
         if self.engine.tput_timer.config.enabled:
             raise LaunchFailed(
-                "invalid",
-                "DeepSpeed's throughput timer waits for the device, as nobody else does",
+                "invalid", "DeepSpeed's throughput timer waits for the device, as nobody else does"
             )
         found: dict[str, Any] = {
             "class": class_path(self.engine),

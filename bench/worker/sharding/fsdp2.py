@@ -70,10 +70,7 @@ class Sharding(ddp.Sharding):
         state = self._state()
         torch.distributed.checkpoint.load(state, checkpoint_id=folder)
         set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
+            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
         )
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])

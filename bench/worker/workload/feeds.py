@@ -63,11 +63,7 @@ def _make_windows(
     assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
     batches = TextBatches(seq_len=spec.seq_len, task=spec.model.task, seed=spec.seed, rank=rank)
     order = Order(
-        len(batches.windows),
-        micro_batch=spec.micro_batch,
-        rank=rank,
-        world_size=world_size,
-        seed=spec.seed,
+        len(batches.windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
     )
     names = models.accepted(model, list(batches.arrays(next(iter(order)))))
     return ReadyFeed(

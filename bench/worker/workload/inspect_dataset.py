@@ -37,12 +37,7 @@ def inspect_dataset(
         UserError: it cannot be used with this model.
     """
     prepared = preparation.prepare(
-        data,
-        task=task,
-        model=model.name,
-        settings=settings,
-        seq_len=seq_len,
-        global_batch=global_batch,
+        data, task=task, model=model.name, settings=settings, seq_len=seq_len, global_batch=global_batch
     )
     count = len(prepared.samples)
     numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
