@@ -15,10 +15,6 @@ from bench.worker.sharding import gradients_of, norm_of_gradients, trained
 class WatchedLoop(sharding.Sharding):
     """Gradients are watched just before the optimizer's step; without a scale, since no loop here scales.
 
-    Args:
-        module: whose parameters are trained, unwrapped.
-        spec: says by which optimizer.
-
     Raises:
         LaunchFailed: status `unsupported`, if the loss would have to be scaled.
     """
@@ -43,11 +39,7 @@ class WatchedLoop(sharding.Sharding):
             self.gradient_reader(gradients_of(self.model))
 
     def save_state(self, folder: Path) -> None:  # noqa: ARG002 - nothing is written
-        """Refuse it.
-
-        Raises:
-            LaunchFailed: status `unsupported`.
-        """
+        """Refuse it as unsupported."""
         raise LaunchFailed("unsupported", f"loop={self.loop} keeps checkpoints of its own")
 
     load_state = save_state

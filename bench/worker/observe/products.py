@@ -148,6 +148,17 @@ class TorchProducts:
     library = "torch"
     options: Mapping[str, Any]
 
+    def wrap(
+        self,
+        model: torch.nn.Module,
+        *,
+        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
+        checkpointing: bool,
+    ) -> torch.nn.Module:
+        """Leave the module as it is."""
+        self.model, self.checkpointing = model, checkpointing
+        return model
+
     def enable_own_profile(self) -> None:
         """Every operator is in torch's profile."""
 

@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import LaunchFailed
+from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
-from bench.launch.messages import (
-    GRADIENT,
-    LAST_GRADIENT,
-    MOVEMENT,
-    Built,
-    FlopsCounted,
-    ModelExported,
-    ParityTrained,
-    ProductsTimed,
-)
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, Prepared
@@ -55,7 +46,7 @@ class DeviceRank(Rank):
         super().__init__(spec, rank=0, local_rank=0)
         self._spec_path = spec_path
 
-    def build(self) -> Built:
+    def build(self) -> messages.Built:
         """Load artifacts, which are made before: on a device's behalf, not by it."""
         self._check()
         self._artifacts = tempfile.TemporaryDirectory(dir=self._spec_path.parent, prefix="artifacts-")
@@ -69,7 +60,7 @@ class DeviceRank(Rank):
         """Remove the graphs."""
         self._artifacts.cleanup()
 
-    def _build_in(self, folder: Path) -> Built:
+    def _build_in(self, folder: Path) -> messages.Built:
         prepared = ask_child("bench.worker.on_device.prepare", folder, Prepared, self._spec_path)
         self.meter.prepare(new_peak=False)
         self.meter.start()
@@ -106,32 +97,32 @@ class DeviceRank(Rank):
                 f"engine=on_device trains synthetic batches in fp32 on one CPU rank, not with {refused}",
             )
 
-    def parity(self, steps: int, compared_steps: int = 0) -> ParityTrained:
+    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
         """Take `steps` steps, untimed; what the first and the last of the compared ones leave is compared."""
         training = self.training
         training.watches_gradient = True
-        kinds = {1: GRADIENT, compared_steps: LAST_GRADIENT} if compared_steps else {}
+        kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
         losses, norms = [], []
         for number, batch in enumerate(training.steps(steps), start=1):
             training.gradient_kind = kinds.get(number)
             losses.append(training.step(batch))
             norms.append(training.gradient_norm)
             if number == compared_steps:
-                training.compare(MOVEMENT, training.trained_weights())
+                training.compare(messages.MOVEMENT, training.trained_weights())
         training.gradient_kind = None
-        return ParityTrained(
+        return messages.ParityTrained(
             losses=losses, gradient_norms=norms, differences=training.differences, proof=training.proof()
         )
 
-    def count_flops(self) -> FlopsCounted:
+    def count_flops(self) -> messages.FlopsCounted:
         """Counted by the reference."""
-        return FlopsCounted(absent=["FLOPs of a step: engine=on_device does not count them"])
+        return messages.FlopsCounted(absent=["FLOPs of a step: engine=on_device does not count them"])
 
-    def time_products(self, shapes: list[Shape]) -> ProductsTimed:  # noqa: ARG002 - none is timed
+    def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:  # noqa: ARG002 - none is timed
         """Nothing but whole graphs can be run."""
-        return ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
+        return messages.ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
 
-    def export(self, folder: str) -> ModelExported:
+    def export(self, folder: str) -> messages.ModelExported:
         """Put what was trained into the model it was made of: its own graphs have the loss as only output."""
         from safetensors.numpy import save_file
 

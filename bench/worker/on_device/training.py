@@ -108,7 +108,7 @@ class DeviceTraining(AnyTraining):
         """The micro-batches of the next `count` steps; all of them lie ready."""
         return [list(islice(self._next, self.spec.grad_accum)) for _ in range(count)]
 
-    def use_first_batches(self, count: int) -> None:
+    def repeat_first(self, count: int) -> None:
         """From now on cycle through the first `count` of the comparison's micro-batches only."""
         self._next = cycle(self._batches[: count * self._prepared.parts])
 
@@ -150,11 +150,7 @@ class DeviceTraining(AnyTraining):
         return np.zeros(steps)
 
     def proof(self) -> dict[str, Any]:
-        """What really ran, after the first step.
-
-        Raises:
-            LaunchFailed: torch is in this process, or a hyperparameter is not the configured one.
-        """
+        """What really ran, after the first step."""
         there = [name for name in NOT_HERE if sys.modules.get(name) is not None]
         if there:
             raise LaunchFailed("invalid", f"{', '.join(there)} is in the process that trains as on a device")

@@ -28,7 +28,9 @@ class AnyTraining(Protocol):
     engine: Any
 
     def steps(self, count: int) -> Iterable[Any]:
-        """The micro-batches of the next `count` steps."""
+        """The micro-batches of the next `count` steps; a loader's are made while they are taken."""
+        steps: Iterable[Any] = self.feed.steps(count)
+        return steps
 
     def step(self, micro_batches: Any) -> Any:
         """One optimizer step; its mean loss."""
@@ -39,6 +41,7 @@ class AnyTraining(Protocol):
 
     def use_first_batches(self, count: int) -> None:
         """From now on cycle through the first `count` micro-batches of the comparison only."""
+        self.feed.repeat_first(count)
 
     def room_for_losses(self, steps: int) -> Any:
         """Where the losses of `steps` steps go, shape (steps,)."""
@@ -92,8 +95,4 @@ class AnyTraining(Protocol):
         """
 
     def load_state(self, folder: Path) -> None:
-        """Take weights, optimizer's state, loss scaling and generators from a checkpoint.
-
-        Raises:
-            LaunchFailed: as `save_state`.
-        """
+        """Take weights, optimizer's state, loss scaling and generators from a checkpoint."""

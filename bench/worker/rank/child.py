@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T:
-    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, and wait for its answer.
+    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`, and wait for its answer.
 
     Args:
-        module: its `main` calls `answer_parent`.
+        module: of the program.
         folder: in which it answers.
-        answer: what it answers, a tagged struct, unless it fails.
+        answer: a tagged struct.
         arguments: others of its command line.
 
     Raises:

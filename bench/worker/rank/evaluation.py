@@ -21,7 +21,7 @@ class Evaluation:
         spec: what is trained.
         model: the one that is trained, under its own names and without what wraps it.
         rank: takes every `world_size`-th sample.
-        device: on which the model is.
+        device: of the model.
 
     Raises:
         LaunchFailed: status `unsupported`, if no rank has all the weights.

@@ -11,22 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from bench.errors import LaunchFailed
+from bench.launch import messages
 from bench.launch.channel import Channel, Closed
-from bench.launch.messages import (
-    REQUESTS,
-    A,
-    Answer,
-    BlockTimed,
-    Built,
-    CheckpointLoaded,
-    CheckpointSaved,
-    Done,
-    End,
-    Failed,
-    FirstStepTaken,
-    ParityTrained,
-    Request,
-)
 from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
@@ -47,9 +33,6 @@ class Rank(ABC):
         rank: among all ranks of the group.
         local_rank: among those on this machine.
         clock: seconds; tests give their own.
-
-    Attributes:
-        steps_taken: optimizer steps in blocks, the first step and warm-up included.
     """
 
     training: AnyTraining
@@ -64,11 +47,11 @@ class Rank(ABC):
         self.clock = clock
         self.rank = rank
         self.local_rank = local_rank
-        self.steps_taken = 0
+        self.steps_taken = 0  # in blocks, the first step and warm-up included
         uuids = spec.device_uuids
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
-    def answer(self, request: Request[A]) -> A:
+    def answer(self, request: messages.Request[messages.A]) -> messages.A:
         """Do what the coordinator asks.
 
         Raises:
@@ -78,15 +61,15 @@ class Rank(ABC):
         if method is None:
             reason = f"engine={self.spec.engine} has no answer to {request.name}"
             raise LaunchFailed("unsupported", self.refusals.get(request.name, reason))
-        answer: A = method(**msgspec.structs.asdict(request))
+        answer: messages.A = method(**msgspec.structs.asdict(request))
         return answer
 
     @abstractmethod
-    def build(self) -> Built:
+    def build(self) -> messages.Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
 
     @abstractmethod
-    def parity(self, steps: int, compared_steps: int = 0) -> ParityTrained:
+    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
         What the first step and the last of the compared ones leave is compared with what is expected.
@@ -96,13 +79,13 @@ class Rank(ABC):
         """Remove what this rank alone has on the disk, at its end; the coordinator removes all else."""
         return
 
-    def _built(self, start: float) -> Built:
+    def _built(self, start: float) -> messages.Built:
         """What is there once everything is set up, since the clock said `start`."""
         training = self.training
         training.synchronize()
         training.barrier()
         seconds = self.clock() - start
-        return Built(
+        return messages.Built(
             **self._figures(seconds),
             import_seconds=training.imported_at - start,
             loaded_bytes=training.loaded_bytes,
@@ -113,7 +96,7 @@ class Rank(ABC):
             library=training.engine.library,
         )
 
-    def first_step(self) -> FirstStepTaken:
+    def first_step(self) -> messages.FirstStepTaken:
         """The first step: export, compilation and allocation happen here."""
         block = self.block(steps=1)
         if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
@@ -124,7 +107,7 @@ class Rank(ABC):
         gc.collect()
         gc.freeze()
         self.training.free_cached()
-        return FirstStepTaken(
+        return messages.FirstStepTaken(
             **msgspec.structs.asdict(block),
             proof=self.training.proof(),
             weights_bytes=self.training.weights_bytes(),
@@ -132,7 +115,7 @@ class Rank(ABC):
             packages=imported_packages(),
         )
 
-    def block(self, steps: int) -> BlockTimed:
+    def block(self, steps: int) -> messages.BlockTimed:
         """Time `steps` optimizer steps between two synchronisations.
 
         Nothing else is inside, but for what a dataset's loader does at every step.
@@ -154,7 +137,7 @@ class Rank(ABC):
         training.synchronize()
         seconds = self.clock() - start
         self.steps_taken += steps
-        return BlockTimed(
+        return messages.BlockTimed(
             **self._figures(seconds),
             losses=losses.tolist(),
             loader_seconds=training.feed.waited(),
@@ -174,7 +157,7 @@ class Rank(ABC):
             "absent": self.meter.absent | self.training.absent,
         }
 
-    def save_checkpoint(self, folder: str, steps: int) -> CheckpointSaved:
+    def save_checkpoint(self, folder: str, steps: int) -> messages.CheckpointSaved:
         """Write down all that is needed to go on after so many steps; every rank its part."""
         training, checkpoints = self.training, Path(folder)
         training.synchronize()
@@ -188,9 +171,9 @@ class Rank(ABC):
             training.barrier()
             written = checkpoint_files.finish(checkpoints, steps).bytes if self.rank == 0 else 0
         training.barrier()
-        return CheckpointSaved(seconds=self.clock() - start, bytes=written)
+        return messages.CheckpointSaved(seconds=self.clock() - start, bytes=written)
 
-    def load_checkpoint(self, folder: str) -> CheckpointLoaded:
+    def load_checkpoint(self, folder: str) -> messages.CheckpointLoaded:
         """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
         training = self.training
         training.barrier()
@@ -206,12 +189,12 @@ class Rank(ABC):
         seconds = self.clock() - start
         for _ in training.steps(steps):
             pass
-        return CheckpointLoaded(seconds=seconds, steps=steps)
+        return messages.CheckpointLoaded(seconds=seconds, steps=steps)
 
-    def use_first_batches(self, count: int) -> Done:
+    def use_first_batches(self, count: int) -> messages.Done:
         """Cycle through the first `count` micro-batches from now on."""
         self.training.use_first_batches(count)
-        return Done()
+        return messages.Done()
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""
@@ -226,10 +209,10 @@ class Rank(ABC):
 def serve(channel: Channel, rank: Rank) -> int:
     """Answer requests until the coordinator says `end` or ends itself; the exit status."""
     while True:
-        answer: Answer
+        answer: messages.Answer
         try:
-            request = channel.receive(REQUESTS)
-            if isinstance(request, End):
+            request = channel.receive(messages.REQUESTS)
+            if isinstance(request, messages.End):
                 rank.close()
                 return 0
             answer = rank.answer(request)
@@ -237,7 +220,7 @@ def serve(channel: Channel, rank: Rank) -> int:
             return 1
         except Exception as error:
             traceback.print_exc()
-            answer = Failed(
+            answer = messages.Failed(
                 status=rank.status_of(error),
                 message=error.message if isinstance(error, LaunchFailed) else in_a_line(error),
                 details=traceback.format_exc(),
@@ -246,5 +229,5 @@ def serve(channel: Channel, rank: Rank) -> int:
             channel.send(answer)
         except Closed:
             return 1
-        if isinstance(answer, Failed):
+        if isinstance(answer, messages.Failed):
             return 1

@@ -8,24 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
+from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
-from bench.launch.messages import (
-    BUFFER,
-    GRADIENT,
-    LAST_GRADIENT,
-    Built,
-    CollectivesCounted,
-    CollectivesTimed,
-    Evaluated,
-    ExpectedTensorsWritten,
-    FlopsCounted,
-    ModelExported,
-    ParityTrained,
-    PartsTimed,
-    ProductsTimed,
-    RoundProfiled,
-    StepsProfiled,
-)
 from bench.results.collectives import Collective
 from bench.results.records import Shape
 from bench.worker.rank.child import in_a_line
@@ -48,7 +32,7 @@ class TorchRank(Rank):
     evaluation: "Evaluation | None" = None
     profiler: "StepProfiler | None" = None
 
-    def build(self) -> Built:
+    def build(self) -> messages.Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
         self.meter.prepare(new_peak=False)
         self.meter.start()
@@ -67,7 +51,7 @@ class TorchRank(Rank):
             self.training = Training(self.spec, rank=self.rank, device=device)
         return self._built(start)
 
-    def write_expected_tensors(self, steps: int) -> ExpectedTensorsWritten:
+    def write_expected_tensors(self, steps: int) -> messages.ExpectedTensorsWritten:
         """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
         from bench.worker.state.gradients import write_expected
 
@@ -78,7 +62,7 @@ class TorchRank(Rank):
         training.free_cached()
         return written
 
-    def parity(self, steps: int, compared_steps: int = 0) -> ParityTrained:
+    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
         """Take `steps` steps, untimed, and compare what they leave with what is expected, if that is there.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
@@ -89,7 +73,7 @@ class TorchRank(Rank):
         sharding = self.training.sharding
         sharding.watches_gradient = True
         reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
-        kinds = {1: GRADIENT, compared_steps: LAST_GRADIENT} if compared_steps else {}
+        kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
         losses, norms = [], []
         for number, batch in enumerate(self.training.steps(steps), start=1):
             sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
@@ -97,14 +81,14 @@ class TorchRank(Rank):
             norms.append(sharding.gradient_norm)
             sharding.gradient_reader = None
             if number == 1 and compared_steps:
-                reader.read(BUFFER, self.training.named_buffers())
+                reader.read(messages.BUFFER, self.training.named_buffers())
             if number == compared_steps:
                 reader.read_weights(sharding.weights())
-        return ParityTrained(
+        return messages.ParityTrained(
             losses=losses, gradient_norms=norms, differences=reader.differences, proof=self.training.proof()
         )
 
-    def count_flops(self) -> FlopsCounted:
+    def count_flops(self) -> messages.FlopsCounted:
         """The work of a step, counted by rank 0 alone; what fails is only absent.
 
         It builds a second model, if only as shapes.
@@ -112,25 +96,25 @@ class TorchRank(Rank):
         from bench.worker.observe import flops
 
         if self.rank != 0:
-            return FlopsCounted()
+            return messages.FlopsCounted()
         try:
             (first, *_), *_ = self.training.steps(1)
-            return FlopsCounted(**flops.count_step(self.spec, first))
+            return messages.FlopsCounted(**flops.count_step(self.spec, first))
         except Exception as error:  # nothing that is trained or timed depends on it
-            return FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
+            return messages.FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
 
-    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
+    def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
         from bench.worker.observe.products import time_products
 
         engine, precision = self.training.engine, self.spec.precision.name
         products, absent = time_products(engine.prepare_product, shapes, precision, self.training)
-        return ProductsTimed(products=products, build=engine.describe_library(), absent=absent)
+        return messages.ProductsTimed(products=products, build=engine.describe_library(), absent=absent)
 
-    def export(self, folder: str) -> ModelExported:
+    def export(self, folder: str) -> messages.ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
         if self.rank != 0:
-            return ModelExported()
+            return messages.ModelExported()
         if self.spec.sharding in WITHOUT_WHOLE_WEIGHTS:
             raise LaunchFailed(
                 "unsupported",
@@ -152,7 +136,7 @@ class TorchRank(Rank):
             batch={name: value.contiguous() for name, value in first.items()},
         )
 
-    def evaluate(self) -> Evaluated:
+    def evaluate(self) -> messages.Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""
         from bench.worker.rank.evaluation import Evaluation
 
@@ -160,23 +144,23 @@ class TorchRank(Rank):
         if self.evaluation is None:
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
-        return Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
+        return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
 
-    def count_collectives(self) -> CollectivesCounted:
+    def count_collectives(self) -> messages.CollectivesCounted:
         """Take a step, and note what it asks the communication library for."""
         from bench.worker.observe import collectives
 
         training = self.training
         (batch,) = training.steps(1)
-        return CollectivesCounted(counted=collectives.count(lambda: training.step(batch)))
+        return messages.CollectivesCounted(counted=collectives.count(lambda: training.step(batch)))
 
-    def time_collectives(self, collectives: list[Collective]) -> CollectivesTimed:
+    def time_collectives(self, collectives: list[Collective]) -> messages.CollectivesTimed:
         """Do these some times, while all ranks do nothing else."""
         from bench.worker.observe.collectives import time_alone
 
-        return CollectivesTimed(timed=time_alone(collectives, self.training))
+        return messages.CollectivesTimed(timed=time_alone(collectives, self.training))
 
-    def time_parts(self, times: int) -> PartsTimed:
+    def time_parts(self, times: int) -> messages.PartsTimed:
         """Take each kind of step so many times; the parts of those apart from the other ranks."""
         from bench.worker.observe import step_parts
 
@@ -188,9 +172,9 @@ class TorchRank(Rank):
             batches,
             training,
         )
-        return PartsTimed(parts=parts, ready=ready)
+        return messages.PartsTimed(parts=parts, ready=ready)
 
-    def profile(self, steps: int, counted: bool) -> RoundProfiled:
+    def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
         from bench.worker.observe.step_profile import StepProfiler, batches_needed
 
@@ -200,9 +184,9 @@ class TorchRank(Rank):
             self.profiler = StepProfiler(training, processes)
         training.barrier()
         settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
-        return RoundProfiled(settled=settled)
+        return messages.RoundProfiled(settled=settled)
 
-    def finish_profile(self) -> StepsProfiled:
+    def finish_profile(self) -> messages.StepsProfiled:
         """What the counted steps of every round were spent on."""
         assert self.profiler is not None, "something has been profiled"
-        return StepsProfiled(rounds=self.profiler.finish())
+        return messages.StepsProfiled(rounds=self.profiler.finish())

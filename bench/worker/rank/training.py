@@ -1,7 +1,6 @@
 """One rank's training: builds model, engine, optimizer and sharding from a spec, and takes steps."""
 
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,7 @@ MOST_SKIPPED = 64
 
 
 class Training(AnyTraining):
-    """A model under one engine, optimizer and sharding, ready to step.
-
-    Args:
-        spec: what to train and how.
-        rank: of this process.
-        device: its own, as `device_of` has prepared it.
-    """
+    """A model under one engine, optimizer and sharding, ready to step on the device of `device_of`."""
 
     def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
         self.spec = spec
@@ -73,10 +66,6 @@ class Training(AnyTraining):
         self._skipped_before = 0
         why = "torch's caching allocator, which counts peaks, serves CUDA devices only"
         self.absent = {} if self._on_cuda else dict.fromkeys(TORCH_PEAKS, why)
-
-    def steps(self, count: int) -> Iterable[list[Batch]]:
-        """The host micro-batches of the next `count` steps; a loader's are made while they are taken."""
-        return self.feed.steps(count)
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
@@ -128,10 +117,6 @@ class Training(AnyTraining):
         """
         return torch.zeros(steps, device=self.device)
 
-    def use_first_batches(self, count: int) -> None:
-        """From now on cycle through the first `count` micro-batches only."""
-        self.feed.repeat_first(count)
-
     def synchronize(self) -> None:
         """Wait until the device has done everything it was given."""
         if self._on_cuda:
@@ -177,11 +162,7 @@ class Training(AnyTraining):
         return (torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device))
 
     def proof(self) -> dict[str, Any]:
-        """What really ran, after the first step.
-
-        Raises:
-            LaunchFailed: it is not what was asked for.
-        """
+        """What really ran, after the first step."""
         found = {
             "engine": self.engine.proof(self.sharding.loss_function),
             "optimizer": optimizers.proof(
@@ -208,20 +189,12 @@ class Training(AnyTraining):
         return optimizers.state_bytes(self.sharding.optimizer)
 
     def save_state(self, folder: Path) -> None:
-        """Write this rank's part of a checkpoint.
-
-        Raises:
-            LaunchFailed: status `unsupported`, under a loop that keeps checkpoints of its own.
-        """
+        """Write this rank's part of a checkpoint."""
         self.sharding.save_state(folder)
         torch.save(self._random_states(), folder / f"random-{self.rank}.pt")
 
     def load_state(self, folder: Path) -> None:
-        """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint.
-
-        Raises:
-            LaunchFailed: as `save_state`.
-        """
+        """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint."""
         self.sharding.load_state(folder)
         states = torch.load(folder / f"random-{self.rank}.pt", weights_only=True)
         torch.set_rng_state(states["cpu"])

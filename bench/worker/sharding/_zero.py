@@ -145,11 +145,7 @@ class Sharding(sharding.Sharding):
         return int(self.engine.skipped_steps) if self.scaled else None
 
     def proof(self) -> dict[str, Any]:
-        """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler.
-
-        Raises:
-            LaunchFailed: DeepSpeed did not do the stage that was asked for, or not around our optimizer.
-        """
+        """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler."""
         stage = self.engine.zero_optimization_stage()
         if stage != self.stage or getattr(self.zero, "optimizer", None) is not self.optimizer:
             raise LaunchFailed("invalid", f"DeepSpeed runs stage {stage} with {class_path(self.zero)}")
@@ -191,11 +187,7 @@ class Sharding(sharding.Sharding):
         self.engine.save_checkpoint(str(folder), tag=TAG)
 
     def load_state(self, folder: Path) -> None:
-        """Every rank takes the weights and its shard.
-
-        Raises:
-            LaunchFailed: DeepSpeed has loaded nothing.
-        """
+        """Every rank takes the weights and its shard."""
         loaded, _ = self.engine.load_checkpoint(str(folder), tag=TAG)
         if loaded is None:
             raise LaunchFailed("invalid", "DeepSpeed finds no checkpoint of its own there")

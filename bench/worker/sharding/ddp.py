@@ -14,17 +14,7 @@ from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import (
-    Batch,
-    fill,
-    gradients_of,
-    held,
-    mean_of,
-    norm_of_gradients,
-    scaling_proof,
-    trained,
-    trained_by_name,
-)
+from bench.worker.sharding import Batch, trained, trained_by_name
 
 STATE = "state.pt"
 """Of all ranks, in a checkpoint."""
@@ -69,7 +59,7 @@ class Sharding(sharding.Sharding):
         if self.gradient_reader is not None:
             self.gradient_reader(self._gradients())
         self.update()
-        return mean_of(losses)
+        return sharding.mean_of(losses)
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """The loss of a micro-batch."""
@@ -89,7 +79,7 @@ class Sharding(sharding.Sharding):
 
     def norm(self) -> torch.Tensor:
         """The gradient's, over all ranks."""
-        return norm_of_gradients(self.module)
+        return sharding.norm_of_gradients(self.module)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """A weight or its gradient with the parts that other ranks hold."""
@@ -112,7 +102,7 @@ class Sharding(sharding.Sharding):
         updates = self.gather_updates()
         if torch.distributed.get_rank() == 0:
             state = {
-                "tensors": {name: value.detach() for name, value in held(self.model)},
+                "tensors": {name: value.detach() for name, value in sharding.held(self.model)},
                 "optimizer": updates,
                 "scaler": None if self.scaler is None else self.scaler.state_dict(),
             }
@@ -125,7 +115,7 @@ class Sharding(sharding.Sharding):
     def load_state(self, folder: Path) -> None:
         """Every rank takes all of it."""
         state = torch.load(folder / STATE, weights_only=True, map_location="cpu")
-        fill(self.model, state["tensors"])
+        sharding.fill(self.model, state["tensors"])
         self.updater.load_state_dict(state["optimizer"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
@@ -135,7 +125,7 @@ class Sharding(sharding.Sharding):
         wrapped = isinstance(self.module, DistributedDataParallel)
         found: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
         if self.scaler is not None:
-            found["loss_scaling"] = scaling_proof(
+            found["loss_scaling"] = sharding.scaling_proof(
                 self.scaler,
                 initial_scale=self.scaler._init_scale,
                 growth_steps=self.scaler.get_growth_interval(),
@@ -161,7 +151,7 @@ class Sharding(sharding.Sharding):
 
     def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
         scale = self.loss_scale() or 1.0
-        for name, gradient in gradients_of(self.model):
+        for name, gradient in sharding.gradients_of(self.model):
             yield name, self.whole(gradient) / scale
 
     def _unscaled(self, norm: float) -> float:

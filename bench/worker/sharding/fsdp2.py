@@ -81,11 +81,7 @@ class Sharding(ddp.Sharding):
         return {"model": model, "optimizer": optimizer, **scaler}
 
     def proof(self) -> dict[str, Any]:
-        """The module's class, how many parameters this rank holds of how many, and what is computed with.
-
-        Raises:
-            LaunchFailed: a parameter is whole on every rank, or is not gathered in the precision asked for.
-        """
+        """The module's class, how many parameters this rank holds of how many, and what is computed with."""
         parameters = list(self.module.parameters())
         whole = [one for one in parameters if not isinstance(one, DTensor)]
         if whole or not isinstance(self.module, FSDPModule):

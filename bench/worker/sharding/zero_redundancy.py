@@ -30,11 +30,7 @@ class Sharding(ddp.Sharding):
         return self.updater.state_dict() if torch.distributed.get_rank() == 0 else {}
 
     def proof(self) -> dict[str, Any]:
-        """The optimizer's class, and how many parameters this rank updates of how many.
-
-        Raises:
-            LaunchFailed: it updates all of them although there are several ranks.
-        """
+        """The optimizer's class, and how many parameters this rank updates of how many."""
         mine, whole = map(_count, (self.optimizer, self.updater))
         if mine == whole and torch.distributed.get_world_size() > 1:
             raise LaunchFailed(

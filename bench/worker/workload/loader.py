@@ -70,8 +70,7 @@ class Loader(Feed):
         with user_errors_failing_the_launch():
             prepared = preparation.prepare(
                 spec.data,
-                task=spec.model.task,
-                model=spec.model.name,
+                spec.model,
                 settings=model.config,
                 seq_len=spec.seq_len,
                 global_batch=spec.micro_batch * spec.grad_accum * world_size,
