@@ -52,14 +52,14 @@ class Engine(Protocol):
     def status_of(self, error: Exception) -> str | None:
         """`unsupported` if the error says that the engine cannot run this model, else None."""
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.
 
         Nothing is copied or allocated at a call. Asked for after `wrap`.
 
         Args:
-            one: shape ([batch,] rows, inner), on the device and in the precision of training.
-            other: shape ([batch,] inner, columns).
+            left: shape ([batch,] rows, inner), on the device and in the precision of training.
+            right: shape ([batch,] inner, columns).
         """
 
     def describe_library(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ class Engine(TorchProducts):
     """Compiles the module; whatever wraps it for several ranks stays outside, as with ORTModule."""
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
-        """The same module, which compiles itself at its first forward; its parameters keep their names."""
+        """Return the module, which compiles itself at its first forward; its parameters keep their names."""
         model.compile(dynamic=False, mode=self.options.get("mode"))  # batches have one shape
         return super().wrap(model, threads=threads, checkpointing=checkpointing)
 

@@ -129,7 +129,7 @@ class Engine:
             "recompute_nodes": self._recompute_nodes(),
         }
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
         options = onnxruntime.SessionOptions()
         if self.threads is not None:
@@ -137,13 +137,13 @@ class Engine:
         on_cuda = device.type == "cuda"
         provider = ("CUDAExecutionProvider", {"device_id": device.index or 0})
         session = onnxruntime.InferenceSession(
-            product_model(ELEMENT_TYPES[one.dtype]).SerializeToString(),
+            product_model(ELEMENT_TYPES[left.dtype]).SerializeToString(),
             options,
             providers=[provider if on_cuda else "CPUExecutionProvider"],
         )
-        result = torch.empty(*one.shape[:-1], other.shape[-1], dtype=one.dtype, device=device)
+        result = torch.empty(*left.shape[:-1], right.shape[-1], dtype=left.dtype, device=device)
         binding = session.io_binding()
-        for name, tensor in (("one", one), ("other", other)):
+        for name, tensor in (("left", left), ("right", right)):
             binding.bind_ortvalue_input(name, share_tensor(tensor))
         binding.bind_ortvalue_output("result", share_tensor(result))
         running = onnxruntime.RunOptions()
@@ -270,15 +270,15 @@ def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineP
 
 def product_model(element_type: int) -> onnx.ModelProto:
     """A model of one node, which multiplies two matrices or two batches of them."""
-    one, other, result = (
-        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("one", "other", "result")
+    left, right, result = (
+        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("left", "right", "result")
     )
-    node = onnx.helper.make_node("MatMul", ["one", "other"], ["result"])
-    graph = onnx.helper.make_graph([node], "product", [one, other], [result])
+    node = onnx.helper.make_node("MatMul", ["left", "right"], ["result"])
+    graph = onnx.helper.make_graph([node], "product", [left, right], [result])
     versions = [onnx.helper.make_opsetid("", 17)]
     return onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
 
 
 def share_tensor(tensor: torch.Tensor) -> Any:
-    """The same memory as ONNX Runtime's own kind of tensor."""
+    """Hand a tensor's memory to ONNX Runtime as its own kind of tensor."""
     return onnxruntime.OrtValue(_pybind_state.OrtValue.from_dlpack(torch.to_dlpack(tensor), False))

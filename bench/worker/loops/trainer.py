@@ -59,7 +59,7 @@ class KeepsLosses(Trainer):
         return DataLoader(self.train_dataset, batch_size=None)
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-        """As Trainer does; which engine computed the loss is kept for the proof."""
+        """Trainer's own; which engine computed the loss is kept for the proof."""
         found = super().compute_loss(*args, **kwargs)
         loss = found[0] if isinstance(found, tuple) else found
         self.loss_function = type(loss.grad_fn).__name__

@@ -13,7 +13,7 @@ from bench.results.collectives import SENT, Collective, CountedCollective, Timed
 from bench.worker.observe.waits import Waits
 
 NAMESPACES = ("c10d", "_c10d_functional")
-"""Of the operators by which torch asks a communication library for anything."""
+"""Namespaces of the operators by which torch asks a communication library for anything."""
 
 WHOLE = {
     "allreduce_": ("all_reduce", 0),
@@ -31,7 +31,7 @@ WHOLE = {
     "reduce_scatter_tensor": ("reduce_scatter", 0),
     "broadcast": ("broadcast", 0),
 }
-"""Of each operator the kind of collective, and which of its arguments is the whole tensor."""
+"""For each operator: the kind of collective, and which of its arguments is the whole tensor."""
 
 NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")
 """Operators that send no tensor."""
@@ -100,16 +100,16 @@ def _time(collective: Collective, ranks: Waits) -> TimedCollective:
     return TimedCollective(collective=collective, seconds=measured, cpu_seconds=each)
 
 
-def _prepare(one: Collective, device: torch.device) -> Callable[[], object]:
+def _prepare(collective: Collective, device: torch.device) -> Callable[[], object]:
     """A function that does it once, with tensors of zeros."""
     distributed = torch.distributed
     ranks = distributed.get_world_size()
-    dtype = {1: torch.uint8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}[one.element_bytes]
-    elements = one.bytes // one.element_bytes
+    dtype = {1: torch.uint8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}[collective.element_bytes]
+    elements = collective.bytes // collective.element_bytes
     part = torch.zeros(-(-elements // ranks), dtype=dtype, device=device)
     divided = torch.zeros(part.numel() * ranks, dtype=dtype, device=device)
     whole = divided[:elements]
-    match one.kind:
+    match collective.kind:
         case "all_reduce":
             return lambda: distributed.all_reduce(whole)
         case "all_gather":

@@ -53,6 +53,6 @@ class EngineProfile:
 
 
 def kernel_at(kernels: Sequence[EngineKernel], at: int) -> EngineKernel | None:
-    """That of these kernels, in order, during which something happened; None if it was between them."""
+    """Return the one of these kernels, in order, that ran at a moment; None if it was between them."""
     place = bisect.bisect_right(kernels, at, key=STARTS) - 1
     return kernels[place] if place >= 0 and at <= kernels[place].end else None

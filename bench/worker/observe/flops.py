@@ -193,11 +193,11 @@ class _CountByShape(TorchDispatchMode):
         return result
 
 
-def _shape(one: torch.Tensor, other: torch.Tensor) -> Shape:
-    """Of the product of two matrices, or of two batches of them."""
-    batch = one.shape[0] if one.dim() == 3 else 1
-    rows, inner = one.shape[-2:]
-    return Shape(batch=int(batch), rows=int(rows), inner=int(inner), columns=int(other.shape[-1]))
+def _shape(left: torch.Tensor, right: torch.Tensor) -> Shape:
+    """Return the shape of the product of two matrices, or of two batches of them."""
+    batch = left.shape[0] if left.dim() == 3 else 1
+    rows, inner = left.shape[-2:]
+    return Shape(batch=int(batch), rows=int(rows), inner=int(inner), columns=int(right.shape[-1]))
 
 
 def _built(settings: Model) -> torch.nn.Module:

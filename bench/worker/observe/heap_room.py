@@ -15,10 +15,10 @@ import torch
 from bench.machine.telemetry.host_memory import host_bytes
 
 FIRST_BYTES = 128 << 20
-"""That are taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
+"""What is taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
 
 MISSED_BYTES = 4 << 20
-"""That a step may take from the system all the same: 4 ms on a slow machine."""
+"""What a step may still take from the system: 4 ms on a slow machine."""
 
 SHARE_OF_FREE = 0.5
 """All processes together take at most this share of what is free at first: where small things come to lie at

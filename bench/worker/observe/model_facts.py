@@ -28,7 +28,7 @@ from bench.worker.workload.layers import find_layers
 
 
 def find_facts(spec: WorkerSpec) -> ModelFacts:
-    """Of the first micro-batch of a rank, in the attention, precision and with the checkpointing of the spec.
+    """Facts of a rank's first micro-batch, in the attention, precision and checkpointing of the spec.
 
     With checkpointing the backward pass keeps one layer's activations at a time, beside what the forward
     pass keeps.

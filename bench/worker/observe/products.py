@@ -18,7 +18,7 @@ from bench.worker.observe.waits import Waits
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
-"""Of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
+"""Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
 
 WARM_UP, WINDOW = 0.1, 0.15
 """Seconds of each shape, before and while readings count."""
@@ -123,7 +123,7 @@ class _Timer:
         return shape.flops * self._best.seconds / self._best.flops if self._best else 0.0
 
     def _cut(self, shape: Shape) -> Shape:
-        """The same shape, its longest side halved until a product takes no longer than the warm-up.
+        """The shape with its longest side halved until a product takes no longer than the warm-up.
 
         What is that large is multiplied block by block anyway, so that the rate is the same.
         """
@@ -166,16 +166,16 @@ class TorchProducts:
         """An empty one."""
         return EngineProfile()
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, _: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, _: torch.device) -> Multiply:
         """Multiplies both into a result that is there, so that nothing is allocated.
 
         The second one lies transposed, as the weights of a Linear do: in 16 bits a CPU may be several times
         slower otherwise.
         """
-        multiply = torch.bmm if one.dim() == 3 else torch.mm
-        transposed = other.mT.contiguous().mT
-        result = multiply(one, transposed)
-        return lambda: multiply(one, transposed, out=result)
+        multiply = torch.bmm if left.dim() == 3 else torch.mm
+        transposed = right.mT.contiguous().mT
+        result = multiply(left, transposed)
+        return lambda: multiply(left, transposed, out=result)
 
     def describe_library(self) -> dict[str, str]:
         """PyTorch's version, what it was built with, and the instructions that its own kernels use."""
@@ -189,5 +189,5 @@ class TorchProducts:
 def describe_build(configuration: str) -> str:
     """The parts of `torch.__config__.show()` about matrix products, without the compiler's many flags."""
     lines = [line.strip(" -") for line in configuration.splitlines() if "Build settings" not in line]
-    told = [line for line in lines if _TELLING.search(line)]
-    return "; ".join([*told, *_SETTINGS.findall(configuration)])
+    chosen = [line for line in lines if _TELLING.search(line)]
+    return "; ".join([*chosen, *_SETTINGS.findall(configuration)])

@@ -8,7 +8,7 @@ Interval = tuple[int, int]
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time as intervals that do not overlap, in order."""
+    """Join intervals into ones that do not overlap, in order."""
     apart: list[Interval] = []
     for start, end in sorted(intervals):
         if apart and start <= apart[-1][1]:

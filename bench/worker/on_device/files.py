@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 TRAINING, OPTIMIZER, CHECKPOINT = "training_model.onnx", "optimizer_model.onnx", "checkpoint"
-"""As `onnxruntime.training.artifacts.generate_artifacts` calls them."""
+"""What `onnxruntime.training.artifacts.generate_artifacts` calls them."""
 
 ARTIFACTS = (TRAINING, OPTIMIZER, CHECKPOINT)
 BATCHES = "batches.safetensors"
@@ -25,10 +25,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 def batch_key(number: int, name: str) -> str:
-    """Of an input of a batch, in the file of all batches."""
+    """The key of a batch's input in the file of all batches."""
     return f"{number} {name}"
 
 
 def artifact_bytes(folder: Path) -> int:
-    """Size on disk of what a device has to have."""
+    """Bytes on disk of what a device has to have."""
     return sum((folder / name).stat().st_size for name in ARTIFACTS)

@@ -177,7 +177,7 @@ def _update_as_torch_does(path: Path) -> None:
 
 
 def _update_attributes(path: Path) -> dict[str, float | int]:
-    """Of the operators that update weights; all have the same.
+    """Attributes of the operators that update weights; all have the same.
 
     Raises:
         LaunchFailed: they have not.

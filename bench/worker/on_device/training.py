@@ -140,7 +140,7 @@ class DeviceTraining(AnyTraining):
         self.differences |= compare(self.spec.expected_tensors, kind, named)
 
     def _gradients(self) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-        """Of the trained parameters, by their names in the model."""
+        """The trained parameters' own, by their names in the model."""
         for name, parameter in self._state.parameters:
             if name in self._prepared.names and parameter.grad is not None:
                 yield self._prepared.names[name], parameter.grad
@@ -196,7 +196,7 @@ class DeviceTraining(AnyTraining):
         return sizes[1] - sizes[0]
 
     def trained_weights(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Of the trained parameters, by their names in the model."""
+        """The trained parameters' own, by their names in the model."""
         return {
             self._prepared.names[name]: parameter.data
             for name, parameter in self._state.parameters

@@ -37,11 +37,11 @@ def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T
     if ended.returncode != 0:
         raise LaunchFailed("crashed", f"{module} ended with exit status {ended.returncode}")
     answers: Any = answer | Failed
-    said = msgspec.json.decode((folder / ANSWER).read_bytes(), type=answers)
+    received = msgspec.json.decode((folder / ANSWER).read_bytes(), type=answers)
     (folder / ANSWER).unlink()
-    if isinstance(said, Failed):
-        raise LaunchFailed(said.status, said.message, said.details)
-    return said
+    if isinstance(received, Failed):
+        raise LaunchFailed(received.status, received.message, received.details)
+    return received
 
 
 def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:

@@ -38,11 +38,11 @@ class Evaluation:
         self._device = device
         task = spec.model.task
         whole = text_windows.held_out_batch(spec.seq_len, task=task)
-        mine = {name: array[rank :: torch.distributed.get_world_size()] for name, array in whole.items()}
-        names = models.accepted(model, list(mine))
+        shares = {name: array[rank :: torch.distributed.get_world_size()] for name, array in whole.items()}
+        names = models.accepted(model, list(shares))
         self._batches: list[tuple[Batch, int]] = []
-        for start in range(0, len(mine["labels"]), AT_ONCE):
-            arrays = {name: array[start : start + AT_ONCE].copy() for name, array in mine.items()}
+        for start in range(0, len(shares["labels"]), AT_ONCE):
+            arrays = {name: array[start : start + AT_ONCE].copy() for name, array in shares.items()}
             predicted = text_windows.count_predicted(arrays["labels"], task=task)
             self._batches.append((tensors(arrays, names, pinned=False), predicted))
 

@@ -23,7 +23,7 @@ HOLDS_BACK = "Intel(R) Architecture processors"
 """How MKL calls a CPU that Intel did not make; on its full path it names the instructions in this place."""
 
 WIDTH = 64
-"""Of the matrices that are multiplied to make MKL speak: next to no work."""
+"""Width of the matrices that are multiplied to make MKL speak: next to no work."""
 
 
 def proof(blas: str) -> dict[str, Any]:

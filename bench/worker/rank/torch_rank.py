@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.worker.rank.training import Training
 
 PATIENCE = timedelta(hours=2)
-"""Of NCCL, for ranks whose driver still compiles; its own is 10 minutes. The coordinator ends what hangs."""
+"""NCCL waits so long, not 10 minutes, for drivers that still compile. The coordinator ends what hangs."""
 
 
 class TorchRank(Rank):

@@ -202,7 +202,7 @@ class Training(AnyTraining):
             torch.cuda.set_rng_state(states["cuda"], self.device)
 
     def _random_states(self) -> dict[str, torch.Tensor]:
-        """Of the generators that dropout draws from."""
+        """States of the generators that dropout draws from."""
         on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
         return {"cpu": torch.get_rng_state(), **on_cuda}
 

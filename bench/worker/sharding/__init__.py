@@ -29,7 +29,7 @@ class Sharding(Protocol):
     """
 
     autocasts: bool = True
-    """Of the class: whether the model casts in 16 bits (bench.worker.workload.precision); else this does."""
+    """Whether the model casts in 16 bits (bench.worker.workload.precision); else the sharding does."""
 
     model: torch.nn.Module
     """Whose names are the model's own."""
@@ -44,8 +44,8 @@ class Sharding(Protocol):
     """Whether `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks."""
 
     gradient_norm: float = 0.0
-    """Of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it: without
-    the loss's scale. Infinite if that step was skipped."""
+    """Norm of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it:
+    without the loss's scale. Infinite if that step was skipped."""
 
     gradient_reader: ReadGradients | None = None
     """Gets the names and gradients that the next step's update sees, without the loss's scale and whole,
@@ -103,7 +103,7 @@ def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Of the trained parameters by name; zero where there is none."""
+    """Gradients of the trained parameters by name; zero where there is none."""
     for name, parameter in trained_by_name(model):
         yield name, torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 

@@ -137,11 +137,11 @@ class Sharding(sharding.Sharding):
             yield name, (torch.zeros_like(parameter) if gradient is None else gradient) / scale
 
     def loss_scale(self) -> float | None:
-        """As the ZeRO optimizer has it."""
+        """Ask the ZeRO optimizer."""
         return float(self.zero.loss_scale) if self.scaled else None
 
     def skipped_steps(self) -> int | None:
-        """As DeepSpeed's engine counts them."""
+        """Ask DeepSpeed's engine."""
         return int(self.engine.skipped_steps) if self.scaled else None
 
     def proof(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Sharding(sharding.Sharding):
         return found
 
     def save_state(self, folder: Path) -> None:
-        """As DeepSpeed saves it: weights by rank 0, and every rank its shard of the optimizer's state.
+        """Let DeepSpeed save: rank 0 the weights, and every rank its shard of the optimizer's state.
 
         The script that it lays beside gathers the shards.
         """

@@ -17,7 +17,7 @@ from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, trained, trained_by_name
 
 STATE = "state.pt"
-"""Of all ranks, in a checkpoint."""
+"""The file of all ranks in a checkpoint."""
 
 
 class Sharding(sharding.Sharding):
@@ -90,7 +90,7 @@ class Sharding(sharding.Sharding):
         return ((name, self.whole(one.detach())) for name, one in trained_by_name(self.model))
 
     def loss_scale(self) -> float | None:
-        """As GradScaler has it."""
+        """Ask GradScaler."""
         return None if self.scaler is None else self.scaler.get_scale()
 
     def skipped_steps(self) -> int | None:

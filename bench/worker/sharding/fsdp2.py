@@ -97,7 +97,7 @@ class Sharding(ddp.Sharding):
         }
 
     def _gathered_types(self) -> set[str]:
-        """Of the weights as the forward pass has them; all ranks have to ask, since they gather them."""
+        """Types of the weights in the forward pass; all ranks have to ask, since they gather them."""
         found = set()
         for one in self.module.modules():
             if isinstance(one, FSDPModule):

@@ -26,7 +26,7 @@ AT_MINIMUM = "loss scale already at minimum"
 
 
 class Sharding(_zero.Sharding):
-    """As the stage says, around a module whose weights DeepSpeed casts."""
+    """ZeRO with stage 1 around a module whose weights DeepSpeed casts."""
 
     stage = 1
     autocasts = False

@@ -33,7 +33,7 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
         reference: the backend that the others are compared with.
         names: of all backends, the reference among them.
     """
-    found: dict[str, CheckedExport] = {}
+    checked: dict[str, CheckedExport] = {}
     outputs: dict[str, Array] = {}
     runs: dict[str, Callable[[], Array]] = {}
     for name in sorted(names, key=lambda one: one != reference):
@@ -41,13 +41,13 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
             runs[name] = run = prepare(folder / name, threads)
             outputs[name] = output = run()
         except Exception as error:  # whatever ONNX Runtime says of a model; the others are checked
-            found[name] = CheckedExport(
+            checked[name] = CheckedExport(
                 runtime=onnxruntime.__version__, failure=f"{type(error).__name__}: {error}".splitlines()[0]
             )
             runs.pop(name, None)
             continue
         expected = load_file(folder / name / TENSORS)[output_key()]
-        found[name] = CheckedExport(
+        checked[name] = CheckedExport(
             runtime=onnxruntime.__version__,
             difference=largest_difference(output, expected),
             from_reference=(
@@ -59,7 +59,7 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
         )
     latencies = time_in_turns(runs)
     return {
-        name: msgspec.structs.replace(one, latencies=latencies.get(name, [])) for name, one in found.items()
+        name: msgspec.structs.replace(one, latencies=latencies.get(name, [])) for name, one in checked.items()
     }
 
 
@@ -80,21 +80,21 @@ def prepare(folder: Path, threads: int) -> Callable[[], Array]:
     return run
 
 
-def have_equal_inputs(one: Path, other: Path) -> bool:
+def have_equal_inputs(folder: Path, other: Path) -> bool:
     """Whether two models ran on the same inputs; otherwise their outputs say nothing of each other."""
-    ours, theirs = load_file(one / TENSORS), load_file(other / TENSORS)
+    ours, theirs = load_file(folder / TENSORS), load_file(other / TENSORS)
     names = {name for name in ours if name != output_key()}
     return names == {name for name in theirs if name != output_key()} and all(
         np.array_equal(ours[name], theirs[name]) for name in names
     )
 
 
-def largest_difference(one: Array, other: Array) -> float:
+def largest_difference(output: Array, expected: Array) -> float:
     """The largest absolute difference; infinite if the shapes differ or one is not finite."""
-    if one.shape != other.shape:
+    if output.shape != expected.shape:
         return float("inf")
-    found = float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max())
-    return found if np.isfinite(found) else float("inf")
+    largest = float(np.abs(output.astype(np.float64) - expected.astype(np.float64)).max())
+    return largest if np.isfinite(largest) else float("inf")
 
 
 def time_in_turns(runs: Mapping[str, Callable[[], Array]]) -> dict[str, list[float]]:
@@ -113,10 +113,10 @@ def time_in_turns(runs: Mapping[str, Callable[[], Array]]) -> dict[str, list[flo
 
 
 def main() -> None:
-    """Write what was found beside the models."""
+    """Write what was checked beside the models."""
     folder, threads, reference, *names = sys.argv[1:]
-    found = check(Path(folder), int(threads), reference, names)
-    (Path(folder) / CHECKED).write_bytes(msgspec.json.encode(found))
+    checked = check(Path(folder), int(threads), reference, names)
+    (Path(folder) / CHECKED).write_bytes(msgspec.json.encode(checked))
 
 
 if __name__ == "__main__":

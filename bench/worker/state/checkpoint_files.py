@@ -38,7 +38,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Size of all files."""
         return sum(one.bytes for one in self.files.values())
 
 

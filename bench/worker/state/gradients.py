@@ -270,7 +270,7 @@ def disturb(parameters: Iterable[torch.nn.Parameter], *, seed: int) -> None:
 
 
 def reverse(batch: Batch) -> Batch:
-    """The same samples in the opposite order, so that sums over them round differently."""
+    """Put the samples in the opposite order, so that sums over them round differently."""
     return {name: value.flip(0) for name, value in batch.items()}
 
 

@@ -40,11 +40,11 @@ def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Itera
                 yield f"{kind} {name}", norm(file.get_tensor(name))
 
 
-def distance(one: Array, other: Array) -> float:
+def distance(tensor: Array, expected: Array) -> float:
     """The L2 norm of the difference; infinite if one is not finite, or the shapes differ."""
-    if one.shape != other.shape:
+    if tensor.shape != expected.shape:
         return math.inf
-    difference = norm(one - other)
+    difference = norm(tensor - expected)
     return math.inf if math.isnan(difference) else difference
 
 

@@ -12,7 +12,7 @@ Batch = dict[str, torch.Tensor]
 
 
 class Feed(Protocol):
-    """The same seed gives the same batches in the same order under every backend."""
+    """A rank's micro-batches: one seed gives the same ones in the same order under every backend."""
 
     padding_share: float | None
     """Padded positions / all positions; None where samples have no length."""

@@ -14,7 +14,7 @@ from bench.worker.workload.tasks import Arrays
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_clm.py does: no padding, and what is left over of a thousand texts is dropped."""
+    """Works like transformers' run_clm.py: no padding, and the rest of a thousand texts is dropped."""
 
     columns = ("text",)
 

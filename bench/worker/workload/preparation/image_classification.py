@@ -15,7 +15,7 @@ from bench.worker.workload.tasks import Arrays
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_image_classification.py does for evaluation: the model's own image processor.
+    """Works like run_image_classification.py of transformers in evaluation: the model's own processor.
 
     The script's random crops and flips need torchvision; their cost is not in this preparation.
     """

@@ -15,7 +15,7 @@ from bench.worker.workload.tokens import hidden
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_mlm.py does with --line_by_line --pad_to_max_length."""
+    """Works like transformers' run_mlm.py with --line_by_line --pad_to_max_length."""
 
     columns = ("text",)
 

@@ -18,7 +18,7 @@ SPECIAL = 4
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_qa.py does with --pad_to_max_length, and questions cut off as BERT's script did.
+    """Works like transformers' run_qa.py with --pad_to_max_length; questions are cut off as BERT's were.
 
     A context that is too long becomes several samples; where the answer is not in one, both positions are
     that of the first token.

@@ -10,7 +10,7 @@ from bench.worker.workload.preparation.tokenized import text, tokenized
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_glue.py does with --pad_to_max_length."""
+    """Works like transformers' run_glue.py with --pad_to_max_length."""
 
     columns = ("text", "label")
     optional = ("text_pair",)

@@ -17,7 +17,7 @@ from bench.worker.workload.tasks import IGNORED, Arrays
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_speech_recognition_seq2seq.py does, for models like Whisper.
+    """Works like transformers' run_speech_recognition_seq2seq.py, for models like Whisper.
 
     Labels are padded to `seq_len`; the model makes the decoder's inputs out of them.
     """

@@ -14,7 +14,7 @@ from bench.worker.workload.tasks import IGNORED
 
 
 class Preparation(preparation.Preparation):
-    """As transformers' run_ner.py does with --pad_to_max_length."""
+    """Works like transformers' run_ner.py with --pad_to_max_length."""
 
     columns = ("tokens", "ner_tags")
 

@@ -77,7 +77,7 @@ def _key(dataset: Any, function: Callable[..., Any], context: Any) -> str:
         context.processor,
         context.seq_len,
         getattr(context.settings, "num_labels", None),
-        function.__qualname__,
+        f"{function.__module__}.{function.__qualname__}",
         datasets.__version__,
         code.hexdigest(),
     )
