@@ -166,13 +166,13 @@ class Engine:
             return 0
         nodes = onnx.load(str(self.executed), load_external_data=False).graph.node
         self.folder.cleanup()
-        found = sum(node.name.endswith(RECOMPUTED) for node in nodes)
-        if not found:
+        count = sum(node.name.endswith(RECOMPUTED) for node in nodes)
+        if not count:
             raise LaunchFailed(
                 "fallback",
                 f"with checkpointing=true ONNX Runtime recomputes none of its graph's {len(nodes)} nodes",
             )
-        return found
+        return count
 
     def status_of(self, error: Exception) -> str | None:
         """ORTModule raises its own exceptions for what it cannot export, differentiate or run."""
@@ -195,16 +195,16 @@ def _read_back_options(manager: Any) -> dict[str, int]:
     Raises:
         LaunchFailed: status `fallback`, if one that was asked for is not what it has.
     """
-    found = {
+    options = {
         name: int(getattr(manager._runtime_options, option.read_back))
         for name, option in ENGINE_OPTIONS["ortmodule"].items()
         if option.read_back
     }
-    for name, value in found.items():
+    for name, value in options.items():
         wanted = os.environ.get(ENGINE_OPTIONS["ortmodule"][name].variable)
         if wanted is not None and int(wanted) != value:
             raise LaunchFailed("fallback", f"ONNX Runtime has {name}={value} where {wanted} was asked for")
-    return found
+    return options
 
 
 def _casts_to_16_bits(node: onnx.NodeProto) -> bool:

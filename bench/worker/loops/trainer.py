@@ -60,11 +60,11 @@ class KeepsLosses(Trainer):
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
         """Trainer's own; which engine computed the loss is kept for the proof."""
-        found = super().compute_loss(*args, **kwargs)
-        loss = found[0] if isinstance(found, tuple) else found
+        computed = super().compute_loss(*args, **kwargs)
+        loss = computed[0] if isinstance(computed, tuple) else computed
         self.loss_function = type(loss.grad_fn).__name__
         self.losses.append(loss.detach())
-        return found
+        return computed
 
 
 class Loop(WatchedLoop):

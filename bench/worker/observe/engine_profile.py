@@ -36,7 +36,7 @@ class EngineProfile:
         Raises:
             LaunchFailed: status `unsupported`, if a call does not hold exactly one execution.
         """
-        found: list[EngineKernel] = []
+        kernels: list[EngineKernel] = []
         for start, end in calls:
             low, high = (bisect.bisect_left(self.executions, (at,)) for at in (start - TOLERANCE_NS, end))
             held = self.executions[low:high]
@@ -48,8 +48,8 @@ class EngineProfile:
                     "measure.explain=false",
                 )
             low, high = (bisect.bisect_left(self.kernels, at, key=STARTS) for at in held[0])
-            found += self.kernels[low:high]
-        return found
+            kernels += self.kernels[low:high]
+        return kernels
 
 
 def kernel_at(kernels: Sequence[EngineKernel], at: int) -> EngineKernel | None:

@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from bench.config import layers, sizes
 from bench.config.model import Model
+from bench.launch.messages import FlopsCounted
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape, WorkloadProduct
 from bench.worker.workload import model as models
@@ -45,7 +46,7 @@ class Count:
     products: Counter[Shape] = field(default_factory=Counter)  # of matrix products, by shape
 
 
-def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
+def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
     """FLOPs of one rank's forward and backward pass, with `batch` and with twice as many samples.
 
     Two counts, since not all work grows with the samples: relative positions are computed once a pass. The
@@ -55,9 +56,6 @@ def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
 
     Shapes suffice for that, so nothing is computed and no memory is taken (torch's FakeTensorMode). Where
     shapes depend on data, as with mixtures of experts, the model really runs.
-
-    Returns:
-        The fields of `bench.launch.messages.FlopsCounted` but `absent`.
 
     Raises:
         ValueError: it has to be built for real and is too large for that.
@@ -76,13 +74,13 @@ def count_step(spec: WorkerSpec, batch: Batch) -> dict[str, Any]:
         _check_size(spec)
         model = _built(spec.model)
         counts, counted_on = [count(model, inputs) for inputs in batches], "data"
-    return {
-        "counted": [(times * spec.micro_batch, one.flops) for times, one in enumerate(counts, start=1)],
-        "counted_on": counted_on,
-        "layers_flops": counts[0].layers_flops,
-        "published_flops": count_published(spec, batch),
-        "products": choose_products(counts[0].products),
-    }
+    return FlopsCounted(
+        counted=[(times * spec.micro_batch, count.flops) for times, count in enumerate(counts, start=1)],
+        counted_on=counted_on,
+        layers_flops=counts[0].layers_flops,
+        published_flops=count_published(spec, batch),
+        products=choose_products(counts[0].products),
+    )
 
 
 def count_published(spec: WorkerSpec, batch: Batch) -> tuple[int, int] | None:
@@ -124,12 +122,12 @@ def count(model: torch.nn.Module, batch: Batch) -> Count:
     with tracker.watching(), by_shape, FlopCounterMode(display=False) as counter:
         model(**batch).loss.backward()
     model.zero_grad()
-    found = by_shape.count
+    counted = by_shape.count
     total = int(counter.get_total_flops())
     if by_shape.total != total:  # some work escaped, and it may be the layers'
-        found.layers_flops = None
-    found.flops = total
-    return found
+        counted.layers_flops = None
+    counted.flops = total
+    return counted
 
 
 class _LayerTracker:

@@ -28,18 +28,13 @@ its end, a heap grows by the whole room at every step."""
 class HeapRoom:
     """Takes memory from the system ahead of a step, and more of it as long as steps need more.
 
-    Args:
-        processes: that do so on this machine.
-
-    Attributes:
-        bytes: that are taken ahead.
-        sufficed: in the latest step.
+    So many `processes` do so on this machine.
     """
 
     def __init__(self, processes: int) -> None:
         self._left = int(psutil.virtual_memory().available * SHARE_OF_FREE / processes)
         self.bytes = min(FIRST_BYTES, self._left)
-        self.sufficed = True
+        self.sufficed = True  # in the latest step
 
     def make_room(self) -> None:
         """Take memory, write to it, and leave it to the allocator, unless that would be too much in all."""

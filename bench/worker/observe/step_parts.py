@@ -92,7 +92,7 @@ def time_parts(
     Args:
         sharding: of `APART`.
         steps: the micro-batches of each, on the device; as many as `steps_for` says.
-        ranks: on their devices.
+        ranks: all take part.
     """
     clock = _Clock(ranks)
     ready: list[ReadyGradients] = []
@@ -173,11 +173,7 @@ class _Watch:
         self._start = self._now()
 
     def summary(self, seconds: float) -> list[ReadyGradients]:
-        """What was there when, at `MOST_POINTS` points at most, each the last of a group.
-
-        Args:
-            seconds: of the backward pass.
-        """
+        """What was there when in a backward pass of so many seconds, at `MOST_POINTS` points at most."""
         points, elements = [], 0
         for count, moment in self._ready:
             elements += count

@@ -183,12 +183,12 @@ def _update_attributes(path: Path) -> dict[str, float | int]:
         LaunchFailed: they have not.
     """
     nodes = [one for one in onnx.load(path).graph.node if one.op_type == UPDATE]
-    found: list[dict[str, Any]] = [
+    updates: list[dict[str, Any]] = [
         {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute} for node in nodes
     ]
-    if not found or any(one != found[0] for one in found):
-        raise LaunchFailed("invalid", f"the optimizer model has {len(found)} different updates")
-    return found[0]
+    if not updates or any(update != updates[0] for update in updates):
+        raise LaunchFailed("invalid", f"the optimizer model has {len(updates)} different updates")
+    return updates[0]
 
 
 def main(folder: Path, spec_path: Path) -> Prepared:

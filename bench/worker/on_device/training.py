@@ -47,11 +47,8 @@ Inputs = list[Any]
 class DeviceTraining(AnyTraining):
     """Artifacts, loaded and ready to step.
 
-    Args:
-        spec: what to train and how.
-        folder: in which `bench.worker.on_device.prepare` has worked. Batches and the first checkpoint are
-            read once, the graphs again when a checkpoint is loaded.
-        prepared: what it has answered.
+    `bench.worker.on_device.prepare` has made them in `folder`. Batches and the first checkpoint are read
+    once, the graphs again when a checkpoint is loaded.
     """
 
     library = "onnxruntime on a device"
@@ -62,10 +59,9 @@ class DeviceTraining(AnyTraining):
         self.absent = dict.fromkeys(TORCH_PEAKS, "torch's caching allocator is not in this process")
         self._folder, self._scratch = folder, folder.parent
         self._prepared = prepared
-        runtime = import_runtime()
+        self._api = import_runtime()
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
-        self._api = runtime
         self._open(folder / CHECKPOINT)
         self.parameters = self._prepared.parameters
         self.trainable_parameters = self._prepared.trainable
@@ -154,7 +150,7 @@ class DeviceTraining(AnyTraining):
         there = [name for name in NOT_HERE if sys.modules.get(name) is not None]
         if there:
             raise LaunchFailed("invalid", f"{', '.join(there)} is in the process that trains as on a device")
-        adam, found = self.spec.adam, self._prepared.optimizer
+        adam, optimizer = self.spec.adam, self._prepared.optimizer
         wanted = {
             "alpha": adam.beta1,
             "beta": adam.beta2,
@@ -164,14 +160,17 @@ class DeviceTraining(AnyTraining):
             "correct_bias": 1,
         }
         for key, value in wanted.items():
-            if not np.isclose(found.get(key, np.nan), value, rtol=1e-6, atol=0.0):
-                raise LaunchFailed("invalid", f"the optimizer runs with {key}={found.get(key)}")
+            if not np.isclose(optimizer.get(key, np.nan), value, rtol=1e-6, atol=0.0):
+                raise LaunchFailed("invalid", f"the optimizer runs with {key}={optimizer.get(key)}")
         rate = self._optimizer.get_learning_rate()
         if not np.isclose(rate, adam.lr, rtol=1e-6, atol=0.0):
             raise LaunchFailed("invalid", f"the optimizer runs with lr={rate}")
         return {
             "engine": {"class": "onnxruntime.training.api.Module", "version": self._api.version},
-            "optimizer": {"class": "onnxruntime.training.api.Optimizer", "groups": [{"lr": rate, **found}]},
+            "optimizer": {
+                "class": "onnxruntime.training.api.Optimizer",
+                "groups": [{"lr": rate, **optimizer}],
+            },
             "not_imported": list(NOT_HERE),
             "threads": self.spec.threads if self.spec.holds_threads else None,
         }

@@ -98,8 +98,7 @@ def find_implementation(optimizer: torch.optim.Optimizer, updated: list[torch.Te
     """
     if not isinstance(optimizer, torch.optim.AdamW):
         return None
-    found = {_implementation_of(group, updated) for group in optimizer.param_groups}
-    return ", ".join(sorted(found))
+    return ", ".join(sorted({_implementation_of(group, updated) for group in optimizer.param_groups}))
 
 
 def _implementation_of(group: dict[str, Any], updated: list[torch.Tensor]) -> str:

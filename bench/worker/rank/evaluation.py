@@ -17,11 +17,7 @@ AT_ONCE = 8
 class Evaluation:
     """Evaluates this rank's share of the held-out samples, the same ones each time.
 
-    Args:
-        spec: what is trained.
-        model: the one that is trained, under its own names and without what wraps it.
-        rank: takes every `world_size`-th sample.
-        device: of the model.
+    The model is the one that is trained, under its own names and without what wraps it.
 
     Raises:
         LaunchFailed: status `unsupported`, if no rank has all the weights.
@@ -49,9 +45,10 @@ class Evaluation:
     def sum_losses(self) -> tuple[float, int]:
         """The losses of all tokens that are predicted, added up, and how many these are."""
         total, count = 0.0, 0
+        devices = [self._device] if self._device.type == "cuda" else []
         self._model.eval()
         try:
-            with torch.no_grad(), torch.random.fork_rng([self._device] if self._is_on_gpu else []):
+            with torch.no_grad(), torch.random.fork_rng(devices):
                 for batch, predicted in self._batches:
                     there = {name: value.to(self._device) for name, value in batch.items()}
                     # Not by a call, which torch.compile takes over.
@@ -60,7 +57,3 @@ class Evaluation:
         finally:
             self._model.train()
         return total, count
-
-    @property
-    def _is_on_gpu(self) -> bool:
-        return self._device.type == "cuda"

@@ -99,7 +99,7 @@ class TorchRank(Rank):
             return messages.FlopsCounted()
         try:
             (first, *_), *_ = self.training.steps(1)
-            return messages.FlopsCounted(**flops.count_step(self.spec, first))
+            return flops.count_step(self.spec, first)
         except Exception as error:  # nothing that is trained or timed depends on it
             return messages.FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
 

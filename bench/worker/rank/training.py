@@ -163,7 +163,7 @@ class Training(AnyTraining):
 
     def proof(self) -> dict[str, Any]:
         """What really ran, after the first step."""
-        found = {
+        proof = {
             "engine": self.engine.proof(self.sharding.loss_function),
             "optimizer": optimizers.proof(
                 self.sharding.optimizer,
@@ -177,7 +177,7 @@ class Training(AnyTraining):
             ),
             "threads": torch.get_num_threads(),
         }
-        return found if self._on_cuda else found | {"blas": mkl_path.proof(self.spec.blas)}
+        return proof if self._on_cuda else proof | {"blas": mkl_path.proof(self.spec.blas)}
 
     def weights_bytes(self) -> int:
         """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""

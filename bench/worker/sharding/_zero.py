@@ -160,7 +160,7 @@ class Sharding(sharding.Sharding):
             raise LaunchFailed(
                 "invalid", "DeepSpeed's throughput timer waits for the device, as nobody else does"
             )
-        found: dict[str, Any] = {
+        proof: dict[str, Any] = {
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
             "stage": stage,
@@ -170,14 +170,14 @@ class Sharding(sharding.Sharding):
         }
         if self.scaled:
             scaler = self.zero.loss_scaler
-            found["loss_scaling"] = scaling_proof(
+            proof["loss_scaling"] = scaling_proof(
                 scaler,
                 initial_scale=self.initial_scale,
                 growth_steps=scaler.scale_window,
                 growth=scaler.scale_factor,
                 backoff=1 / scaler.scale_factor,
             )
-        return found
+        return proof
 
     def save_state(self, folder: Path) -> None:
         """Let DeepSpeed save: rank 0 the weights, and every rank its shard of the optimizer's state.

@@ -123,16 +123,16 @@ class Sharding(sharding.Sharding):
     def proof(self) -> dict[str, Any]:
         """DDP's class, or that there is none, and GradScaler's settings."""
         wrapped = isinstance(self.module, DistributedDataParallel)
-        found: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
+        proof: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
         if self.scaler is not None:
-            found["loss_scaling"] = sharding.scaling_proof(
+            proof["loss_scaling"] = sharding.scaling_proof(
                 self.scaler,
                 initial_scale=self.scaler._init_scale,
                 growth_steps=self.scaler.get_growth_interval(),
                 growth=self.scaler.get_growth_factor(),
                 backoff=self.scaler.get_backoff_factor(),
             )
-        return found
+        return proof
 
     def _step_optimizer(self) -> None:
         """The optimizer's step, or in fp16 none if a gradient overflowed.

@@ -98,14 +98,14 @@ class Sharding(ddp.Sharding):
 
     def _gathered_types(self) -> set[str]:
         """Types of the weights in the forward pass; all ranks have to ask, since they gather them."""
-        found = set()
+        types = set()
         for one in self.module.modules():
             if isinstance(one, FSDPModule):
                 one.unshard()
                 gathered = (value for value in one.parameters() if not isinstance(value, DTensor))
-                found |= {str(value.dtype) for value in gathered}
+                types |= {str(value.dtype) for value in gathered}
                 one.reshard()
-        return found
+        return types
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:

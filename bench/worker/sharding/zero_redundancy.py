@@ -31,13 +31,13 @@ class Sharding(ddp.Sharding):
 
     def proof(self) -> dict[str, Any]:
         """The optimizer's class, and how many parameters this rank updates of how many."""
-        mine, whole = map(_count, (self.optimizer, self.updater))
-        if mine == whole and torch.distributed.get_world_size() > 1:
+        own, whole = map(_count, (self.optimizer, self.updater))
+        if own == whole and torch.distributed.get_world_size() > 1:
             raise LaunchFailed(
                 "invalid", f"ZeroRedundancyOptimizer updates all {whole} parameters on each rank"
             )
-        found = {"optimizer_class": class_path(self.updater), "parameters": mine, "of_parameters": whole}
-        return super().proof() | found
+        counts = {"parameters": own, "of_parameters": whole}
+        return super().proof() | {"optimizer_class": class_path(self.updater)} | counts
 
 
 def _count(optimizer: torch.optim.Optimizer) -> int:

@@ -59,7 +59,8 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
         )
     latencies = time_in_turns(runs)
     return {
-        name: msgspec.structs.replace(one, latencies=latencies.get(name, [])) for name, one in checked.items()
+        name: msgspec.structs.replace(export, latencies=latencies.get(name, []))
+        for name, export in checked.items()
     }
 
 
@@ -83,10 +84,8 @@ def prepare(folder: Path, threads: int) -> Callable[[], Array]:
 def have_equal_inputs(folder: Path, other: Path) -> bool:
     """Whether two models ran on the same inputs; otherwise their outputs say nothing of each other."""
     ours, theirs = load_file(folder / TENSORS), load_file(other / TENSORS)
-    names = {name for name in ours if name != output_key()}
-    return names == {name for name in theirs if name != output_key()} and all(
-        np.array_equal(ours[name], theirs[name]) for name in names
-    )
+    names = (ours.keys() | theirs.keys()) - {output_key()}
+    return all(name in ours and name in theirs and np.array_equal(ours[name], theirs[name]) for name in names)
 
 
 def largest_difference(output: Array, expected: Array) -> float:

@@ -30,10 +30,7 @@ class Feed(Protocol):
 class ReadyFeed(Feed):
     """Has a step's micro-batches before the step begins, so that nothing is made inside a block.
 
-    Args:
-        stream: begins the endless stream of micro-batches, which is the same each time.
-        grad_accum: micro-batches of a step.
-        padding_share: of them.
+    `stream` begins the endless stream of micro-batches, which is the same each time.
     """
 
     def __init__(

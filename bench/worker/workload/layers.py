@@ -13,13 +13,13 @@ def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
     So transformers builds its encoders and decoders. Lists inside such a layer, of experts for one, are part
     of it.
     """
-    found: list[torch.nn.Module] = []
+    layers: list[torch.nn.Module] = []
     for child in module.children():
         if isinstance(child, torch.nn.ModuleList) and len({type(member) for member in child}) == 1:
-            found += child
+            layers += child
         else:
-            found += find_layers(child)
-    return found
+            layers += find_layers(child)
+    return layers
 
 
 def freeze(model: torch.nn.Module, trained: str) -> None:

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,11 @@ class Loader(Feed):
             self.batches,
             sampler=self.order,
             batch_size=None,  # a draw is a whole batch
-            collate_fn=_unchanged,
+            collate_fn=lambda batch: batch,
             num_workers=spec.data.workers,
             persistent_workers=spec.data.workers > 0,
             multiprocessing_context="fork" if spec.data.workers else None,
-            worker_init_fn=_Lifeline(),
+            worker_init_fn=partial(_die_with_rank, os.getpid()),
             pin_memory=pinned and spec.data.pinned_memory,
         )
         # Now, so that starting the workers belongs to set-up, and before an engine makes threads.
@@ -133,19 +134,9 @@ class Loader(Feed):
         return None if self._cached else self._waited
 
 
-class _Lifeline:
-    """Ties a worker to the rank that makes this object: workers must not outlive it, however it ends."""
-
-    def __init__(self) -> None:
-        self.rank_pid = os.getpid()
-
-    def __call__(self, worker: int) -> None:
-        del worker
-        die_with(self.rank_pid)
-
-
-def _unchanged(batch: Batch) -> Batch:
-    return batch
+def _die_with_rank(rank_pid: int, _: int) -> None:
+    """Tie a worker to its rank: workers must not outlive it, however it ends."""
+    die_with(rank_pid)
 
 
 @contextmanager

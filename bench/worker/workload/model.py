@@ -49,7 +49,14 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
             if model.pretrained is None:
                 built = head.from_config(settings, attn_implementation=attention)
             else:
-                built = _pretrained(head, model.pretrained, settings, attention)
+                built = head.from_pretrained(
+                    model.pretrained,
+                    config=settings,
+                    attn_implementation=attention,
+                    torch_dtype=torch.float32,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                )
     if model.lora is not None:
         adapters.add(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)
@@ -98,17 +105,6 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
     """Those of `names` that the model's forward takes (FNet, for one, takes no attention mask)."""
     taken = inspect.signature(model.forward).parameters
     return [name for name in names if name in taken]
-
-
-def _pretrained(head: Any, where: str, settings: Any, attention: str) -> torch.nn.Module:
-    return head.from_pretrained(
-        where,
-        config=settings,
-        attn_implementation=attention,
-        torch_dtype=torch.float32,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
 
 
 @contextmanager

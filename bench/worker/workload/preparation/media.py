@@ -13,12 +13,7 @@ from bench.worker.workload.preparation.source import first_words
 
 
 class MediaFiles(ABC):
-    """The files of a column, opened and converted on the fly.
-
-    Args:
-        dataset: with the task's columns.
-        feature: of `datasets`, which decodes the files if it is not told otherwise.
-        context: of the preparation.
+    """The files of a column, opened and converted on the fly and not by the `feature` of `datasets`.
 
     Raises:
         UserError: the column holds none.
