@@ -107,6 +107,7 @@ def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
         SimpleNamespace(
             # on the CPU: as if the GPU's events were kept from the profiler
             step=lambda batch: batch @ batch,
+            steps=lambda count: [torch.ones(4, 4)] * count,
             device=torch.device("cuda"),
             synchronize=lambda: None,
             barrier=lambda: None,
@@ -115,4 +116,4 @@ def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
         processes=1,
     )
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
-        profiler.profile([torch.ones(4, 4)] * 2, counted=True)
+        profiler.profile(1, counted=True)

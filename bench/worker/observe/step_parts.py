@@ -6,7 +6,7 @@ communication come in turn with the others: what a prediction from the parts sho
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -23,6 +23,7 @@ from bench.results.step_parts import (
     TimedPart,
 )
 from bench.worker.observe.waits import Waits
+from bench.worker.rank.training import Training
 from bench.worker.sharding import Batch, ddp, trained
 
 APART = ("ddp",)
@@ -64,40 +65,26 @@ class _Clock:
         ]
 
 
-def check_apart(sharding: str) -> None:
-    """Refuse shardings whose ranks cannot train alone.
-
-    Raises:
-        LaunchFailed: status `unsupported`.
-    """
-    if sharding not in APART:
-        raise LaunchFailed(
-            "unsupported", f"sharding={sharding} has no step without communication whose parts could be timed"
-        )
-
-
-def steps_for(times: int) -> int:
-    """How many steps it takes to time each kind so many times."""
-    return WARM_UPS + KINDS * times
-
-
-def time_parts(
-    sharding: ddp.Sharding, steps: Sequence[list[Batch]], ranks: Waits
-) -> tuple[list[TimedPart], list[ReadyGradients]]:
-    """The parts of these steps, of which the first `WARM_UPS` do not count.
+def time_parts(training: Training, times: int) -> tuple[list[TimedPart], list[ReadyGradients]]:
+    """The parts of steps, of which there are so many of each kind, after `WARM_UPS`.
 
     Of every three steps one is timed as ranks take it together, one as a whole of ranks apart, and one in
     parts, whose clocks wait for the device.
 
-    Args:
-        sharding: of `APART`.
-        steps: the micro-batches of each, on the device; as many as `steps_for` says.
-        ranks: all take part.
+    Raises:
+        LaunchFailed: status `unsupported`, if the sharding's ranks cannot train apart.
     """
-    clock = _Clock(ranks)
+    sharding = training.sharding
+    if training.spec.sharding not in APART or not isinstance(sharding, ddp.Sharding):
+        raise LaunchFailed(
+            "unsupported",
+            f"sharding={training.spec.sharding} has no step without communication whose parts could be timed",
+        )
+    clock = _Clock(training)
     ready: list[ReadyGradients] = []
+    steps = [training.on_device(batch) for batch in training.steps(WARM_UPS + KINDS * times)]
     for number, micro_batches in enumerate(steps, start=-WARM_UPS):
-        ranks.barrier()
+        training.barrier()
         if number >= 0 and number % KINDS == 0:
             with clock.timing(TOGETHER):
                 sharding.step(micro_batches)
@@ -109,7 +96,7 @@ def time_parts(
                 with clock.timing(WHOLE):
                     _step(sharding, micro_batches)
             else:
-                ready = _step_in_parts(sharding, micro_batches, ranks.device, clock)
+                ready = _step_in_parts(sharding, micro_batches, training.device, clock)
     return clock.parts(), ready
 
 

@@ -43,6 +43,9 @@ class Profiled(Waits, Protocol):
 
     engine: Engine
 
+    def steps(self, count: int) -> Iterable[Any]:
+        """The micro-batches of the next `count` steps."""
+
     def step(self, micro_batches: Any) -> Any:
         """One optimizer step."""
 
@@ -61,20 +64,17 @@ class StepProfiler:
         self._rounds: list[_Round] = []
         self._heap = HeapRoom(processes)
 
-    def profile(self, batches: Iterable[Any], *, counted: bool) -> bool:
-        """Take a step with each of `batches`, of which every second is profiled: a round.
+    def profile(self, steps: int, *, counted: bool) -> bool:
+        """Profile so many steps, a round; before each another one is taken without the profiler.
 
-        Returns whether no profiled step took much memory from the system.
-
-        Args:
-            batches: of `batches_needed`.
-            counted: if not, these profiled steps are for warming up and are in no figure.
+        Returns whether no profiled step took much memory from the system. If the round is not counted, it is
+        for warming up and in no figure.
 
         Raises:
             LaunchFailed: status `unsupported`, if the profiler does not see what the device does.
         """
         this_round, settled = _Round(), True
-        for number, batch in enumerate(batches):
+        for number, batch in enumerate(self._training.steps(2 * steps)):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
                 if not self._on_cuda:
                     self._heap.make_room()
@@ -132,11 +132,6 @@ class StepProfiler:
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
         return recorded
-
-
-def batches_needed(steps: int) -> int:
-    """For so many profiled steps; each comes after one that is not."""
-    return 2 * steps
 
 
 def read_events(recorded: profile) -> list[Event]:

@@ -162,28 +162,21 @@ class TorchRank(Rank):
 
     def time_parts(self, times: int) -> messages.PartsTimed:
         """Take each kind of step so many times; the parts of those apart from the other ranks."""
-        from bench.worker.observe import step_parts
+        from bench.worker.observe.step_parts import time_parts
 
-        training = self.training
-        step_parts.check_apart(self.spec.sharding)
-        batches = [training.on_device(batch) for batch in training.steps(step_parts.steps_for(times))]
-        parts, ready = step_parts.time_parts(
-            training.sharding,  # type: ignore[arg-type]  # `check_apart` has seen to it
-            batches,
-            training,
-        )
+        parts, ready = time_parts(self.training, times)
         return messages.PartsTimed(parts=parts, ready=ready)
 
     def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
-        from bench.worker.observe.step_profile import StepProfiler, batches_needed
+        from bench.worker.observe.step_profile import StepProfiler
 
         training = self.training
         if self.profiler is None:
             processes = self.spec.profiled_groups * max(1, len(self.spec.cores))
             self.profiler = StepProfiler(training, processes)
         training.barrier()
-        settled = self.profiler.profile(training.steps(batches_needed(steps)), counted=counted)
+        settled = self.profiler.profile(steps, counted=counted)
         return messages.RoundProfiled(settled=settled)
 
     def finish_profile(self) -> messages.StepsProfiled:
