@@ -318,7 +318,7 @@ class End(Request[None], frozen=True, tag="end"):
 def _decoder_of(base: type[M]) -> "msgspec.msgpack.Decoder[M]":
     """A decoder of every class that derives from `base`, told apart by their tags."""
     classes = [base]
-    for each in classes:
+    for each in classes:  # to which it adds, so that all generations are there
         classes += each.__subclasses__()
     return msgspec.msgpack.Decoder(Union[tuple(classes[1:])])  # noqa: UP007 - of a list
 

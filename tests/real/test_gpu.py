@@ -274,13 +274,14 @@ def _rate(precision: str) -> float | None:
     if torch.cuda.get_device_capability() < AMPERE:
         return None
     spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=("MIG-",))
+    training: Any = SimpleNamespace(
+        device=device_of(spec, 0), synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
+    )
     timed, _ = products.time_products(
         engines.make("eager").prepare_product,
         [],
         precision,
-        SimpleNamespace(
-            device=device_of(spec, 0), synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
-        ),
+        training,
     )
     return max(one.flops / one.seconds for one in timed)
 

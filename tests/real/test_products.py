@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ class Multiplying:
         pass
 
     def time(self, *shapes: Shape) -> tuple[list[Product], list[str]]:
-        return products.time_products(self.prepare, shapes, "fp32", self, clock=self.clock)
+        return products.time_products(self.prepare, shapes, "fp32", cast(Any, self), clock=self.clock)
 
 
 def rates(found: list[Product]) -> dict[Shape, float]:
@@ -114,7 +114,7 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
         engine.prepare_product,
         shapes,
         "fp32",
-        SimpleNamespace(device=CPU, synchronize=nothing, barrier=nothing),
+        cast(Any, SimpleNamespace(device=CPU, synchronize=nothing, barrier=nothing)),
     )
     assert absent == []
     assert set(shapes) <= {one.shape for one in found}

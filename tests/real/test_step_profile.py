@@ -5,6 +5,7 @@ import os
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -103,17 +104,14 @@ def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: li
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
-    profiler = StepProfiler(
-        SimpleNamespace(
-            # on the CPU: as if the GPU's events were kept from the profiler
-            step=lambda batch: batch @ batch,
-            steps=lambda count: [torch.ones(4, 4)] * count,
-            device=torch.device("cuda"),
-            synchronize=lambda: None,
-            barrier=lambda: None,
-            engine=SimpleNamespace(own_profile=EngineProfile),
-        ),
-        processes=1,
+    training: Any = SimpleNamespace(
+        step=lambda batch: batch @ batch,  # on the CPU: as if the GPU's events were kept from the profiler
+        steps=lambda count: [torch.ones(4, 4)] * count,
+        device=torch.device("cuda"),
+        synchronize=lambda: None,
+        barrier=lambda: None,
+        engine=SimpleNamespace(own_profile=EngineProfile),
     )
+    profiler = StepProfiler(training, processes=1)
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
         profiler.profile(1, counted=True)

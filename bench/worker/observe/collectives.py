@@ -10,7 +10,7 @@ import torch.distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.results.collectives import SENT, Collective, CountedCollective, TimedCollective
-from bench.worker.observe.waits import Waits
+from bench.worker.rank.training import Training
 
 NAMESPACES = ("c10d", "_c10d_functional")
 """Namespaces of the operators by which torch asks a communication library for anything."""
@@ -69,29 +69,29 @@ def count(step: Callable[[], object]) -> list[CountedCollective]:
     ]
 
 
-def time_alone(collectives: Sequence[Collective], ranks: Waits) -> list[TimedCollective]:
+def time_alone(collectives: Sequence[Collective], training: Training) -> list[TimedCollective]:
     """Do each of them some times, while the ranks do nothing else; kinds that are not in `SENT` are left out.
 
     All ranks have to be asked for the same, in the same order.
     """
-    return [_time(one, ranks) for one in collectives if one.kind in SENT and one.bytes]
+    return [_time(one, training) for one in collectives if one.kind in SENT and one.bytes]
 
 
-def _time(collective: Collective, ranks: Waits) -> TimedCollective:
-    call = _prepare(collective, ranks.device)
+def _time(collective: Collective, training: Training) -> TimedCollective:
+    call = _prepare(collective, training.device)
 
     def repeat() -> float:
-        ranks.synchronize()
-        ranks.barrier()
+        training.synchronize()
+        training.barrier()
         start = time.perf_counter()
         call()
-        ranks.synchronize()
+        training.synchronize()
         return time.perf_counter() - start
 
     for _ in range(WARM_UPS):
         seconds = repeat()
     # All ranks must do it as often, whatever each has measured.
-    longest = torch.tensor([seconds], dtype=torch.float64, device=ranks.device)
+    longest = torch.tensor([seconds], dtype=torch.float64, device=training.device)
     torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX)
     repetitions = min(MOST, max(FEWEST, int(WINDOW / max(longest.item(), 1e-9))))
     cpu = time.process_time()

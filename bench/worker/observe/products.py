@@ -8,14 +8,16 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bench.results.records import Product, Shape
 from bench.worker.observe.engine_profile import EngineProfile
-from bench.worker.observe.waits import Waits
 from bench.worker.workload.precision import SIXTEEN_BITS
+
+if TYPE_CHECKING:  # which imports the engines, and they this
+    from bench.worker.rank.training import Training
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
@@ -42,7 +44,7 @@ def time_products(
     prepare: Prepare,
     shapes: Sequence[Shape],
     precision: str,
-    ranks: Waits,
+    training: "Training",
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Product], list[str]]:
     """The quickest products of large squares and of every one of `shapes`, and why some are missing.
@@ -53,15 +55,15 @@ def time_products(
         prepare: makes an engine's product of two matrices.
         shapes: of the workload's products.
         precision: as in `bench.config.choices.PRECISIONS`.
-        ranks: on their devices.
+        training: of this rank; only its device and its waiting matter.
         clock: seconds; tests give their own.
     """
-    timer = _Timer(prepare, SIXTEEN_BITS.get(precision, torch.float32), ranks, clock)
-    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[ranks.device.type]]
+    timer = _Timer(prepare, SIXTEEN_BITS.get(precision, torch.float32), training, clock)
+    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[training.device.type]]
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
-        ranks.barrier()
+        training.barrier()
         if shape in squares and shape not in shapes and timer.seconds_of(shape) > WARM_UP:
             continue  # a smaller square has told already what there is to know
         try:
@@ -76,11 +78,11 @@ class _Timer:
     """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
 
     def __init__(
-        self, prepare: Prepare, dtype: torch.dtype, ranks: Waits, clock: Callable[[], float]
+        self, prepare: Prepare, dtype: torch.dtype, training: "Training", clock: Callable[[], float]
     ) -> None:
         self._prepare = prepare
         self._dtype = dtype
-        self._ranks = ranks
+        self._training = training
         self._clock = clock
         self._best: Product | None = None
 
@@ -94,14 +96,14 @@ class _Timer:
         end_of_warm_up = clock() + WARM_UP
         end = end_of_warm_up + WINDOW
         multiplied = self._cut(shape)
-        multiply = self._prepare(*self._matrices(multiplied), self._ranks.device)
+        multiply = self._prepare(*self._matrices(multiplied), self._training.device)
 
         def read(products: int) -> float:
-            self._ranks.synchronize()
+            self._training.synchronize()
             begun = clock()
             for _ in range(products):
                 multiply()
-            self._ranks.synchronize()
+            self._training.synchronize()
             return clock() - begun
 
         seconds = read(1)  # the first of its kind loads and chooses kernels, and may be slow
@@ -137,8 +139,8 @@ class _Timer:
     def _matrices(self, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
         batch = (shape.batch,) if shape.batch > 1 else ()
         return (
-            torch.randn(*batch, shape.rows, shape.inner, device=self._ranks.device, dtype=self._dtype),
-            torch.randn(*batch, shape.inner, shape.columns, device=self._ranks.device, dtype=self._dtype),
+            torch.randn(*batch, shape.rows, shape.inner, device=self._training.device, dtype=self._dtype),
+            torch.randn(*batch, shape.inner, shape.columns, device=self._training.device, dtype=self._dtype),
         )
 
 

@@ -22,7 +22,6 @@ from bench.results.step_parts import (
     ReadyGradients,
     TimedPart,
 )
-from bench.worker.observe.waits import Waits
 from bench.worker.rank.training import Training
 from bench.worker.sharding import Batch, ddp, trained
 
@@ -42,8 +41,8 @@ MOST_POINTS = 24
 class _Clock:
     """Seconds and processor seconds of each part, repetition by repetition."""
 
-    def __init__(self, ranks: Waits) -> None:
-        self._synchronize = ranks.synchronize
+    def __init__(self, training: Training) -> None:
+        self._synchronize = training.synchronize
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.cpu_seconds: dict[str, float] = defaultdict(float)
 

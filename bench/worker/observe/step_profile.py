@@ -8,15 +8,14 @@ says which of its kernels did.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
-from bench.worker.engines import Engine
 from bench.worker.observe.device_profile import (
     ENGINE_CALLS,
     OPTIMIZER,
@@ -29,25 +28,13 @@ from bench.worker.observe.device_profile import (
 from bench.worker.observe.heap_room import HeapRoom
 from bench.worker.observe.spent import Spent
 from bench.worker.observe.time_spans import Interval, merged, overlap
-from bench.worker.observe.waits import Waits
+from bench.worker.rank.training import Training
 
 SETTLING_SECONDS = 0.05
 """After a step, for other threads to write the end of their events."""
 
 COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
-
-
-class Profiled(Waits, Protocol):
-    """What is asked of a training: `bench.worker.rank.training.Training` is one."""
-
-    engine: Engine
-
-    def steps(self, count: int) -> Iterable[Any]:
-        """The micro-batches of the next `count` steps."""
-
-    def step(self, micro_batches: Any) -> Any:
-        """One optimizer step."""
 
 
 class StepProfiler:
@@ -58,7 +45,7 @@ class StepProfiler:
         processes: that are profiled side by side on this machine, this one included.
     """
 
-    def __init__(self, training: Profiled, processes: int) -> None:
+    def __init__(self, training: Training, processes: int) -> None:
         self._training = training
         self._on_cuda = training.device.type == "cuda"
         self._rounds: list[_Round] = []
