@@ -124,4 +124,4 @@ INITIAL_SCALE, GROWTH_STEPS = 65536.0, 2000
 """Of the loss in fp16: torch.amp.GradScaler's defaults, as in conf/precision/fp16.yaml."""
 
 LARGEST_SCALE = 2**40
-"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""
+"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.rank.training allows 64."""

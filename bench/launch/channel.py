@@ -37,7 +37,7 @@ LONGEST_MESSAGE = 64 << 20
 """Bytes; a longer one is no message of ours."""
 
 Message = dict[str, Any]
-"""Of the handshake."""
+"""A message of the handshake."""
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """Of TCP."""
+        """The port of TCP."""
         return int(self.address.rpartition(":")[2])
 
     def fileno(self) -> int:

@@ -11,8 +11,8 @@ class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runtime: its version.
         difference: from the outputs of the same model in PyTorch, the largest absolute one.
-        from_reference: likewise, from the outputs of the reference's exported model; None if its inputs
-            were others.
+        from_reference: from the outputs of the reference's exported model, the largest absolute one; None if
+            its inputs were others.
         scale: the largest absolute output, for comparison.
         latencies: seconds of each inference that was timed, of one micro-batch.
         failure: why it could not run; empty if it could.
@@ -27,10 +27,10 @@ class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_key(name: str) -> str:
-    """Of an input, in the file of tensors."""
+    """The key of an input in the file of tensors."""
     return f"input {name}"
 
 
 def output_key() -> str:
-    """Of PyTorch's output."""
+    """The key of PyTorch's output."""
     return "output"

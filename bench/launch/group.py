@@ -38,7 +38,7 @@ class OtherNodes(Protocol):
 
     count: int
     local_name: str
-    """Of this node among them, for messages."""
+    """What messages call this node."""
 
     def listen(self) -> Listener:
         """Where all ranks report."""

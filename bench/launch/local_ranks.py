@@ -185,7 +185,7 @@ class LocalRanks:
         return fate.states(self.pids)
 
     def log_tail(self) -> str:
-        """Of the log in the folder."""
+        """The end of the log in the folder."""
         try:
             with self.log.open("rb") as log:
                 log.seek(0, os.SEEK_END)

@@ -30,7 +30,7 @@ ROUNDING = 1e-4
 """By what share of the largest output ONNX Runtime's may differ from PyTorch's in fp32, where a deep network
 adds up errors of 1e-7."""
 
-CHECKER = "bench.worker.check_exports"
+CHECKER = "bench.worker.state.check_exports"
 
 
 @dataclass

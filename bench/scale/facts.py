@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.measure.resolve import resolve
 from bench.results.model_facts import ModelFacts
 
-COUNTER = "bench.worker.model_facts"
+COUNTER = "bench.worker.observe.model_facts"
 
 
 def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tuple[Config, ModelFacts]:

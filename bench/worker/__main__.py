@@ -11,8 +11,8 @@ from bench.launch.lifeline import AGENT_VARIABLE, die_with
 from bench.launch.messages import Greeting
 from bench.launch.spec import WorkerSpec
 from bench.worker.on_device.rank import DeviceRank
-from bench.worker.rank import Rank, serve
-from bench.worker.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank, serve
+from bench.worker.rank.torch_rank import TorchRank
 
 
 def main() -> None:

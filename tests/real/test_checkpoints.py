@@ -30,9 +30,9 @@ from bench.measure.after_checkpoint import SAME
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.results.side_files import CHECKPOINTS
-from bench.worker import checkpoint_files
-from bench.worker.checkpoint_files import NAME, UNFINISHED, find_newest
 from bench.worker.on_device.files import TRAINING
+from bench.worker.state import checkpoint_files
+from bench.worker.state.checkpoint_files import NAME, UNFINISHED, find_newest
 from tests.support.configs import BACKENDS, a_config, a_model
 
 pytestmark = pytest.mark.timeout(300)
@@ -214,7 +214,7 @@ def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
     with pytest.raises(LaunchFailed, match=r"the checkpoint is damaged: state\.pt has"):
         trainer.resumed()
     newest.rename(trainer.checkpoints / UNFINISHED)
-    listing = "import sys, pathlib, bench.worker.checkpoint_files as files; "
+    listing = "import sys, pathlib, bench.worker.state.checkpoint_files as files; "
     listing += "(pathlib.Path(sys.argv[1]) / files.UNFINISHED / files.LIST).unlink(); "
     listing += "files.finish(pathlib.Path(sys.argv[1]), int(sys.argv[2]))"
     subprocess.run([sys.executable, "-c", listing, str(trainer.checkpoints), str(STEPS)], check=True)

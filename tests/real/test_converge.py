@@ -14,7 +14,7 @@ from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
 from bench.report.collection import read_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
-from bench.worker.torch_rank import TorchRank
+from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_model, a_spec
 
 torch = pytest.importorskip("torch")
@@ -84,7 +84,7 @@ def test_the_comparison_has_an_answer(results: Path) -> None:
 
 def a_rank(folder: Path, engine: str) -> TorchRank:
     """One rank of a small model in this process."""
-    from bench.worker.training import Training
+    from bench.worker.rank.training import Training
 
     spec = replace(
         a_spec(),

@@ -24,11 +24,11 @@ from bench.machine.telemetry.cpu import cpu_seconds
 from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader
-from bench.worker.workload.masking import hidden
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.tasks import IGNORED, Arrays
+from bench.worker.workload.tokens import hidden
 from tests.support import local_data
-from tests.support.configs import a_spec
+from tests.support.configs import a_model, a_spec
 
 SETTINGS = SimpleNamespace(
     vocab_size=64,
@@ -65,8 +65,7 @@ def prepared(
     }
     return preparation.prepare(
         Data(name="hf", **given | changes),
-        task=task,
-        model="m",
+        a_model(task=task, name="m"),
         settings=settings,
         seq_len=seq_len,
         global_batch=1,

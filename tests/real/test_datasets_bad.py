@@ -62,8 +62,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         with pytest.raises(UserError) as caught:
             inspect_dataset(
                 Data(name="hf", **given | changes),
-                task=task,
-                model=a_model(task=task),
+                a_model(task=task),
                 settings=SimpleNamespace(**SETTINGS | (settings or {})),
                 seq_len=seq_len,
                 global_batch=global_batch,

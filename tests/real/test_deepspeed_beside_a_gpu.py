@@ -26,7 +26,7 @@ from deepspeed.accelerator import get_accelerator
 assert get_accelerator()._name == "cuda"
 weight = torch.nn.Parameter(torch.ones(100))
 hyperparameters = dict(lr=0.1, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
-optimizer = deepspeed_cpu_adam.build([weight], hyperparameters)
+optimizer = deepspeed_cpu_adam.build([weight], **hyperparameters)
 weight.grad = torch.ones(100)
 optimizer.step()
 assert abs(weight[0].item() - 0.9) < 1e-6, weight

@@ -41,7 +41,7 @@ def test_weights_that_no_rank_has_whole_are_unsupported_and_the_others_go_on(fol
 def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
-    from bench.worker.check_exports import have_equal_inputs
+    from bench.worker.state.check_exports import have_equal_inputs
 
     (models,) = (folder / "runs").glob("m-cpu/*/export")
     assert have_equal_inputs(models / "ortmodule", models / "pytorch")
@@ -63,7 +63,7 @@ def test_a_model_that_is_not_the_trained_one_is_diverged(folder: Path) -> None:
     import onnx
     from onnx import numpy_helper
 
-    from bench.worker.check_exports import check
+    from bench.worker.state.check_exports import check
 
     (models,) = (folder / "runs").glob("m-cpu/*/export")
     path = models / "pytorch" / "model.onnx"

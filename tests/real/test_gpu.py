@@ -167,10 +167,11 @@ def _a_training() -> Any:
 
     import torch
 
-    from bench.worker.training import Training
+    from bench.worker.rank.training import Training
 
     training = cast(Any, object.__new__(Training))
     training.spec = SimpleNamespace(slowed_by=0.0)
+    training.absent = {}
     training.device = torch.device("cuda", 0)
     torch.cuda.set_device(training.device)
     torch.distributed.init_process_group(
@@ -218,7 +219,7 @@ def _sleeping_block() -> dict[str, float]:
     """
     import torch
 
-    from bench.worker.torch_rank import TorchRank
+    from bench.worker.rank.torch_rank import TorchRank
     from tests.support.configs import a_spec
 
     training, steps, cycles = _a_training(), 5, 10**8
@@ -264,21 +265,23 @@ def _rate(precision: str) -> float | None:
     import torch
 
     from bench.config.training import Precision
-    from bench.worker import engines, products
-    from bench.worker.training import device_of
+    from bench.worker import engines
+    from bench.worker.observe import products
+    from bench.worker.rank.training import device_of
     from bench.worker.workload.precision import AMPERE
     from tests.support.configs import a_spec
 
     if torch.cuda.get_device_capability() < AMPERE:
         return None
     spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=("MIG-",))
+    training: Any = SimpleNamespace(
+        device=device_of(spec, 0), synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
+    )
     timed, _ = products.time_products(
         engines.make("eager").prepare_product,
         [],
-        device_of(spec, 0),
         precision,
-        synchronize=torch.cuda.synchronize,
-        barrier=torch.cuda.synchronize,
+        training,
     )
     return max(one.flops / one.seconds for one in timed)
 
@@ -294,7 +297,7 @@ def test_fp32_is_not_tf32_in_secret() -> None:
 def _status_of_no_memory() -> tuple[str, str]:
     import torch
 
-    from bench.worker.torch_rank import TorchRank
+    from bench.worker.rank.torch_rank import TorchRank
     from tests.support.configs import a_spec
 
     try:
@@ -598,7 +601,7 @@ def test_a_session_elsewhere_than_on_torch_s_gpu_is_a_fallback_with_the_reason(
 
 def _device_of_the_first_rank() -> str:
     from bench.errors import LaunchFailed
-    from bench.worker.training import device_of
+    from bench.worker.rank.training import device_of
     from tests.support.configs import a_spec
 
     spec = replace(a_spec(), device="cuda", device_uuids=(visible_gpus()[0].uuid,))

@@ -25,7 +25,7 @@ class Setting:
     """A small model, two micro-batches, and what its first step's gradients should be."""
 
     def __init__(self, folder: Path) -> None:
-        from bench.worker import initial_state
+        from bench.worker.state import initial_state
         from bench.worker.workload import model as models
 
         self.spec = replace(
@@ -47,7 +47,7 @@ class Setting:
             self.batches.append({"input_ids": words, "labels": words})
 
     def write_expected(self) -> str:
-        from bench.worker.gradients import write_expected
+        from bench.worker.state.gradients import write_expected
 
         written = write_expected(self.spec, [self.batches], rank=0, device=torch.device("cpu"))
         self.expected = written.expected
@@ -55,7 +55,8 @@ class Setting:
 
     def gradients(self, dtype: Any = torch.float32) -> Tensors:
         """The model's own, computed anew."""
-        from bench.worker.gradients import gradients_of, run_pass
+        from bench.worker.sharding import gradients_of
+        from bench.worker.state.gradients import run_pass
 
         run_pass(self.model.to(dtype), self.batches, torch.device("cpu"))
         found = dict(gradients_of(self.model))
@@ -65,7 +66,7 @@ class Setting:
 
     def judge(self, gradients: Tensors, buffers: Tensors) -> None:
         """Raises if they are not the expected ones."""
-        from bench.worker.gradients import TensorReader
+        from bench.worker.state.gradients import TensorReader
 
         reader = TensorReader(self.spec.expected_tensors, rank=0)
         reader.read(GRADIENT, gradients.items())
@@ -163,7 +164,7 @@ def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
     wrong = [
         {"input_ids": batch["input_ids"]} for batch in setting.batches
     ]  # without labels there is no loss
-    from bench.worker.gradients import write_expected
+    from bench.worker.state.gradients import write_expected
 
     spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-none")
     assert "NoneType" in write_expected(spec, [wrong], rank=0, device=torch.device("cpu")).absent
@@ -173,7 +174,7 @@ def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
 def test_without_memory_for_an_optimizer_the_first_step_is_compared(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.worker import gradients
+    from bench.worker.state import gradients
 
     def step() -> None:
         raise MemoryError("no room for its states")
@@ -224,8 +225,8 @@ def kernel(query: Any, key: Any, value: Any, attn_mask: Any = None, **_: Any) ->
 def test_an_attention_s_kernel_in_bf16_is_right_and_an_update_lost_beside_it_is_seen(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.worker import initial_state
-    from bench.worker.gradients import TensorReader, train, write_expected
+    from bench.worker.state import initial_state
+    from bench.worker.state.gradients import TensorReader, train, write_expected
     from bench.worker.workload import model as models
     from bench.worker.workload import precision
 

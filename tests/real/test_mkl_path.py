@@ -19,10 +19,10 @@ from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from bench.setup.install import complete
 from bench.setup.recipes import MKL_LIBRARY, MKL_MACHINE, blas_stages
-from bench.worker import mkl_path
+from bench.worker.rank import mkl_path
 from tests.support.configs import a_config
 
-PROVE = "import json; from bench.worker import mkl_path; print(json.dumps(mkl_path.proof('full')))"
+PROVE = "import json; from bench.worker.rank import mkl_path; print(json.dumps(mkl_path.proof('full')))"
 
 
 @pytest.fixture

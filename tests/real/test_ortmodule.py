@@ -59,12 +59,12 @@ def test_one_whose_output_is_the_model_s_is_never_updated(batch_norms: dict[str,
 def test_the_library_that_onnx_runtime_s_provider_for_gpus_misses_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.worker.engines import ortmodule
+    from bench.worker.engines import _ort_sessions
 
     compile_library = ("gcc", "-shared", "-x", "c", "/dev/null", "-o")
     subprocess.run([*compile_library, "libmissing.so"], cwd=tmp_path, check=True)
     needs_it = ("-x", "none", "-Wl,--no-as-needed", "-L.", "-lmissing")
-    subprocess.run([*compile_library, ortmodule.CUDA_LIBRARY, *needs_it], cwd=tmp_path, check=True)
+    subprocess.run([*compile_library, _ort_sessions.CUDA_LIBRARY, *needs_it], cwd=tmp_path, check=True)
     (tmp_path / "libmissing.so").unlink()
     monkeypatch.setattr("onnxruntime.capi._pybind_state.__file__", str(tmp_path / "any.py"))
-    assert "libmissing.so: cannot open shared object file" in ortmodule.find_missing_library()
+    assert "libmissing.so: cannot open shared object file" in _ort_sessions.find_missing_library()

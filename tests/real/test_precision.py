@@ -341,11 +341,12 @@ def test_what_an_ort_kernel_refuses_only_while_it_runs_is_unsupported_too(alone:
 _NATIVE_FP16 = """
 import copy, json, math, sys, torch, torch.distributed
 from deepspeed.accelerator import get_accelerator
-from bench.config.training import Precision
+from dataclasses import replace
+from bench.config.training import Adam, Precision
 from bench.errors import LaunchFailed
 from bench.worker import engines, sharding
 from bench.worker.workload import model as models
-from tests.support.configs import a_model
+from tests.support.configs import a_model, a_spec
 
 get_accelerator().is_fp16_supported = lambda: True
 torch.set_num_threads(1)
@@ -357,11 +358,15 @@ def native(model, scale):
     engine = engines.make(sys.argv[1])
     return sharding.load("zero1_native").Sharding(
         engine.wrap(model, threads=1, checkpointing=False),
-        build_optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
-        device=torch.device("cpu"),
-        micro_batch=4,
-        grad_accum=2,
-        precision=Precision(name="fp16", initial_scale=scale, growth_steps=2),
+        replace(
+            a_spec(),
+            optimizer="adamw",
+            adam=Adam(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01),
+            micro_batch=4,
+            grad_accum=2,
+            precision=Precision(name="fp16", initial_scale=scale, growth_steps=2),
+        ),
+        torch.device("cpu"),
     )
 
 torch.manual_seed(0)

@@ -1,17 +1,23 @@
 """Matrix products timed: with scripted seconds, and for real by both engines."""
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
 from bench.results.records import Product, Shape
-from bench.worker import engines, products
-from bench.worker.torch_products import describe_build
+from bench.worker import engines
+from bench.worker.observe import products
+from bench.worker.observe.products import describe_build
 from tests.support.fakes import FakeClock
 
 CPU = torch.device("cpu")
+
+
+def nothing() -> None:
+    pass
 
 
 def square(side: int) -> Shape:
@@ -20,6 +26,8 @@ def square(side: int) -> Shape:
 
 class Multiplying:
     """An engine whose products take a scripted time: of each number of rows, or `rate` FLOP/s."""
+
+    device = CPU
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], rate: float | None = None
@@ -45,16 +53,11 @@ class Multiplying:
     def barrier(self) -> None:
         self.barriers += 1
 
+    def synchronize(self) -> None:
+        pass
+
     def time(self, *shapes: Shape) -> tuple[list[Product], list[str]]:
-        return products.time_products(
-            self.prepare,
-            shapes,
-            CPU,
-            "fp32",
-            synchronize=lambda: None,
-            barrier=self.barrier,
-            clock=self.clock,
-        )
+        return products.time_products(self.prepare, shapes, "fp32", cast(Any, self), clock=self.clock)
 
 
 def rates(found: list[Product]) -> dict[Shape, float]:
@@ -108,7 +111,10 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
         torch.testing.assert_close(engine.prepare_product(one, other, CPU)(), one @ other)
     shapes = [Shape(batch=1, rows=128, inner=64, columns=512), Shape(batch=8, rows=64, inner=32, columns=64)]
     found, absent = products.time_products(
-        engine.prepare_product, shapes, CPU, "fp32", synchronize=lambda: None, barrier=lambda: None
+        engine.prepare_product,
+        shapes,
+        "fp32",
+        cast(Any, SimpleNamespace(device=CPU, synchronize=nothing, barrier=nothing)),
     )
     assert absent == []
     assert set(shapes) <= {one.shape for one in found}

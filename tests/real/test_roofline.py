@@ -11,10 +11,11 @@ import torch
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
+from bench.launch.messages import FlopsCounted
 from bench.results import arithmetic
 from bench.results.records import Shape
 from bench.setup import stacks
-from bench.worker import flops
+from bench.worker.observe import flops
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from tests.support.configs import a_model
@@ -48,7 +49,7 @@ def test_a_convolution_is_counted() -> None:
     assert flops.count(model, {"x": torch.ones(2, 3, 8, 8)}).flops == 2 * 2 * 2 * 4 * 8 * 48
 
 
-def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> dict[str, Any]:
+def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> FlopsCounted:
     """As a worker counts it."""
     return flops.count_step(*spec_and_batch(model, micro_batch=micro_batch, seq_len=seq_len))
 
@@ -61,11 +62,13 @@ def spec_and_batch(model: Model, *, micro_batch: int, seq_len: int | None) -> tu
         micro_batch=micro_batch,
         seq_len=seq_len,
         grad_accum=1,
+        accumulate=1,
         seed=0,
     )
     real = models.build(model, attention="eager", dropout=True)
-    feed = feeds.Synthetic(spec, real, rank=0, pinned=False)
-    return spec, feed.steps(1)[0][0]
+    feed = feeds.make(spec, real, rank=0, world_size=1, pinned=False)
+    (batch, *_), *_ = feed.steps(1)
+    return spec, batch
 
 
 def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words: int) -> int:
@@ -79,14 +82,14 @@ def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words
 def test_bert_takes_what_the_formula_says() -> None:
     found = counted(a_model())
     expected = bert(4 * 16, 16, width=64, inner=128, layers=2, words=512)
-    assert found["counted"] == [(4, expected), (8, 2 * expected)]
-    assert found["counted_on"] == "shapes"
+    assert found.counted == [(4, expected), (8, 2 * expected)]
+    assert found.counted_on == "shapes"
 
 
 def test_the_layers_have_what_a_hand_count_says() -> None:
-    (_, all_of_it), _ = (found := counted(a_model()))["counted"]
+    (_, all_of_it), _ = (found := counted(a_model())).counted
     head = 6 * 64 * (64 * 64 + 64 * 512)
-    assert found["layers_flops"] == all_of_it - head
+    assert found.layers_flops == all_of_it - head
 
 
 def test_bert_tiny_is_mostly_vocabulary() -> None:
@@ -95,7 +98,8 @@ def test_bert_tiny_is_mostly_vocabulary() -> None:
     width, words, length = 128, 30522, 64
     layers = 2 * (4 * width * width + 2 * width * 4 * width + 2 * length * width)
     head = width * width + width * words
-    assert found["layers_flops"] / found["counted"][0][1] == pytest.approx(layers / (layers + head))
+    assert found.layers_flops is not None
+    assert found.layers_flops / found.counted[0][1] == pytest.approx(layers / (layers + head))
 
 
 def test_encoder_and_decoder_both_have_layers_and_share_a_position_bias() -> None:
@@ -106,7 +110,8 @@ def test_encoder_and_decoder_both_have_layers_and_share_a_position_bias() -> Non
     attention = 4 * width * width + 2 * length * width
     layers = 2 * (3 * attention + 2 * 2 * width * inner)  # each side has two; the decoder attends to both
     head = width * words
-    assert found["layers_flops"] / found["counted"][0][1] == pytest.approx(layers / (layers + head))
+    assert found.layers_flops is not None
+    assert found.layers_flops / found.counted[0][1] == pytest.approx(layers / (layers + head))
 
 
 def test_a_model_without_repeated_layers_has_no_share() -> None:
@@ -153,7 +158,7 @@ def test_the_shapes_with_most_work_are_chosen_until_they_have_nine_tenths() -> N
 
 def test_frozen_weights_have_no_gradients_to_compute() -> None:
     lora = Lora(rank=4, alpha=8.0, dropout=0.1, modules=["query", "value"])
-    (_, found), _ = counted(a_model(lora=lora))["counted"]
+    (_, found), _ = counted(a_model(lora=lora)).counted
     tokens, length, width, inner, words, rank = 4 * 16, 16, 64, 128, 512, 4
     products = 4 * width * width + 2 * width * inner
     adapters = 2 * 2 * width * rank
@@ -184,10 +189,10 @@ PINNED = "shapes" if stacks.own() == "ort" else "data"
 def test_models_that_look_at_their_tensors_are_counted_too(name: str, on: str) -> None:
     config = compose(["device=cpu", f"model={name}", "model.size=mini", "backend=[pytorch]", "micro_batch=2"])
     found = counted(config.model, micro_batch=2, seq_len=config.seq_len)
-    (_, once), (_, twice) = found["counted"]
+    (_, once), (_, twice) = found.counted
     assert twice == pytest.approx(2 * once, rel=0.02)
     if on == "shapes":  # as today's mixtures of experts can be counted, too
-        assert found["counted_on"] == "shapes"
+        assert found.counted_on == "shapes"
 
 
 def test_what_cannot_be_counted_by_shapes_and_is_too_large_to_run_is_said() -> None:

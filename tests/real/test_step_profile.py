@@ -4,6 +4,8 @@ import dataclasses
 import os
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -20,8 +22,8 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.launches import PARITY
 from bench.results.operator_kinds import kind_of
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.step_profile import StepProfiler
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.step_profile import StepProfiler
 from tests.support.configs import a_config
 
 STEPS, ROUNDS = 4, 2
@@ -102,13 +104,14 @@ def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: li
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
-    profiler = StepProfiler(
-        lambda batch: batch @ batch,  # on the CPU: as if the GPU's events were kept from the profiler
-        processes=1,
+    training: Any = SimpleNamespace(
+        step=lambda batch: batch @ batch,  # on the CPU: as if the GPU's events were kept from the profiler
+        steps=lambda count: [torch.ones(4, 4)] * count,
         device=torch.device("cuda"),
         synchronize=lambda: None,
         barrier=lambda: None,
-        own_profile=EngineProfile,
+        engine=SimpleNamespace(own_profile=EngineProfile),
     )
+    profiler = StepProfiler(training, processes=1)
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
-        profiler.profile([torch.ones(4, 4)] * 2, counted=True)
+        profiler.profile(1, counted=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bench.errors import LaunchFailed
-from bench.worker.training import MOST_SKIPPED, Training
+from bench.worker.rank.training import MOST_SKIPPED, Training
 
 
 @pytest.mark.parametrize(("slowed_by", "least", "most"), [(0.0, 0.02, 0.035), (1.0, 0.04, 0.07)])
@@ -85,7 +85,7 @@ def test_a_gpu_that_would_quietly_compute_in_another_precision_is_refused(precis
 
 
 _FIRST_MODEL = """
-import bench.worker.training
+import bench.worker.rank.training
 from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker.workload import model as models
 from tests.support.configs import a_model

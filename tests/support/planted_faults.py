@@ -241,8 +241,8 @@ def main(folder: Path, rank: int) -> None:
 def _rank(spec: Any, rank: int) -> Any:
     import torch
 
-    from bench.worker.torch_rank import TorchRank
-    from bench.worker.training import Training
+    from bench.worker.rank.torch_rank import TorchRank
+    from bench.worker.rank.training import Training
 
     made = TorchRank(spec, rank=rank, local_rank=rank)
     made.training = Training(spec, rank=rank, device=torch.device("cpu"))
@@ -255,7 +255,7 @@ def _train(rank: Any) -> Trained:
     import torch.distributed
 
     rank.training.use_first_batches(2 * SPEC.grad_accum)
-    answer = rank.train_for_parity(STEPS, compared_steps=STEPS)
+    answer = rank.parity(STEPS, compared_steps=STEPS)
     losses: list[Any] = [None] * RANKS
     torch.distributed.all_gather_object(losses, answer.losses)
     return Trained(

@@ -12,8 +12,8 @@ from bench.measure.parity import Trajectory
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.results.side_files import CHECKPOINTS
-from bench.worker import checkpoint_files
-from bench.worker.checkpoint_files import LIST, UNFINISHED
+from bench.worker.state import checkpoint_files
+from bench.worker.state.checkpoint_files import LIST, UNFINISHED
 from tests.support.comparisons import Resumable
 from tests.support.factories import comparison
 from tests.support.result_files import table_of_records

@@ -8,9 +8,9 @@ import pytest
 
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.results.operator_kinds import HOST, Operator, kind_of
-from bench.worker.device_profile import STEP, Event, divide_step, short_name
-from bench.worker.engine_profile import TOLERANCE_NS, EngineKernel, EngineProfile
-from bench.worker.spent import Spent
+from bench.worker.observe.device_profile import STEP, Event, divide_step, short_name
+from bench.worker.observe.engine_profile import TOLERANCE_NS, EngineKernel, EngineProfile
+from bench.worker.observe.spent import Spent
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 COPY = "Memcpy HtoD (Pinned -> Device)"

@@ -5,13 +5,13 @@ import pytest
 
 from bench.config.choices import LENGTHS
 from bench.config.data import Data
-from bench.worker.workload import lengths
+from bench.worker.workload import synthetic
 from bench.worker.workload.tasks import Integers
 
 
 def drawn(kind: str, seq_len: int, count: int = 20_000, seed: int = 0) -> Integers:
     data = Data(name="synthetic", lengths=kind)
-    return lengths.draw(data, count=count, seq_len=seq_len, random=np.random.default_rng(seed))
+    return synthetic.draw_lengths(data, count=count, seq_len=seq_len, random=np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import socket
 import sys
 import threading
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 
@@ -11,20 +11,21 @@ from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.launch.messages import (
     ANSWERS,
-    Answer,
-    AnyRequest,
     Build,
     Built,
     Done,
     End,
+    Evaluate,
     Failed,
+    Request,
     UseFirstBatches,
 )
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank import serve
-from bench.worker.torch_rank import TorchRank
+from bench.worker.on_device.rank import DeviceRank
+from bench.worker.rank.rank import Rank, serve
+from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
 from tests.support.fakes import FakeClock, FakeTraining
@@ -143,8 +144,7 @@ def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
 
 def test_a_rank_answers_until_it_is_told_to_end() -> None:
     class Cycling:
-        def answer(self, request: AnyRequest) -> Answer:
-            assert isinstance(request, UseFirstBatches)
+        def answer(self, request: UseFirstBatches) -> Done:
             self.count = request.count
             return Done()
 
@@ -161,6 +161,41 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     thread.join(5)
     assert exits == [0]
     assert rank.count == 0, "closed"
+
+
+def hints(function: Any) -> dict[str, Any]:
+    found = get_type_hints(function)
+    return {name: hint for name, hint in found.items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("request_class", Request.__subclasses__(), ids=lambda each: each.__name__)
+def test_every_request_has_a_method_that_takes_its_fields_and_returns_its_answer(
+    request_class: type[Request[Any]],
+) -> None:
+    name = str(request_class.__struct_config__.tag)
+    fields = hints(request_class)
+    (answer,) = get_args(request_class.__orig_bases__[0])  # type: ignore[attr-defined]
+    if request_class is End:
+        assert answer is type(None), "nobody waits for it"
+        return
+    assert hints(getattr(TorchRank, name)) == fields | {"return": answer}
+    if method := getattr(DeviceRank, name, None):
+        assert hints(method) == fields | {"return": answer}
+    else:
+        assert name in DeviceRank.refusals
+
+
+def test_what_a_rank_has_no_method_for_is_unsupported() -> None:
+    class Bare(Rank):
+        build = parity = None  # type: ignore[assignment]
+
+    rank = Bare(a_spec(), rank=0, local_rank=0)
+    with pytest.raises(LaunchFailed, match="engine=eager has no answer to evaluate") as raised:
+        rank.answer(Evaluate())
+    assert raised.value.status == "unsupported"
+    Bare.refusals = {"evaluate": "it never does"}
+    with pytest.raises(LaunchFailed, match="it never does"):
+        rank.answer(Evaluate())
 
 
 def test_a_rank_ends_when_the_coordinator_does() -> None:

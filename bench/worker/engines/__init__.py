@@ -8,15 +8,15 @@ from typing import Any, Protocol
 import torch
 
 from bench.config.engine_options import engine_variables
-from bench.worker.engine_profile import EngineProfile
-from bench.worker.products import Multiply
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.products import Multiply
 
 
 class Engine(Protocol):
     """Makes a module run its way, and proves afterwards that it did.
 
-    Engines whose kernels are PyTorch's own derive from `bench.worker.torch_products.TorchProducts`, which has
-    all that is asked about products and profiles.
+    Engines whose kernels are PyTorch's own derive from `bench.worker.observe.products.TorchProducts`, which
+    has all that is asked about products and profiles.
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.
@@ -52,14 +52,14 @@ class Engine(Protocol):
     def status_of(self, error: Exception) -> str | None:
         """`unsupported` if the error says that the engine cannot run this model, else None."""
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.
 
         Nothing is copied or allocated at a call. Asked for after `wrap`.
 
         Args:
-            one: shape ([batch,] rows, inner), on the device and in the precision of training.
-            other: shape ([batch,] inner, columns).
+            left: shape ([batch,] rows, inner), on the device and in the precision of training.
+            right: shape ([batch,] inner, columns).
         """
 
     def describe_library(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ import torch._dynamo.utils
 import torch._inductor.config
 
 from bench.errors import LaunchFailed
-from bench.worker.torch_products import TorchProducts
+from bench.worker.observe.products import TorchProducts
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
 """The autograd node through which every loss that a compiled graph computed goes."""
@@ -16,17 +16,10 @@ LOSS_FUNCTION = "CompiledFunctionBackward"
 class Engine(TorchProducts):
     """Compiles the module; whatever wraps it for several ranks stays outside, as with ORTModule."""
 
-    def wrap(
-        self,
-        model: torch.nn.Module,
-        *,
-        threads: int | None,  # noqa: ARG002 - Inductor's kernels take torch's
-        checkpointing: bool,
-    ) -> torch.nn.Module:
-        """The same module, which compiles itself at its first forward; its parameters keep their names."""
-        self.model, self.checkpointing = model, checkpointing
+    def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
+        """Return the module, which compiles itself at its first forward; its parameters keep their names."""
         model.compile(dynamic=False, mode=self.options.get("mode"))  # batches have one shape
-        return model
+        return super().wrap(model, threads=threads, checkpointing=checkpointing)
 
     def enable_own_profile(self) -> None:
         """Inductor's kernels for CPUs stand in torch's profile only if they are compiled with a name."""

@@ -2,25 +2,12 @@
 
 from typing import Any
 
-import torch
-
 from bench.errors import LaunchFailed
-from bench.worker.torch_products import TorchProducts
+from bench.worker.observe.products import TorchProducts
 
 
 class Engine(TorchProducts):
     """Leaves the module as it is."""
-
-    def wrap(
-        self,
-        model: torch.nn.Module,
-        *,
-        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
-        checkpointing: bool,
-    ) -> torch.nn.Module:
-        """Nothing to wrap."""
-        self.model, self.checkpointing = model, checkpointing
-        return model
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """The loss must come out of torch's own autograd, and layers be checkpointed just if they should."""

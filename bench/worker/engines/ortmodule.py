@@ -6,8 +6,6 @@ in the processes that measure it. Checked against onnxruntime-training 1.19.2, t
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -20,14 +18,19 @@ import torch
 from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import DebugOptions, LogLevel, ORTModule
 from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbackException
-from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
 from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
 
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
-from bench.worker.engine_profile import EngineKernel, EngineProfile
-from bench.worker.products import Multiply
-from bench.worker.time_spans import merged
+from bench.worker.engines._ort_sessions import (
+    check_every_session,
+    limit_threads_of_every_session,
+    limit_threads_of_session,
+    set_session_options,
+)
+from bench.worker.observe.engine_profile import EngineKernel, EngineProfile
+from bench.worker.observe.products import Multiply
+from bench.worker.observe.time_spans import merged
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
@@ -42,11 +45,6 @@ EXECUTION = "SequentialExecutor::Execute"
 
 HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")
 """Operators that hand over to PyTorch."""
-
-CUDA_LIBRARY = "libonnxruntime_providers_cuda.so"
-
-DEVICE_AND_ALLOCATOR = ("device_id", "gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache")
-"""Options of a session that say on which GPU it runs, and that torch's allocator gives it memory."""
 
 ELEMENT_TYPES = {
     torch.float32: onnx.TensorProto.FLOAT,
@@ -131,7 +129,7 @@ class Engine:
             "recompute_nodes": self._recompute_nodes(),
         }
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
         options = onnxruntime.SessionOptions()
         if self.threads is not None:
@@ -139,13 +137,13 @@ class Engine:
         on_cuda = device.type == "cuda"
         provider = ("CUDAExecutionProvider", {"device_id": device.index or 0})
         session = onnxruntime.InferenceSession(
-            product_model(ELEMENT_TYPES[one.dtype]).SerializeToString(),
+            product_model(ELEMENT_TYPES[left.dtype]).SerializeToString(),
             options,
             providers=[provider if on_cuda else "CPUExecutionProvider"],
         )
-        result = torch.empty(*one.shape[:-1], other.shape[-1], dtype=one.dtype, device=device)
+        result = torch.empty(*left.shape[:-1], right.shape[-1], dtype=left.dtype, device=device)
         binding = session.io_binding()
-        for name, tensor in (("one", one), ("other", other)):
+        for name, tensor in (("left", left), ("right", right)):
             binding.bind_ortvalue_input(name, share_tensor(tensor))
         binding.bind_ortvalue_output("result", share_tensor(result))
         running = onnxruntime.RunOptions()
@@ -168,13 +166,13 @@ class Engine:
             return 0
         nodes = onnx.load(str(self.executed), load_external_data=False).graph.node
         self.folder.cleanup()
-        found = sum(node.name.endswith(RECOMPUTED) for node in nodes)
-        if not found:
+        count = sum(node.name.endswith(RECOMPUTED) for node in nodes)
+        if not count:
             raise LaunchFailed(
                 "fallback",
                 f"with checkpointing=true ONNX Runtime recomputes none of its graph's {len(nodes)} nodes",
             )
-        return found
+        return count
 
     def status_of(self, error: Exception) -> str | None:
         """ORTModule raises its own exceptions for what it cannot export, differentiate or run."""
@@ -197,16 +195,16 @@ def _read_back_options(manager: Any) -> dict[str, int]:
     Raises:
         LaunchFailed: status `fallback`, if one that was asked for is not what it has.
     """
-    found = {
+    options = {
         name: int(getattr(manager._runtime_options, option.read_back))
         for name, option in ENGINE_OPTIONS["ortmodule"].items()
         if option.read_back
     }
-    for name, value in found.items():
+    for name, value in options.items():
         wanted = os.environ.get(ENGINE_OPTIONS["ortmodule"][name].variable)
         if wanted is not None and int(wanted) != value:
             raise LaunchFailed("fallback", f"ONNX Runtime has {name}={value} where {wanted} was asked for")
-    return found
+    return options
 
 
 def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
@@ -249,23 +247,6 @@ def keep_buffers_in_export() -> None:
     GraphTransitionManager._export_model = staticmethod(leaving_buffers)
 
 
-def set_session_options(module: ORTModule, **wanted: Any) -> None:
-    """Set options of the module's training session, which ORTModule makes itself at the first step.
-
-    The graph that a session writes has no weights: ORTModule gives them to it as inputs.
-    """
-    manager = module._torch_module._execution_manager(True)
-    original = manager._get_session_config
-
-    def changed() -> tuple[Any, Any, Any]:
-        options, providers, provider_options = original()
-        for name, value in wanted.items():
-            setattr(options, name, value)
-        return options, providers, provider_options
-
-    manager._get_session_config = changed
-
-
 def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:
     """What the events of a session's profile say, by the machine's clock.
 
@@ -287,93 +268,17 @@ def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineP
     )
 
 
-class CheckedSession(onnxruntime.InferenceSession):
-    """A session where it was asked to run: ONNX Runtime itself goes on with the CPU, and only logs why.
-
-    Raises:
-        LaunchFailed: status `fallback`, with the library that is missing.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        sess_options: Any = None,
-        providers: Any = None,
-        provider_options: Any = None,
-        **others: Any,
-    ) -> None:
-        super().__init__(model, sess_options, providers, provider_options, **others)
-        if not providers:
-            return
-        wanted, options = providers[0], (provider_options or [{}])[0]
-        if not isinstance(wanted, str):
-            wanted, options = wanted
-        actual = self.get_providers()[0]
-        if actual != wanted:
-            raise LaunchFailed(
-                "fallback",
-                f"ONNX Runtime made a session for {actual}, not for {wanted}: {find_missing_library()}",
-            )
-        in_force = self.get_provider_options()[actual]
-        for key in [key for key in options if key in DEVICE_AND_ALLOCATOR]:
-            if in_force.get(key) != str(options[key]):
-                raise LaunchFailed(
-                    "fallback",
-                    f"ONNX Runtime's session has {key}={in_force.get(key)}, not {options[key]}",
-                )
-
-
-def check_every_session() -> None:
-    """Let every session of this process be a `CheckedSession`: ORTModule's, and those for products alone."""
-    onnxruntime.InferenceSession = CheckedSession
-
-
-def find_missing_library() -> str:
-    """Return why ONNX Runtime's library for CUDA cannot be loaded, as the dynamic loader says it."""
-    library = Path(_pybind_state.__file__).with_name(CUDA_LIBRARY)
-    if not library.exists():
-        return f"the installed package has no {library.name}; install onnxruntime-training"
-    # In a process of its own, which a library may end.
-    program = "import ctypes, sys, onnxruntime; ctypes.CDLL(sys.argv[1])"
-    command = [sys.executable, "-c", program, str(library)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    words = ended.stderr.strip().splitlines()
-    return words[-1] if words else f"{library.name} can be loaded, but finds no GPU"
-
-
-def limit_threads_of_every_session(threads: int) -> None:
-    """Make every session of this process run on `threads` threads.
-
-    ORTModule builds its session options itself, ignores torch's thread count and takes every core; the
-    options are reachable only where it makes them.
-    """
-    original = GraphExecutionManager._get_session_config
-
-    def limited(self: GraphExecutionManager) -> tuple[Any, Any, Any]:
-        options, providers, provider_options = original(self)
-        limit_threads_of_session(options, threads)
-        return options, providers, provider_options
-
-    GraphExecutionManager._get_session_config = limited
-
-
-def limit_threads_of_session(options: Any, threads: int) -> None:
-    """Make a session with these options run on `threads` threads."""
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
-
-
 def product_model(element_type: int) -> onnx.ModelProto:
     """A model of one node, which multiplies two matrices or two batches of them."""
-    one, other, result = (
-        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("one", "other", "result")
+    left, right, result = (
+        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("left", "right", "result")
     )
-    node = onnx.helper.make_node("MatMul", ["one", "other"], ["result"])
-    graph = onnx.helper.make_graph([node], "product", [one, other], [result])
+    node = onnx.helper.make_node("MatMul", ["left", "right"], ["result"])
+    graph = onnx.helper.make_graph([node], "product", [left, right], [result])
     versions = [onnx.helper.make_opsetid("", 17)]
     return onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
 
 
 def share_tensor(tensor: torch.Tensor) -> Any:
-    """The same memory as ONNX Runtime's own kind of tensor."""
+    """Hand a tensor's memory to ONNX Runtime as its own kind of tensor."""
     return onnxruntime.OrtValue(_pybind_state.OrtValue.from_dlpack(torch.to_dlpack(tensor), False))

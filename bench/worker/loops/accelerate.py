@@ -7,33 +7,23 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 
-from bench.config.training import Precision
+from bench.launch.spec import WorkerSpec
 from bench.worker.loops._watched import WatchedLoop
-from bench.worker.sharding import Batch, BuildOptimizer, trained
+from bench.worker.sharding import Batch, mean_of
 
 
 class Loop(WatchedLoop):
     """The batches lie ready, as for the bare loop: a loader is what `data=hf` measures."""
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        build_optimizer: BuildOptimizer,
-        device: torch.device,
-        micro_batch: int,  # noqa: ARG002 - the batches have it
-        grad_accum: int,
-        precision: Precision,
-    ) -> None:
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
+        super().__init__(module, spec)
         # No synchronisation with a loader's end, which endless batches do not have.
         self.accelerator = Accelerator(
             cpu=device.type == "cpu",
-            gradient_accumulation_steps=grad_accum,
+            gradient_accumulation_steps=spec.grad_accum,
             kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
         )
-        optimizer = build_optimizer(trained(module))
-        super().__init__(module, optimizer, precision)
-        self.module, self.stepper = self.accelerator.prepare(module, optimizer)
+        self.module, self.stepper = self.accelerator.prepare(module, self.optimizer)
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """One optimizer step; with the last micro-batch gradients are averaged over the ranks."""
@@ -46,7 +36,7 @@ class Loop(WatchedLoop):
                 self.stepper.step()
                 self.stepper.zero_grad()
             losses.append(loss.detach())
-        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        return mean_of(losses)
 
     def proof(self) -> dict[str, Any]:
         """The classes of the loop and of the module."""

@@ -22,7 +22,7 @@ class KeepsLosses(trainer.KeepsLosses, ORTTrainer):
 
 
 class Loop(trainer.Loop):
-    """As Trainer's loop."""
+    """Trainer's loop around ONNX Runtime."""
 
     version = f"optimum {version('optimum')}"
 

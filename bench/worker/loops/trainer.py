@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 import transformers
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from bench.config.training import Precision
+from bench.launch.spec import WorkerSpec
 from bench.worker.loops._watched import WatchedLoop
-from bench.worker.sharding import Batch, BuildOptimizer, trained
+from bench.worker.sharding import Batch, mean_of
 
 ENDLESS = 10**9
 """Optimizer steps of a training that nobody lets come to its end."""
@@ -58,12 +59,12 @@ class KeepsLosses(Trainer):
         return DataLoader(self.train_dataset, batch_size=None)
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-        """As Trainer does; which engine computed the loss is kept for the proof."""
-        found = super().compute_loss(*args, **kwargs)
-        loss = found[0] if isinstance(found, tuple) else found
+        """Trainer's own; which engine computed the loss is kept for the proof."""
+        computed = super().compute_loss(*args, **kwargs)
+        loss = computed[0] if isinstance(computed, tuple) else computed
         self.loss_function = type(loss.grad_fn).__name__
         self.losses.append(loss.detach())
-        return found
+        return computed
 
 
 class Loop(WatchedLoop):
@@ -75,18 +76,8 @@ class Loop(WatchedLoop):
 
     version = f"transformers {transformers.__version__}"
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        build_optimizer: BuildOptimizer,
-        device: torch.device,
-        micro_batch: int,
-        grad_accum: int,
-        precision: Precision,
-    ) -> None:
-        optimizer = build_optimizer(trained(module))
-        super().__init__(module, optimizer, precision)
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
+        super().__init__(module, spec)
         self.threads = torch.get_num_threads()
         self.folder = tempfile.TemporaryDirectory()
         self.handed = Handed()
@@ -94,8 +85,8 @@ class Loop(WatchedLoop):
         arguments = {
             "output_dir": self.folder.name,
             "use_cpu": device.type == "cpu",
-            "per_device_train_batch_size": micro_batch,
-            "gradient_accumulation_steps": grad_accum,
+            "per_device_train_batch_size": spec.micro_batch,
+            "gradient_accumulation_steps": spec.grad_accum,
             "max_steps": ENDLESS,
             "max_grad_norm": NOTHING_CLIPPED,
             "save_strategy": "no",
@@ -109,7 +100,7 @@ class Loop(WatchedLoop):
             module,
             arguments,
             train_dataset=self.handed,
-            optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)),
+            optimizers=(self.optimizer, LambdaLR(self.optimizer, lambda _: 1.0)),
             callbacks=[Steps(self.ended)],
         )
         self.trainer.losses = []
@@ -139,8 +130,7 @@ class Loop(WatchedLoop):
         if failure is not None:
             raise failure
         self.loss_function = self.trainer.loss_function
-        losses = self.trainer.losses
-        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        return mean_of(self.trainer.losses)
 
     def proof(self) -> dict[str, Any]:
         """The classes of the loop and of the module that it calls."""

@@ -1,19 +1,15 @@
-"""`python -m bench.worker.on_device.prepare SPEC.json FOLDER`: make what a device trains from, with torch.
+"""`python -m bench.worker.on_device.prepare PARENT FOLDER SPEC.json`: make what a device trains from.
 
 The model is built and filled as every backend's, exported with its loss, and given its gradient and its
-optimizer by `onnxruntime.training.artifacts`. What cannot be made is written down as a failure.
+optimizer by `onnxruntime.training.artifacts`.
 """
 
 import gc
 import math
-import os
-import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import onnx
 import onnxruntime
 import torch
@@ -21,21 +17,11 @@ from onnxruntime.training import artifacts, onnxblock
 from safetensors.torch import save_file
 
 from bench.errors import LaunchFailed
-from bench.launch.fate import tells_of_memory
-from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
-from bench.worker import initial_state
-from bench.worker.on_device.files import (
-    BATCHES,
-    DESCRIPTION,
-    FAILURE,
-    OPTIMIZER,
-    Failure,
-    Prepared,
-    batch_key,
-)
-from bench.worker.rank import in_a_line
+from bench.worker.on_device.files import BATCHES, OPTIMIZER, Prepared, batch_key
+from bench.worker.rank.child import answer_parent
 from bench.worker.sharding import trained_by_name
+from bench.worker.state import initial_state
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from bench.worker.workload.feed import Batch, Feed
@@ -82,7 +68,7 @@ class FirstOutput(onnxblock.Block):
 
 
 def prepare(spec: WorkerSpec, folder: Path) -> Prepared:
-    """Write artifacts, batches and their description into `folder`.
+    """Write artifacts and batches into `folder`, and return what is known of them.
 
     Raises:
         LaunchFailed: status `unsupported`, if ONNX Runtime cannot train this model so.
@@ -169,10 +155,7 @@ def _generate(exported: onnx.ModelProto, trained: Sequence[str], folder: Path, s
         frozen_params=[name for name in weights if name not in set(trained)],
         loss=FirstOutput(),
         optimizer=onnxblock.optim.AdamW(
-            bias_correction=True,
-            betas=(adam.beta1, adam.beta2),
-            eps=adam.eps,
-            weight_decay=adam.weight_decay,
+            bias_correction=True, betas=(adam.beta1, adam.beta2), eps=adam.eps, weight_decay=adam.weight_decay
         ),
         artifact_directory=folder,
     )
@@ -194,50 +177,25 @@ def _update_as_torch_does(path: Path) -> None:
 
 
 def _update_attributes(path: Path) -> dict[str, float | int]:
-    """Of the operators that update weights; all have the same.
+    """Attributes of the operators that update weights; all have the same.
 
     Raises:
         LaunchFailed: they have not.
     """
     nodes = [one for one in onnx.load(path).graph.node if one.op_type == UPDATE]
-    found: list[dict[str, Any]] = [
+    updates: list[dict[str, Any]] = [
         {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute} for node in nodes
     ]
-    if not found or any(one != found[0] for one in found):
-        raise LaunchFailed("invalid", f"the optimizer model has {len(found)} different updates")
-    return found[0]
+    if not updates or any(update != updates[0] for update in updates):
+        raise LaunchFailed("invalid", f"the optimizer model has {len(updates)} different updates")
+    return updates[0]
 
 
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, LaunchFailed):
-        return Failure(status=error.status, message=error.message, details=error.details)
-    line = in_a_line(error)
-    if isinstance(error, MemoryError) or tells_of_memory(str(error)):
-        return Failure(status="oom", message=line, details=traceback.format_exc())
-    return Failure(
-        status="unsupported",
-        message=f"no artifacts for training on a device could be made: {line}",
-        details=traceback.format_exc(),
-    )
-
-
-def main() -> None:
-    """Write the description or the failure; the exit status."""
-    die_with(int(sys.argv[3]))
-    spec, folder = WorkerSpec.load(Path(sys.argv[1])), Path(sys.argv[2])
+def main(folder: Path, spec_path: Path) -> Prepared:
+    """Prepare without Python's garbage collector, which would only cost time."""
     gc.disable()
-    try:
-        written = DESCRIPTION, msgspec.json.encode(prepare(spec, folder))
-    except OSError:
-        raise  # such as a full disk, whose message names the file
-    except Exception as error:
-        traceback.print_exc()
-        written = FAILURE, msgspec.json.encode(_failure(error))
-    (folder / written[0]).write_bytes(written[1])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
+    return prepare(WorkerSpec.load(spec_path), folder)
 
 
 if __name__ == "__main__":
-    main()
+    answer_parent(main, refusal="no artifacts for training on a device could be made")

@@ -15,7 +15,6 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
@@ -26,14 +25,14 @@ from bench.machine.telemetry.host_memory import host_bytes
 from bench.worker.on_device.files import (
     BATCHES,
     CHECKPOINT,
-    DESCRIPTION,
     OPTIMIZER,
     TRAINING,
     Prepared,
     artifact_bytes,
     batch_key,
 )
-from bench.worker.tensor_differences import compare, norm
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
+from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")
 """What a device does not have."""
@@ -45,36 +44,29 @@ Inputs = list[Any]
 """ONNX Runtime's values of a micro-batch, in the order of the training model's inputs."""
 
 
-class DeviceTraining:
-    """Artifacts, loaded and ready to step; it has what `bench.worker.training.Training` has for a rank.
+class DeviceTraining(AnyTraining):
+    """Artifacts, loaded and ready to step.
 
-    Args:
-        spec: what to train and how.
-        folder: in which `bench.worker.on_device.prepare` has worked. Batches and the first checkpoint are
-            read once, the graphs again when a checkpoint is loaded.
+    `bench.worker.on_device.prepare` has made them in `folder`. Batches and the first checkpoint are read
+    once, the graphs again when a checkpoint is loaded.
     """
 
     library = "onnxruntime on a device"
     """What multiplies matrices: the same as ORTModule's, but no product is timed alone here."""
 
-    absent = dict.fromkeys(
-        ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes"),
-        "torch's caching allocator is not in this process",
-    )
-
-    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+    def __init__(self, spec: WorkerSpec, folder: Path, prepared: Prepared) -> None:
         self.spec = spec
+        self.absent = dict.fromkeys(TORCH_PEAKS, "torch's caching allocator is not in this process")
         self._folder, self._scratch = folder, folder.parent
-        self._prepared = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Prepared)
-        runtime = import_runtime()
+        self._prepared = prepared
+        self._api = import_runtime()
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
-        self._api = runtime
         self._open(folder / CHECKPOINT)
         self.parameters = self._prepared.parameters
         self.trainable_parameters = self._prepared.trainable
         self.loaded_bytes = artifact_bytes(folder)
-        self.feed = self
+        self.feed = self.engine = self
         self.padding_share = self._prepared.padding_share
         self._batches = self._read_batches()
         self._next: Iterator[Inputs] = cycle(self._batches)
@@ -112,7 +104,7 @@ class DeviceTraining:
         """The micro-batches of the next `count` steps; all of them lie ready."""
         return [list(islice(self._next, self.spec.grad_accum)) for _ in range(count)]
 
-    def use_first_batches(self, count: int) -> None:
+    def repeat_first(self, count: int) -> None:
         """From now on cycle through the first `count` of the comparison's micro-batches only."""
         self._next = cycle(self._batches[: count * self._prepared.parts])
 
@@ -132,9 +124,6 @@ class DeviceTraining:
         self._module.lazy_reset_grad()
         return loss
 
-    step_until_applied = step
-    """In fp32 no step is skipped."""
-
     def _look_at_gradient(self) -> None:
         gradients = dict(self._gradients())
         self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
@@ -147,50 +136,21 @@ class DeviceTraining:
         self.differences |= compare(self.spec.expected_tensors, kind, named)
 
     def _gradients(self) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-        """Of the trained parameters, by their names in the model."""
+        """The trained parameters' own, by their names in the model."""
         for name, parameter in self._state.parameters:
             if name in self._prepared.names and parameter.grad is not None:
                 yield self._prepared.names[name], parameter.grad
-
-    # What a rank asks besides
 
     def room_for_losses(self, steps: int) -> npt.NDArray[np.float64]:
         """Where the losses of `steps` steps go, shape (steps,)."""
         return np.zeros(steps)
 
-    def synchronize(self) -> None:
-        """ONNX Runtime returns when it has finished."""
-
-    def barrier(self) -> None:
-        """There is one rank."""
-
-    def reset_peaks(self) -> None:
-        """There is no allocator of torch's."""
-
-    def free_cached(self) -> None:
-        """Likewise."""
-
-    def allocator_retries(self) -> None:
-        """Likewise."""
-
-    def torch_peaks(self) -> tuple[None, None]:
-        """Likewise."""
-        return None, None
-
-    def loss_scaling(self) -> dict[str, Any]:
-        """The loss of fp32 is not scaled."""
-        return {"loss_scale": None, "skipped_steps": None}
-
     def proof(self) -> dict[str, Any]:
-        """What really ran, after the first step.
-
-        Raises:
-            LaunchFailed: torch is in this process, or a hyperparameter is not the configured one.
-        """
+        """What really ran, after the first step."""
         there = [name for name in NOT_HERE if sys.modules.get(name) is not None]
         if there:
             raise LaunchFailed("invalid", f"{', '.join(there)} is in the process that trains as on a device")
-        adam, found = self.spec.adam, self._prepared.optimizer
+        adam, optimizer = self.spec.adam, self._prepared.optimizer
         wanted = {
             "alpha": adam.beta1,
             "beta": adam.beta2,
@@ -200,14 +160,17 @@ class DeviceTraining:
             "correct_bias": 1,
         }
         for key, value in wanted.items():
-            if not np.isclose(found.get(key, np.nan), value, rtol=1e-6, atol=0.0):
-                raise LaunchFailed("invalid", f"the optimizer runs with {key}={found.get(key)}")
+            if not np.isclose(optimizer.get(key, np.nan), value, rtol=1e-6, atol=0.0):
+                raise LaunchFailed("invalid", f"the optimizer runs with {key}={optimizer.get(key)}")
         rate = self._optimizer.get_learning_rate()
         if not np.isclose(rate, adam.lr, rtol=1e-6, atol=0.0):
             raise LaunchFailed("invalid", f"the optimizer runs with lr={rate}")
         return {
             "engine": {"class": "onnxruntime.training.api.Module", "version": self._api.version},
-            "optimizer": {"class": "onnxruntime.training.api.Optimizer", "groups": [{"lr": rate, **found}]},
+            "optimizer": {
+                "class": "onnxruntime.training.api.Optimizer",
+                "groups": [{"lr": rate, **optimizer}],
+            },
             "not_imported": list(NOT_HERE),
             "threads": self.spec.threads if self.spec.holds_threads else None,
         }
@@ -232,7 +195,7 @@ class DeviceTraining:
         return sizes[1] - sizes[0]
 
     def trained_weights(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Of the trained parameters, by their names in the model."""
+        """The trained parameters' own, by their names in the model."""
         return {
             self._prepared.names[name]: parameter.data
             for name, parameter in self._state.parameters
@@ -252,11 +215,6 @@ class DeviceTraining:
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - what cannot run is found beforehand
         """Nothing that ONNX Runtime raises here says that it cannot run this model."""
         return None
-
-    @property
-    def engine(self) -> "DeviceTraining":
-        """What a rank asks about the engine."""
-        return self
 
 
 def in_a_child(compute: Callable[[], int]) -> int:

@@ -1,12 +1,12 @@
 """The optimizers, a module each, all with the same hyperparameters; and the proof of what was built.
 
-A module is imported only in the process that uses it. Its function `build` takes the parameters and the
-hyperparameters by torch's names (lr, betas, eps, weight_decay) and returns the optimizer. If that has only
-some of these, the module names them in `SHARED`.
+A module is imported only in the process that uses it. Its `build` takes the parameters, and `HYPERPARAMETERS`
+as keywords, and returns the optimizer. If that has only some of these, the module names them in `SHARED`.
 """
 
 import math
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -15,7 +15,10 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 from bench.config.choices import OTHER_UPDATES
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
-from bench.worker.choices import load_choice
+from bench.worker.rank.choices import load_choice
+
+HYPERPARAMETERS = ("lr", "betas", "eps", "weight_decay")
+"""By torch's names."""
 
 ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused": "fused"}
 """Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""
@@ -43,25 +46,31 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
     Raises:
         LaunchFailed: status `unsupported`, if a package is missing.
     """
-    hyperparameters: dict[str, Any] = {
+    module = load_choice("optimizer", name)
+    optimizer: torch.optim.Optimizer = module.build(parameters, **_hyperparameters(module, adam))
+    return optimizer
+
+
+def _hyperparameters(module: ModuleType, adam: Adam) -> dict[str, Any]:
+    """Those that the module's optimizer has, as configured."""
+    configured = {
         "lr": adam.lr,
         "betas": (adam.beta1, adam.beta2),
         "eps": adam.eps,
         "weight_decay": adam.weight_decay,
     }
-    optimizer: torch.optim.Optimizer = load_choice("optimizer", name).build(parameters, hyperparameters)
-    return optimizer
+    return {name: configured[name] for name in getattr(module, "SHARED", HYPERPARAMETERS)}
 
 
 def proof(
     optimizer: torch.optim.Optimizer, *, name: str, adam: Adam, updated: Iterable[torch.Tensor]
 ) -> dict[str, Any]:
-    """Class, implementation and every hyperparameter of the optimizer that runs.
+    """Class, implementation and every hyperparameter of the optimizer that runs, unwrapped.
 
     Args:
-        optimizer: it, unwrapped.
-        name: by which it was built.
-        adam: its hyperparameters, as configured.
+        optimizer: built by `name` with the hyperparameters `adam`.
+        name: of its module.
+        adam: as configured.
         updated: what it updates on this rank. ZeRO stage 3 has that in no group between steps.
 
     Raises:
@@ -71,15 +80,10 @@ def proof(
         {key: _plain(value) for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
     ]
-    wanted = {
-        "lr": [adam.lr],
-        "betas": [adam.beta1, adam.beta2],
-        "eps": [adam.eps],
-        "weight_decay": [adam.weight_decay],
-    }
+    wanted = _hyperparameters(load_choice("optimizer", name), adam)
     for group in groups:
-        for key in getattr(load_choice("optimizer", name), "SHARED", wanted):
-            if not _are_equal(group.get(key), wanted[key]):
+        for key, value in wanted.items():
+            if not _are_equal(group.get(key), value):
                 raise LaunchFailed("invalid", f"the optimizer runs with {key}={group.get(key)}")
     implementation = find_implementation(optimizer, list(updated))
     if implementation != ASKED.get(name, implementation):
@@ -94,8 +98,7 @@ def find_implementation(optimizer: torch.optim.Optimizer, updated: list[torch.Te
     """
     if not isinstance(optimizer, torch.optim.AdamW):
         return None
-    found = {_implementation_of(group, updated) for group in optimizer.param_groups}
-    return ", ".join(sorted(found))
+    return ", ".join(sorted({_implementation_of(group, updated) for group in optimizer.param_groups}))
 
 
 def _implementation_of(group: dict[str, Any], updated: list[torch.Tensor]) -> str:
@@ -137,12 +140,12 @@ def _held(value: torch.Tensor) -> Iterator[torch.Tensor]:
         yield value
 
 
-def _are_equal(found: Any, wanted: list[float]) -> bool:
+def _are_equal(running: Any, wanted: Any) -> bool:
     """Whether a hyperparameter, which some optimizers keep as a tensor of fp32, has the wanted value."""
-    values = found if isinstance(found, list) else [found]
-    return len(values) == len(wanted) and all(
-        isinstance(one, int | float) and math.isclose(one, value, rel_tol=1e-6)
-        for one, value in zip(values, wanted, strict=True)
+    running, wanted = (value if isinstance(value, list | tuple) else [value] for value in (running, wanted))
+    return len(running) == len(wanted) and all(
+        isinstance(value, int | float) and math.isclose(value, other, rel_tol=1e-6)
+        for value, other in zip(running, wanted, strict=True)
     )
 
 

@@ -4,15 +4,8 @@ It has no first ones. Its learning rate is relative to a parameter's root mean s
 step t at most 1/√t.
 """
 
-from collections.abc import Iterable
-from typing import Any
-
 import torch
 
 SHARED = ("lr", "weight_decay")
-"""The hyperparameters that it has in common with AdamW."""
 
-
-def build(parameters: Iterable[torch.nn.Parameter], hyperparameters: dict[str, Any]) -> torch.optim.Optimizer:
-    """The optimizer of these parameters."""
-    return torch.optim.Adafactor(parameters, **{name: hyperparameters[name] for name in SHARED})
+build = torch.optim.Adafactor

@@ -9,7 +9,7 @@ from deepspeed.accelerator import get_accelerator
 from deepspeed.ops.adam import DeepSpeedCPUAdam
 
 
-def build(parameters: Iterable[torch.nn.Parameter], hyperparameters: dict[str, Any]) -> torch.optim.Optimizer:
+def build(parameters: Iterable[torch.nn.Parameter], **hyperparameters: Any) -> torch.optim.Optimizer:
     """The optimizer of these parameters."""
     if git_version_info.installed_ops.get("cpu_adam"):
         # Compiled for DeepSpeed's CPU accelerator, but from the same sources as for CUDA, with no CUDA in it.

@@ -1,7 +1,7 @@
 """How the ranks share the work: one module per sharding, imported only by ranks that use it."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,14 +10,17 @@ from typing import Any, Protocol
 import torch
 
 from bench.errors import LaunchFailed
+from bench.worker.optimizers import class_path
 
 Batch = dict[str, torch.Tensor]
 ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
-BuildOptimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 
 class Sharding(Protocol):
     """Runs one optimizer step over the micro-batches of this rank.
+
+    It is made of a module on its device with the initial weights, of the spec, and of the device, once
+    torch.distributed is initialised.
 
     In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
     the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
@@ -25,23 +28,26 @@ class Sharding(Protocol):
     without one double it. Only DeepSpeed's own modes scale as DeepSpeed does.
     """
 
-    autocasts: bool
-    """Of the class: whether the model casts in 16 bits (bench.worker.workload.precision); else this does."""
+    autocasts: bool = True
+    """Whether the model casts in 16 bits (bench.worker.workload.precision); else the sharding does."""
 
-    loss_function: str
-    """Class name of the last loss's autograd node."""
+    model: torch.nn.Module
+    """Whose names are the model's own."""
 
     optimizer: torch.optim.Optimizer
     """The optimizer that updates this rank's parameters, unwrapped."""
 
-    watches_gradient: bool
+    loss_function: str = ""
+    """Class name of the last loss's autograd node."""
+
+    watches_gradient: bool = False
     """Whether `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks."""
 
-    gradient_norm: float
-    """Of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it: without
-    the loss's scale. Infinite if that step was skipped."""
+    gradient_norm: float = 0.0
+    """Norm of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it:
+    without the loss's scale. Infinite if that step was skipped."""
 
-    gradient_reader: ReadGradients | None
+    gradient_reader: ReadGradients | None = None
     """Gets the names and gradients that the next step's update sees, without the loss's scale and whole,
     however they are sharded; None in timed blocks. All ranks have to go through all of them."""
 
@@ -50,12 +56,15 @@ class Sharding(Protocol):
 
     def loss_scale(self) -> float | None:
         """What the next loss will be multiplied by; None unless in fp16. Waits for the device."""
+        return None
 
     def skipped_steps(self) -> int | None:
         """Steps skipped since the start; None unless in fp16. Waits for the device."""
+        return None
 
     def updated(self) -> Iterable[torch.Tensor]:
         """What the optimizer updates on this rank."""
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def save_state(self, folder: Path) -> None:
         """Write this rank's part of weights, buffers, optimizer's state and loss scaling."""
@@ -68,18 +77,18 @@ class Sharding(Protocol):
 
         All ranks have to go through all of them.
         """
+        return ((name, parameter.detach()) for name, parameter in trained_by_name(self.model))
 
     def proof(self) -> dict[str, Any]:
-        """The classes that did the sharding, and the loss scaling's settings as they are in force."""
+        """The classes that did the sharding, and the loss scaling's settings as they are in force.
+
+        Raises:
+            LaunchFailed: they are not the ones that were asked for.
+        """
 
 
 def load(name: str) -> ModuleType:
-    """Import the sharding called `name`, and with it the libraries that it needs.
-
-    Its class `Sharding` is made around a module that is on the device and holds the initial weights, once
-    torch.distributed is initialised. The argument `precision` decides about loss scaling, and about casts
-    where the module does not cast itself (`autocasts`).
-    """
+    """Import the sharding called `name`, and with it the libraries that it needs."""
     return import_module(f"bench.worker.sharding.{name}")
 
 
@@ -91,6 +100,23 @@ def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Par
 def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
     """The parameters that an optimizer gets: not the frozen ones, of which there are many beside adapters."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Gradients of the trained parameters by name; zero where there is none."""
+    for name, parameter in trained_by_name(model):
+        yield name, torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def norm_of_gradients(module: torch.nn.Module) -> torch.Tensor:
+    """The norm over all gradients of a module, shape ()."""
+    norms = [torch.linalg.vector_norm(one.grad) for one in module.parameters() if one.grad is not None]
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def mean_of(losses: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The mean loss of a step's micro-batches, shape ()."""
+    return losses[0] if len(losses) == 1 else torch.stack(list(losses)).mean()
 
 
 def held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -114,4 +140,4 @@ def fill(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:
     """What the record says about loss scaling: the class that does it, and its settings."""
-    return {"class": f"{type(scaler).__module__}.{type(scaler).__qualname__}", **settings}
+    return {"class": class_path(scaler), **settings}

@@ -5,7 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,67 +17,73 @@ from deepspeed.utils import safe_get_full_grad
 
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import (
-    Batch,
-    BuildOptimizer,
-    ReadGradients,
-    scaling_proof,
-    trained,
-    trained_by_name,
-)
+from bench.worker.sharding import Batch, mean_of, scaling_proof, trained, trained_by_name
+
+BUCKET = 500_000_000
+"""Elements that DeepSpeed reduces or gathers at once, by default."""
 
 TAG = "zero"
 """The folder of DeepSpeed's files in a checkpoint."""
 
 
-class Sharding:
+class Sharding(sharding.Sharding):
     """DeepSpeed's engine around the module, with our own optimizer inside its ZeRO optimizer."""
 
     stage: int
-    autocasts = True
     offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        build_optimizer: BuildOptimizer,
-        device: torch.device,
-        micro_batch: int,
-        grad_accum: int,
-        precision: Precision,
-    ) -> None:
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
         self.model = module
-        self.precision = precision.name
-        self.scaled = precision.initial_scale is not None
-        self.optimizer = build_optimizer(trained(module))
+        self.precision = spec.precision.name
+        self.scaled = spec.precision.initial_scale is not None
+        self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
         self.engine, self.zero, _, _ = deepspeed.initialize(
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
-            config=settings(
-                self.stage,
-                micro_batch,
-                grad_accum,
-                sum(one.numel() for one in trained(module)),
-                offloaded=self.offloaded,
-                overlapped=device.type == "cuda",
-            )
-            | self.mode(precision),
+            config=self.settings(spec, overlapped=device.type == "cuda") | self.mode(spec.precision),
         )
-        self.scaler = self.own_scaler(precision)
+        self.scaler = self.own_scaler(spec.precision)
         if self.scaler is not None:
             # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
             # gradients; its step follows this one just as well, once it knows whether there was an overflow.
             self.zero.loss_scaler = self.scaler
             self.zero.dynamic_loss_scale = True
         self.initial_scale = float(self.zero.loss_scale)
-        self.loss_function = ""
-        self.watches_gradient = False
-        self.gradient_norm = 0.0
-        self.gradient_reader: ReadGradients | None = None
+
+    def settings(self, spec: WorkerSpec, *, overlapped: bool) -> dict[str, Any]:
+        """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
+
+        On GPUs gradients are reduced while others are computed, as in the configurations that transformers
+        documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
+
+        Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
+        which a limit of memory counts although most of it is never touched. Larger models have the default.
+        """
+        parameters = sum(one.numel() for one in trained(self.model))
+        bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
+        return {
+            "train_micro_batch_size_per_gpu": spec.micro_batch,
+            "gradient_accumulation_steps": spec.grad_accum,
+            "zero_optimization": {
+                "stage": self.stage,
+                "reduce_bucket_size": bucket,
+                "allgather_bucket_size": bucket,
+                **({"overlap_comm": True} if overlapped else {}),
+                **{f"offload_{part}": {"device": "cpu", "pin_memory": True} for part in self.offloaded},
+            },
+            "zero_force_ds_cpu_optimizer": False,  # any optimizer that steps on the host works
+            "zero_allow_untested_optimizer": True,
+            "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
+            "steps_per_print": 2**31,
+            "wall_clock_breakdown": False,
+            # On by default, it waits for the device twice per micro-batch, for a line that is never printed.
+            "timers": {"throughput": {"enabled": False}},
+        }
 
     def mode(self, precision: Precision) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
         """DeepSpeed's settings for 16 bits: none, the module casts."""
@@ -113,7 +119,7 @@ class Sharding:
         if self.watches_gradient:  # DeepSpeed works it out, without the scale, at every step it takes
             overflowed = self.zero.overflow
             self.gradient_norm = math.inf if overflowed else float(self.engine.get_global_grad_norm())
-        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        return mean_of(losses)
 
     def take_step(self) -> None:
         """DeepSpeed's step, which does nothing but for the last micro-batch."""
@@ -130,28 +136,16 @@ class Sharding:
             gradient = safe_get_full_grad(parameter)
             yield name, (torch.zeros_like(parameter) if gradient is None else gradient) / scale
 
-    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The model's own."""
-        return ((name, one.detach()) for name, one in trained_by_name(self.model))
-
     def loss_scale(self) -> float | None:
-        """As the ZeRO optimizer has it."""
+        """Ask the ZeRO optimizer."""
         return float(self.zero.loss_scale) if self.scaled else None
 
     def skipped_steps(self) -> int | None:
-        """As DeepSpeed's engine counts them."""
+        """Ask DeepSpeed's engine."""
         return int(self.engine.skipped_steps) if self.scaled else None
 
-    def updated(self) -> Iterable[torch.Tensor]:
-        """Flat fp32 copies of this rank's parts."""
-        return [one for group in self.optimizer.param_groups for one in group["params"]]
-
     def proof(self) -> dict[str, Any]:
-        """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler.
-
-        Raises:
-            LaunchFailed: DeepSpeed did not do the stage that was asked for, or not around our optimizer.
-        """
+        """The engine's and the ZeRO optimizer's class and stage, and the settings of its loss scaler."""
         stage = self.engine.zero_optimization_stage()
         if stage != self.stage or getattr(self.zero, "optimizer", None) is not self.optimizer:
             raise LaunchFailed("invalid", f"DeepSpeed runs stage {stage} with {class_path(self.zero)}")
@@ -164,10 +158,9 @@ class Sharding:
             )
         if self.engine.tput_timer.config.enabled:
             raise LaunchFailed(
-                "invalid",
-                "DeepSpeed's throughput timer waits for the device, as nobody else does",
+                "invalid", "DeepSpeed's throughput timer waits for the device, as nobody else does"
             )
-        found: dict[str, Any] = {
+        proof: dict[str, Any] = {
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
             "stage": stage,
@@ -177,28 +170,24 @@ class Sharding:
         }
         if self.scaled:
             scaler = self.zero.loss_scaler
-            found["loss_scaling"] = scaling_proof(
+            proof["loss_scaling"] = scaling_proof(
                 scaler,
                 initial_scale=self.initial_scale,
                 growth_steps=scaler.scale_window,
                 growth=scaler.scale_factor,
                 backoff=1 / scaler.scale_factor,
             )
-        return found
+        return proof
 
     def save_state(self, folder: Path) -> None:
-        """As DeepSpeed saves it: weights by rank 0, and every rank its shard of the optimizer's state.
+        """Let DeepSpeed save: rank 0 the weights, and every rank its shard of the optimizer's state.
 
         The script that it lays beside gathers the shards.
         """
         self.engine.save_checkpoint(str(folder), tag=TAG)
 
     def load_state(self, folder: Path) -> None:
-        """Every rank takes the weights and its shard.
-
-        Raises:
-            LaunchFailed: DeepSpeed has loaded nothing.
-        """
+        """Every rank takes the weights and its shard."""
         loaded, _ = self.engine.load_checkpoint(str(folder), tag=TAG)
         if loaded is None:
             raise LaunchFailed("invalid", "DeepSpeed finds no checkpoint of its own there")
@@ -231,45 +220,3 @@ class Scaler(DynamicLossScaler):
     def settle(self) -> None:
         """Change the scale as the last step asks for."""
         super().update_scale(self._overflowed)
-
-
-BUCKET = 500_000_000
-"""Elements that DeepSpeed reduces or gathers at once, by default."""
-
-
-def settings(
-    stage: int,
-    micro_batch: int,
-    grad_accum: int,
-    parameters: int,
-    *,
-    offloaded: Sequence[str] = (),
-    overlapped: bool = False,
-) -> dict[str, Any]:
-    """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
-
-    On GPUs gradients are reduced while others are computed, as in the configurations that transformers
-    documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
-
-    Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
-    which a limit of memory counts although most of it is never touched. Larger models have the default.
-    """
-    bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
-    return {
-        "train_micro_batch_size_per_gpu": micro_batch,
-        "gradient_accumulation_steps": grad_accum,
-        "zero_optimization": {
-            "stage": stage,
-            "reduce_bucket_size": bucket,
-            "allgather_bucket_size": bucket,
-            **({"overlap_comm": True} if overlapped else {}),
-            **{f"offload_{what}": {"device": "cpu", "pin_memory": True} for what in offloaded},
-        },
-        "zero_force_ds_cpu_optimizer": False,  # offloading works with any optimizer that steps on the host
-        "zero_allow_untested_optimizer": True,
-        "gradient_clipping": 0.0,  # 0.19.8 clips to a norm of 1 by default, which Adam nearly hides
-        "steps_per_print": 2**31,
-        "wall_clock_breakdown": False,
-        # On by default, it waits for the device twice per micro-batch, for a line that is never printed.
-        "timers": {"throughput": {"enabled": False}},
-    }

@@ -1,7 +1,7 @@
 """Every rank holds everything; DistributedDataParallel averages the gradients."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,48 +11,26 @@ import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.config.training import Precision
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import (
-    Batch,
-    BuildOptimizer,
-    ReadGradients,
-    fill,
-    held,
-    scaling_proof,
-    trained,
-    trained_by_name,
-)
+from bench.worker.sharding import Batch, trained, trained_by_name
 
 STATE = "state.pt"
-"""Of all ranks, in a checkpoint."""
+"""The file of all ranks in a checkpoint."""
 
 
-class Sharding:
+class Sharding(sharding.Sharding):
     """With one rank there is nothing to average and, as in transformers' Trainer, no wrapper."""
 
-    autocasts = True
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        *,
-        build_optimizer: BuildOptimizer,
-        device: torch.device,
-        micro_batch: int,  # noqa: ARG002 - DeepSpeed needs it, DDP does not
-        grad_accum: int,
-        precision: Precision,
-    ) -> None:
-        self.model = module  # whose names are the model's own
-        self.precision = precision.name
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
+        self.model = module
+        self.precision = spec.precision.name
         self.module = self.wrap(module, device)
-        self.updater, self.optimizer = self.updates(build_optimizer, self.module)
-        self.grad_accum = grad_accum
-        self.scaler = _scaler(precision, device)
+        self.updater, self.optimizer = self.updates(spec)
+        self.grad_accum = spec.grad_accum
+        self.scaler = _scaler(spec.precision, device)
         self._skipped = torch.zeros((), device=device)
-        self.loss_function = ""
-        self.watches_gradient = False
-        self.gradient_norm = 0.0
-        self.gradient_reader: ReadGradients | None = None
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
         """The module that is called."""
@@ -62,11 +40,9 @@ class Sharding:
         # DeepSpeed leaves buffers to each rank, too; by default DDP would send them at every forward pass.
         return DistributedDataParallel(module, device_ids=devices, broadcast_buffers=False)
 
-    def updates(
-        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
-    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """The optimizer to step, and the one within that updates this rank's parameters: here one."""
-        optimizer = build_optimizer(trained(module))
+        optimizer = optimizers.build(spec.optimizer, trained(self.module), spec.adam)
         return optimizer, optimizer
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
@@ -83,7 +59,7 @@ class Sharding:
         if self.gradient_reader is not None:
             self.gradient_reader(self._gradients())
         self.update()
-        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        return sharding.mean_of(losses)
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """The loss of a micro-batch."""
@@ -103,8 +79,7 @@ class Sharding:
 
     def norm(self) -> torch.Tensor:
         """The gradient's, over all ranks."""
-        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
-        return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
+        return sharding.norm_of_gradients(self.module)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """A weight or its gradient with the parts that other ranks hold."""
@@ -115,23 +90,19 @@ class Sharding:
         return ((name, self.whole(one.detach())) for name, one in trained_by_name(self.model))
 
     def loss_scale(self) -> float | None:
-        """As GradScaler has it."""
+        """Ask GradScaler."""
         return None if self.scaler is None else self.scaler.get_scale()
 
     def skipped_steps(self) -> int | None:
         """Counted on the device, so that counting waits for nothing within a block."""
         return None if self.scaler is None else int(self._skipped.item())
 
-    def updated(self) -> Iterable[torch.Tensor]:
-        """The parameters themselves."""
-        return [one for group in self.optimizer.param_groups for one in group["params"]]
-
     def save_state(self, folder: Path) -> None:
         """Rank 0 writes it, since all ranks hold the same."""
         updates = self.gather_updates()
         if torch.distributed.get_rank() == 0:
             state = {
-                "tensors": {name: value.detach() for name, value in held(self.model)},
+                "tensors": {name: value.detach() for name, value in sharding.held(self.model)},
                 "optimizer": updates,
                 "scaler": None if self.scaler is None else self.scaler.state_dict(),
             }
@@ -144,7 +115,7 @@ class Sharding:
     def load_state(self, folder: Path) -> None:
         """Every rank takes all of it."""
         state = torch.load(folder / STATE, weights_only=True, map_location="cpu")
-        fill(self.model, state["tensors"])
+        sharding.fill(self.model, state["tensors"])
         self.updater.load_state_dict(state["optimizer"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
@@ -152,16 +123,16 @@ class Sharding:
     def proof(self) -> dict[str, Any]:
         """DDP's class, or that there is none, and GradScaler's settings."""
         wrapped = isinstance(self.module, DistributedDataParallel)
-        found: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
+        proof: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
         if self.scaler is not None:
-            found["loss_scaling"] = scaling_proof(
+            proof["loss_scaling"] = sharding.scaling_proof(
                 self.scaler,
                 initial_scale=self.scaler._init_scale,
                 growth_steps=self.scaler.get_growth_interval(),
                 growth=self.scaler.get_growth_factor(),
                 backoff=self.scaler.get_backoff_factor(),
             )
-        return found
+        return proof
 
     def _step_optimizer(self) -> None:
         """The optimizer's step, or in fp16 none if a gradient overflowed.
@@ -180,8 +151,7 @@ class Sharding:
 
     def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
         scale = self.loss_scale() or 1.0
-        for name, parameter in trained_by_name(self.model):
-            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        for name, gradient in sharding.gradients_of(self.model):
             yield name, self.whole(gradient) / scale
 
     def _unscaled(self, norm: float) -> float:

@@ -70,10 +70,7 @@ class Sharding(ddp.Sharding):
         state = self._state()
         torch.distributed.checkpoint.load(state, checkpoint_id=folder)
         set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
+            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
         )
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
@@ -84,11 +81,7 @@ class Sharding(ddp.Sharding):
         return {"model": model, "optimizer": optimizer, **scaler}
 
     def proof(self) -> dict[str, Any]:
-        """The module's class, how many parameters this rank holds of how many, and what is computed with.
-
-        Raises:
-            LaunchFailed: a parameter is whole on every rank, or is not gathered in the precision asked for.
-        """
+        """The module's class, how many parameters this rank holds of how many, and what is computed with."""
         parameters = list(self.module.parameters())
         whole = [one for one in parameters if not isinstance(one, DTensor)]
         if whole or not isinstance(self.module, FSDPModule):
@@ -104,15 +97,15 @@ class Sharding(ddp.Sharding):
         }
 
     def _gathered_types(self) -> set[str]:
-        """Of the weights as the forward pass has them; all ranks have to ask, since they gather them."""
-        found = set()
+        """Types of the weights in the forward pass; all ranks have to ask, since they gather them."""
+        types = set()
         for one in self.module.modules():
             if isinstance(one, FSDPModule):
                 one.unshard()
                 gathered = (value for value in one.parameters() if not isinstance(value, DTensor))
-                found |= {str(value.dtype) for value in gathered}
+                types |= {str(value.dtype) for value in gathered}
                 one.reshard()
-        return found
+        return types
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:

@@ -4,6 +4,6 @@ from bench.worker.sharding import _zero
 
 
 class Sharding(_zero.Sharding):
-    """As the stage says."""
+    """ZeRO with stage 1; all else is in `_zero.Sharding`."""
 
     stage = 1

@@ -26,7 +26,7 @@ AT_MINIMUM = "loss scale already at minimum"
 
 
 class Sharding(_zero.Sharding):
-    """As the stage says, around a module whose weights DeepSpeed casts."""
+    """ZeRO with stage 1 around a module whose weights DeepSpeed casts."""
 
     stage = 1
     autocasts = False
@@ -76,11 +76,7 @@ class Sharding(_zero.Sharding):
             raise LaunchFailed("diverged", "the gradient overflows in fp16 even with a scale of 1") from error
 
     def proof(self) -> dict[str, Any]:
-        """What the stage proves, and the types of weights, gradients and of what is updated.
-
-        Raises:
-            LaunchFailed: DeepSpeed is in another mode, or one of these has another type.
-        """
+        """What the stage proves, and the types of weights, gradients and of what is updated."""
         wanted = str(SIXTEEN_BITS[self.precision])
         enabled = {"bf16": self.engine.bfloat16_enabled(), "fp16": self.engine.fp16_enabled()}
         modes = [name for name, on in enabled.items() if on]

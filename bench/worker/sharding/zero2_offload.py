@@ -4,7 +4,7 @@ from bench.worker.sharding import _zero
 
 
 class Sharding(_zero.Sharding):
-    """As the stage says; on a CPU only the way there differs, since the host is the device."""
+    """ZeRO with stage 2; on a CPU only the way there differs, since the host is the device."""
 
     stage = 2
     offloaded = ("optimizer",)

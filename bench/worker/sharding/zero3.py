@@ -10,7 +10,7 @@ from bench.worker.sharding import _zero, trained_by_name
 
 
 class Sharding(_zero.Sharding):
-    """As the stage says."""
+    """ZeRO with stage 3, whose weights have to be gathered."""
 
     stage = 3
 

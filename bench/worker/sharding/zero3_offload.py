@@ -4,6 +4,6 @@ from bench.worker.sharding import zero3
 
 
 class Sharding(zero3.Sharding):
-    """As the stage says; a layer's weights come to the device while it computes."""
+    """ZeRO with stage 3; a layer's weights come to the device while it computes."""
 
     offloaded = ("optimizer", "param")

@@ -6,19 +6,20 @@ import torch
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import BuildOptimizer, ddp, trained
+from bench.worker.sharding import ddp, trained
 
 
 class Sharding(ddp.Sharding):
     """Each rank updates whole parameters of its own and broadcasts them."""
 
-    def updates(
-        self, build_optimizer: BuildOptimizer, module: torch.nn.Module
-    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """The sharding optimizer, and ours within, which has this rank's parameters alone."""
         sharding = ZeroRedundancyOptimizer(
-            trained(module), optimizer_class=lambda groups, **_: build_optimizer(groups)
+            trained(self.module),
+            optimizer_class=lambda groups, **_: optimizers.build(spec.optimizer, groups, spec.adam),
         )
         return sharding, sharding.optim
 
@@ -29,18 +30,14 @@ class Sharding(ddp.Sharding):
         return self.updater.state_dict() if torch.distributed.get_rank() == 0 else {}
 
     def proof(self) -> dict[str, Any]:
-        """The optimizer's class, and how many parameters this rank updates of how many.
-
-        Raises:
-            LaunchFailed: it updates all of them although there are several ranks.
-        """
-        mine, whole = map(_count, (self.optimizer, self.updater))
-        if mine == whole and torch.distributed.get_world_size() > 1:
+        """The optimizer's class, and how many parameters this rank updates of how many."""
+        own, whole = map(_count, (self.optimizer, self.updater))
+        if own == whole and torch.distributed.get_world_size() > 1:
             raise LaunchFailed(
                 "invalid", f"ZeroRedundancyOptimizer updates all {whole} parameters on each rank"
             )
-        found = {"optimizer_class": class_path(self.updater), "parameters": mine, "of_parameters": whole}
-        return super().proof() | found
+        counts = {"parameters": own, "of_parameters": whole}
+        return super().proof() | {"optimizer_class": class_path(self.updater)} | counts
 
 
 def _count(optimizer: torch.optim.Optimizer) -> int:

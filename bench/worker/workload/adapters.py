@@ -10,15 +10,10 @@ from bench.errors import LaunchFailed
 
 
 def add(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
-    """Give the named linear layers an adapter each; afterwards nothing but the adapters trains.
+    """Give the named linear layers of a model, in place, an adapter each; nothing else trains afterwards.
 
     Not even a new classifier does, as in the published script (huggingface/optimum,
     examples/onnxruntime/training/text-classification/run_classification.py).
-
-    Args:
-        model: changed in place.
-        lora: rank, scale and layers.
-        dropout: False leaves the adapters' own dropout out.
 
     Raises:
         LaunchFailed: the model has no layers of these names, or peft is not installed.

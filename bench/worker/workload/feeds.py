@@ -2,16 +2,17 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 
 from bench.config import python_docs
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch, Feed, tensors
-from bench.worker.workload.python_docs import PythonDocs
+from bench.worker.workload.feed import Batch, Feed, ReadyFeed, tensors
+from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
+from bench.worker.workload.text_windows import TextBatches
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
@@ -26,51 +27,53 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         whole = make(as_the_others, model, rank=rank, world_size=world_size, pinned=pinned)
         return InParts(whole, spec.accumulate)
     if spec.data.name == "hf":
-        from bench.worker.workload.loader import (
-            Loader,  # imports `datasets`, which synthetic batches do not need
-        )
+        from bench.worker.workload.loader import Loader  # imports `datasets`, which others do not need
 
         return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
     if spec.data.name == python_docs.NAME:
-        return PythonDocs(spec, model, rank=rank, world_size=world_size, pinned=pinned)
-    return Synthetic(spec, model, rank=rank, pinned=pinned)
+        return _make_windows(spec, model, rank=rank, world_size=world_size, pinned=pinned)
+    return _make_synthetic(spec, model, rank=rank, pinned=pinned)
 
 
-class Synthetic:
+def _make_synthetic(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
     """Distinct random micro-batches, made once and cycled through."""
-
-    def __init__(self, spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> None:
-        # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
-        count = max(spec.data.batches, 2 * spec.grad_accum)
-        host = synthetic(
-            spec.data,
-            task=spec.model.task,
-            settings=model.config,
-            count=count,
-            micro_batch=spec.micro_batch,
-            seq_len=spec.seq_len,
-            seed=spec.seed,
-            rank=rank,
-        )
-        self.padding_share = padding_share(host)
-        names = models.accepted(model, list(host[0]))
-        self.batches = [tensors(batch, names, pinned=pinned) for batch in host]
-        self.grad_accum = spec.grad_accum
-        self._next: Iterator[Batch] = itertools.cycle(self.batches)
-
-    def steps(self, count: int) -> list[list[Batch]]:
-        """All of them at once, so that nothing is made inside a block."""
-        return [[next(self._next) for _ in range(self.grad_accum)] for _ in range(count)]
-
-    def repeat_first(self, count: int) -> None:
-        """Cycle through the first `count`."""
-        self._next = itertools.cycle(self.batches[:count])
-
-    def waited(self) -> None:
-        """Nobody waits for what is there."""
+    # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
+    count = max(spec.data.batches, 2 * spec.grad_accum)
+    host = synthetic(
+        spec.data,
+        task=spec.model.task,
+        settings=model.config,
+        count=count,
+        micro_batch=spec.micro_batch,
+        seq_len=spec.seq_len,
+        seed=spec.seed,
+        rank=rank,
+    )
+    names = models.accepted(model, list(host[0]))
+    batches = [tensors(batch, names, pinned=pinned) for batch in host]
+    return ReadyFeed(
+        lambda: itertools.cycle(batches), grad_accum=spec.grad_accum, padding_share=padding_share(host)
+    )
 
 
-class InParts:
+def _make_windows(
+    spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool
+) -> Feed:
+    """Windows of the text that Python ships, shuffled anew in every epoch."""
+    assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
+    batches = TextBatches(seq_len=spec.seq_len, task=spec.model.task, seed=spec.seed, rank=rank)
+    order = Order(
+        len(batches.windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
+    )
+    names = models.accepted(model, list(batches.arrays(next(iter(order)))))
+    return ReadyFeed(
+        lambda: (tensors(batches.arrays(draw), names, pinned=pinned) for draw in order),
+        grad_accum=spec.grad_accum,
+        padding_share=0.0,
+    )
+
+
+class InParts(Feed):
     """The micro-batches of another feed, each divided into so many: every step has the same samples."""
 
     def __init__(self, whole: Feed, parts: int) -> None:

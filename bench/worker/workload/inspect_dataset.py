@@ -29,21 +29,14 @@ AT_ONCE = 16
 
 
 def inspect_dataset(
-    data: Data, *, task: str, model: Model, settings: Any, seq_len: int | None, global_batch: int
+    data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int
 ) -> None:
     """Prepare the dataset and open samples of it.
 
     Raises:
         UserError: it cannot be used with this model.
     """
-    prepared = preparation.prepare(
-        data,
-        task=task,
-        model=model.name,
-        settings=settings,
-        seq_len=seq_len,
-        global_batch=global_batch,
-    )
+    prepared = preparation.prepare(data, model, settings=settings, seq_len=seq_len, global_batch=global_batch)
     count = len(prepared.samples)
     numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
     random = np.random.default_rng(0)
@@ -59,8 +52,7 @@ def main() -> int:
     try:
         inspect_dataset(
             Data(**plain["data"]),
-            task=model.task,
-            model=model,
+            model,
             settings=_settings(model),
             seq_len=plain["seq_len"],
             global_batch=plain["global_batch"],

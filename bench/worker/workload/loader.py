@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
 from bench.worker.workload import preparation
-from bench.worker.workload.feed import Batch
+from bench.worker.workload.feed import Batch, Feed
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
@@ -44,8 +45,8 @@ class Batches:
         return {name: torch.from_numpy(arrays[name]) for name in self.names or arrays}
 
 
-class Loader:
-    """The feed of a dataset; `bench.worker.workload.feed.Feed` says what its methods do.
+class Loader(Feed):
+    """The feed of a dataset.
 
     Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
     They are forked from the rank: they share its cores, are stopped and ended with its process group, and
@@ -70,8 +71,7 @@ class Loader:
         with user_errors_failing_the_launch():
             prepared = preparation.prepare(
                 spec.data,
-                task=spec.model.task,
-                model=spec.model.name,
+                spec.model,
                 settings=model.config,
                 seq_len=spec.seq_len,
                 global_batch=spec.micro_batch * spec.grad_accum * world_size,
@@ -91,11 +91,11 @@ class Loader:
             self.batches,
             sampler=self.order,
             batch_size=None,  # a draw is a whole batch
-            collate_fn=_unchanged,
+            collate_fn=lambda batch: batch,
             num_workers=spec.data.workers,
             persistent_workers=spec.data.workers > 0,
             multiprocessing_context="fork" if spec.data.workers else None,
-            worker_init_fn=_Lifeline(),
+            worker_init_fn=partial(_die_with_rank, os.getpid()),
             pin_memory=pinned and spec.data.pinned_memory,
         )
         # Now, so that starting the workers belongs to set-up, and before an engine makes threads.
@@ -134,19 +134,9 @@ class Loader:
         return None if self._cached else self._waited
 
 
-class _Lifeline:
-    """Ties a worker to the rank that makes this object: workers must not outlive it, however it ends."""
-
-    def __init__(self) -> None:
-        self.rank_pid = os.getpid()
-
-    def __call__(self, worker: int) -> None:
-        del worker
-        die_with(self.rank_pid)
-
-
-def _unchanged(batch: Batch) -> Batch:
-    return batch
+def _die_with_rank(rank_pid: int, _: int) -> None:
+    """Tie a worker to its rank: workers must not outlive it, however it ends."""
+    die_with(rank_pid)
 
 
 @contextmanager

@@ -16,10 +16,11 @@ import transformers
 import transformers.models.bert.modeling_bert
 from safetensors import SafetensorError
 
-from bench.config import layers, sizes
+from bench.config import layers as configured_layers
+from bench.config import sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, freezing, tasks
+from bench.worker.workload import adapters, layers, tasks
 
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
@@ -48,10 +49,17 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
             if model.pretrained is None:
                 built = head.from_config(settings, attn_implementation=attention)
             else:
-                built = _pretrained(head, model.pretrained, settings, attention)
+                built = head.from_pretrained(
+                    model.pretrained,
+                    config=settings,
+                    attn_implementation=attention,
+                    torch_dtype=torch.float32,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                )
     if model.lora is not None:
         adapters.add(built, model.lora, dropout=dropout)
-    freezing.freeze(built, model.trained)
+    layers.freeze(built, model.trained)
     if not dropout:
         _assert_no_dropout(built)
     if checkpointing:
@@ -99,17 +107,6 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
     return [name for name in names if name in taken]
 
 
-def _pretrained(head: Any, where: str, settings: Any, attention: str) -> torch.nn.Module:
-    return head.from_pretrained(
-        where,
-        config=settings,
-        attn_implementation=attention,
-        torch_dtype=torch.float32,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
-
-
 @contextmanager
 def _naming_what_cannot_be_read(where: str | None) -> Iterator[None]:
     """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
@@ -147,8 +144,8 @@ def _resized(settings: Any, model: Model) -> dict[str, Any]:
     given = model.config
     taken = inspect.signature(type(settings).__init__).parameters
     known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
-    unnamed = [key for key in layers.keys(known) if key not in given]
-    if layers.parse(model.size) is not None and unnamed:
+    unnamed = [key for key in configured_layers.keys(known) if key not in given]
+    if configured_layers.parse(model.size) is not None and unnamed:
         raise LaunchFailed(
             "crashed",
             f"model.size={model.size} needs every number of layers in model.config, which does not name "

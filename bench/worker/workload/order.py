@@ -33,8 +33,8 @@ class Order:
         number = epoch = 0
         while True:
             shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.samples)
-            mine = shuffled[self.rank :: self.world_size][: per_epoch * self.micro_batch]
-            for batch in mine.reshape(per_epoch, self.micro_batch):
+            own = shuffled[self.rank :: self.world_size][: per_epoch * self.micro_batch]
+            for batch in own.reshape(per_epoch, self.micro_batch):
                 yield Draw(number, tuple(batch.tolist()))
                 number += 1
             epoch += 1

@@ -26,13 +26,7 @@ NORMS = (torch.nn.LayerNorm, torch.nn.GroupNorm)
 
 
 def autocast(model: torch.nn.Module, precision: str, device_type: str) -> None:
-    """Make `model`, in place, run its forward in `precision` on devices of this type.
-
-    Args:
-        model: with float32 weights, not wrapped by any engine yet.
-        precision: one of `bench.config.choices.PRECISIONS`.
-        device_type: `cpu` or `cuda`.
-    """
+    """Make a model with float32 weights, in place and before any engine wraps it, run in `precision`."""
     dtype = SIXTEEN_BITS.get(precision)
     if dtype is None:
         return
@@ -59,12 +53,7 @@ def _in_float32(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[t
 
 
 def check_capability(precision: str, device: str, capability: tuple[int, int]) -> None:
-    """Refuse what a GPU would do in another precision than it is asked to.
-
-    Args:
-        precision: one of `bench.config.choices.PRECISIONS`.
-        device: the GPU's name, for the message.
-        capability: its compute capability, major and minor.
+    """Refuse what a GPU of this name and compute capability would do in another precision.
 
     Raises:
         LaunchFailed: status `unsupported`.

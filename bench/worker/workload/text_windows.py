@@ -7,15 +7,15 @@ import numpy as np
 
 from bench.config import python_docs
 from bench.config.python_docs import BYTES, FIRST_ID
-from bench.worker.workload.masking import hidden
 from bench.worker.workload.order import Draw
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
+from bench.worker.workload.tokens import hidden
 
 HELD_OUT_WINDOWS = 128
-"""Of the held-out part at most so many are looked at, evenly spread: an evaluation should take moments."""
+"""At most so many of the held-out part are looked at, evenly spread: an evaluation should take moments."""
 
 HELD_OUT_SEED = 1
-"""Of what is masked in them, which is the same in every evaluation."""
+"""Seeds what is masked in them, which is the same in every evaluation."""
 
 
 class TextBatches:
@@ -36,7 +36,7 @@ class TextBatches:
         self.rank = rank
 
     def arrays(self, draw: Draw) -> Arrays:
-        """The same under every backend, and masked anew in every epoch."""
+        """The draw's micro-batch, equal under every backend, and masked anew in every epoch."""
         random = np.random.default_rng([self.seed, self.rank, draw.number])
         return make_batch(self.windows[list(draw.samples)], task=self.task, random=random)
 
@@ -78,7 +78,7 @@ def held_out_windows(seq_len: int) -> Integers:
 
 
 def held_out_batch(seq_len: int, *, task: str) -> Arrays:
-    """The same as a micro-batch: always the same one, whatever the seed of the comparison."""
+    """The held-out windows as a micro-batch: always the same one, whatever the seed of the comparison."""
     random = np.random.default_rng(HELD_OUT_SEED)
     return make_batch(held_out_windows(seq_len), task=task, random=random)
 

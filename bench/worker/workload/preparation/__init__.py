@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.config.data import Data
+from bench.config.model import Model
 from bench.errors import UserError
 from bench.worker.workload.preparation import processors, source
 from bench.worker.workload.tasks import Arrays
@@ -25,6 +26,15 @@ class Context:
     settings: Any  # the model's transformers configuration
     processor: Any  # tokenizer, image processor or speech processor
     seq_len: int | None
+
+    def where(self, column: str) -> str:
+        """For messages: the dataset's own name of a task's column."""
+        return f"column {self.data.columns.get(column, column)} of data.path={self.data.path}"
+
+    @property
+    def padded(self) -> dict[str, Any]:
+        """What makes a tokenizer cut off or pad every text to `seq_len`."""
+        return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
 
 
 class Samples(Protocol):
@@ -41,10 +51,10 @@ class Preparation(Protocol):
     columns: tuple[str, ...]
     """Needed; `data.columns` gives them the dataset's names."""
 
-    optional: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     """Used only where `data.columns` names them."""
 
-    processor: str
+    processor: str = "AutoTokenizer"
     """The transformers class that loads the processor, an `Auto…`."""
 
     def samples(self, dataset: Any, context: Context) -> Samples:
@@ -55,7 +65,9 @@ class Preparation(Protocol):
         """
 
     def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """A micro-batch; `random` decides what is new in every epoch, such as the mask."""
+        """A micro-batch; `random` decides what is new in every epoch: by default nothing."""
+        del context, random
+        return stacked(samples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +101,7 @@ def make(task: str) -> Preparation:
     return made
 
 
-def prepare(
-    data: Data, *, task: str, model: str, settings: Any, seq_len: int | None, global_batch: int
-) -> Prepared:
+def prepare(data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int) -> Prepared:
     """Load the dataset and the processor that `data` names, and make the samples.
 
     What is tokenized beforehand is kept in the cache of Hugging Face's `datasets`, so that the ranks of all
@@ -99,8 +109,7 @@ def prepare(
 
     Args:
         data: which dataset, split, columns and processor.
-        task: what is learnt.
-        model: its name, for messages.
+        model: says what is learnt, and its name for messages.
         settings: the model's transformers configuration.
         seq_len: positions of a sample, padding included; None where it has none.
         global_batch: samples of an optimizer step, which the dataset must hold at least.
@@ -108,10 +117,10 @@ def prepare(
     Raises:
         UserError: something is missing, damaged, or does not fit; the sentence says what and the remedy.
     """
-    preparation = make(task)
+    preparation = make(model.task)
     processor = processors.load(preparation.processor, data.processor)
-    context = Context(data=data, model=model, settings=settings, processor=processor, seq_len=seq_len)
-    dataset = source.named(source.load(data), data, task, preparation.columns, preparation.optional)
+    context = Context(data=data, model=model.name, settings=settings, processor=processor, seq_len=seq_len)
+    dataset = source.named(source.load(data), data, model.task, preparation.columns, preparation.optional)
     samples: Samples = preparation.samples(dataset, context) if len(dataset) else Empty()
     if len(samples) < global_batch:
         raise UserError(

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from bench.worker.workload import preparation
 from bench.worker.workload.preparation import Context, Samples, stacked
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
 from bench.worker.workload.tasks import Arrays
 
 
-class Preparation:
-    """As transformers' run_clm.py does: no padding, and what is left over of a thousand texts is dropped."""
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_clm.py: no padding, and the rest of a thousand texts is dropped."""
 
     columns = ("text",)
-    optional: tuple[str, ...] = ()
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Pieces of `seq_len` tokens."""

@@ -10,10 +10,10 @@ from bench.worker.workload.preparation.source import first_words
 def classes(dataset: Any, column: str, context: Any) -> dict[Any, int]:
     """What each label of a column becomes, as `numbering` says."""
     try:
-        found = dataset.unique(column)
+        labels = dataset.unique(column)
     except Exception:  # of lists there is no such thing
-        found = dataset[column]
-    return numbering(dataset.features[column], found, column, context)
+        labels = dataset[column]
+    return numbering(dataset.features[column], labels, column, context)
 
 
 def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) -> dict[Any, int]:
@@ -23,26 +23,26 @@ def numbering(feature: Any, values: Iterable[Any], column: str, context: Any) ->
         feature: of the column, in the words of `datasets`; a ClassLabel knows its classes.
         values: every label that occurs, repeated or not.
         column: the task's name of it.
-        context: a `bench.worker.workload.preparation.Context`.
+        context: of the preparation.
 
     Raises:
         UserError: a label is no class, or there are more than the model has.
     """
-    where = f"column {context.data.columns.get(column, column)} of data.path={context.data.path}"
+    where = context.where(column)
     try:
-        found = sorted(set(values))
+        labels = sorted(set(values))
     except TypeError as error:
         raise UserError(
             f"{where} must hold one class per sample, a whole number or a word, and in every row "
             f"({first_words(error)}); leave other rows out, or set ++data.columns={{{column}: …}}."
         ) from error
-    if all(isinstance(value, str) for value in found):
-        numbers = {value: number for number, value in enumerate(found)}
-    elif all(isinstance(value, int) for value in found):
-        numbers = {value: int(value) for value in found}
+    if all(isinstance(value, str) for value in labels):
+        numbers = {value: number for number, value in enumerate(labels)}
+    elif all(isinstance(value, int) for value in labels):
+        numbers = {value: int(value) for value in labels}
     else:
         raise UserError(
-            f"{where} must hold classes, whole numbers or words, not {found[0]!r}; "
+            f"{where} must hold classes, whole numbers or words, not {labels[0]!r}; "
             f"set ++data.columns={{{column}: …}}."
         )
     low, high = min(numbers.values(), default=0), max(numbers.values(), default=0)

@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 
 from bench.errors import UserError
-from bench.worker.workload.masking import hidden
+from bench.worker.workload import preparation
 from bench.worker.workload.preparation import Context, Samples, stacked
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
 from bench.worker.workload.tasks import Arrays
+from bench.worker.workload.tokens import hidden
 
 
-class Preparation:
-    """As transformers' run_mlm.py does with --line_by_line --pad_to_max_length."""
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_mlm.py with --line_by_line --pad_to_max_length."""
 
     columns = ("text",)
-    optional: tuple[str, ...] = ()
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Every text cut off or padded to `seq_len`; empty ones are left out."""
@@ -32,13 +31,7 @@ class Preparation:
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
             lines = text(rows["text"], "text", context)
-            encoded = tokenizer(
-                lines,
-                padding="max_length",
-                truncation=True,
-                max_length=context.seq_len,
-                return_special_tokens_mask=True,
-            )
+            encoded = tokenizer(lines, return_special_tokens_mask=True, **context.padded)
             # Not before: a tokenizer takes no empty list, and a thousand lines may all be empty.
             filled = [place for place, line in enumerate(lines) if line.strip()]
             return {name: [column[place] for place in filled] for name, column in encoded.items()}

@@ -11,7 +11,7 @@ from bench.worker.workload.preparation.source import first_words
 UNLIMITED = 10**9
 """A tokenizer without a limit says that it has a much larger one (transformers' VERY_LARGE_INTEGER)."""
 
-WHAT = {
+KINDS = {
     "AutoTokenizer": "a tokenizer",
     "AutoImageProcessor": "an image processor",
     "AutoProcessor": "a speech processor",
@@ -22,25 +22,21 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
 
 
 def load(kind: str, where: str | None) -> Any:
-    """The processor.
-
-    Args:
-        kind: a key of `WHAT`, the transformers class that loads it.
-        where: a folder or a hub id.
+    """The processor in a folder or of a hub id; `kind` is a key of `KINDS`.
 
     Raises:
         UserError: there is none.
     """
     if where is None:
         raise UserError(
-            f"data=hf needs {WHAT[kind]}; set data.processor=… to a folder or the id of a model on the hub."
+            f"data=hf needs {KINDS[kind]}; set data.processor=… to a folder or the id of a model on the hub."
         )
     place = "is a folder, but" if Path(where).exists() else "is no folder here, and as a hub id"
     try:
         return getattr(transformers, kind).from_pretrained(where, trust_remote_code=False)
     except Exception as error:
         raise UserError(
-            f"data.processor={where} {place} {WHAT[kind]} cannot be loaded from it: {first_words(error)}; "
+            f"data.processor={where} {place} {KINDS[kind]} cannot be loaded from it: {first_words(error)}; "
             "give the folder or hub id of one that was saved with save_pretrained."
         ) from error
 
@@ -51,8 +47,8 @@ def check_tokenizer(tokenizer: Any, context: Any, *, fast: bool = False, pads: b
     Args:
         tokenizer: of transformers.
         context: a `bench.worker.workload.preparation.Context`.
-        fast: whether the task needs to know which token came from where.
-        pads: whether the task pads.
+        fast: the task needs to know which token came from where.
+        pads: the task pads.
 
     Raises:
         UserError: with the remedy.

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from bench.errors import UserError
-from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload import preparation
+from bench.worker.workload.preparation import Context, Samples
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
-from bench.worker.workload.tasks import Arrays
 
 LONGEST_QUESTION, STRIDE = 64, 128
 """Tokens of a question, and by which the pieces of a long context overlap (google-research/bert,
@@ -19,16 +17,14 @@ SPECIAL = 4
 """Special tokens of a pair, at most (RoBERTa has four, BERT three)."""
 
 
-class Preparation:
-    """As transformers' run_qa.py does with --pad_to_max_length, and questions cut off as BERT's script did.
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_qa.py with --pad_to_max_length; questions are cut off as BERT's were.
 
     A context that is too long becomes several samples; where the answer is not in one, both positions are
     that of the first token.
     """
 
     columns = ("question", "context", "answers")
-    optional: tuple[str, ...] = ()
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Question and context, padded to `seq_len`."""
@@ -61,11 +57,6 @@ class Preparation:
 
         return tokenized(dataset, encode, context)
 
-    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """The samples, stacked."""
-        del context, random
-        return stacked(samples)
-
 
 def _shortened(tokenizer: Any, question: str, longest: int) -> str:
     """The question without what is beyond its first `longest` tokens."""
@@ -82,9 +73,8 @@ def _answer(answers: Any, context: Context) -> tuple[int, int] | None:
         return start, start + len(answers["text"][0])
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise UserError(
-            f"column {context.data.columns.get('answers', 'answers')} of data.path={context.data.path} must "
-            "hold {text: […], answer_start: […]} in every row, as SQuAD has it; "
-            "set ++data.columns={answers: …}."
+            f"{context.where('answers')} must hold {{text: […], answer_start: […]}} in every row, as SQuAD "
+            "has it; set ++data.columns={answers: …}."
         ) from error
 
 

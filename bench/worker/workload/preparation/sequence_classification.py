@@ -1,23 +1,19 @@
 """Text classification: one class for a text, or for a pair of texts."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload import preparation
+from bench.worker.workload.preparation import Context, Samples
 from bench.worker.workload.preparation.labels import classes
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
-from bench.worker.workload.tasks import Arrays
 
 
-class Preparation:
-    """As transformers' run_glue.py does with --pad_to_max_length."""
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_glue.py with --pad_to_max_length."""
 
     columns = ("text", "label")
     optional = ("text_pair",)
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Every text, or pair, cut off or padded to `seq_len`."""
@@ -30,17 +26,7 @@ class Preparation:
         texts = [name for name in ("text", "text_pair") if name in dataset.column_names]
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            encoded = tokenizer(
-                *(text(rows[name], name, context) for name in texts),
-                padding="max_length",
-                truncation=True,
-                max_length=context.seq_len,
-            )
+            encoded = tokenizer(*(text(rows[name], name, context) for name in texts), **context.padded)
             return {**encoded, "labels": [numbers[label] for label in rows["label"]]}
 
         return tokenized(dataset, encode, context)
-
-    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """The samples, stacked."""
-        del context, random
-        return stacked(samples)

@@ -1,6 +1,5 @@
 """Speech recognition: sound as a spectrogram, made when it is asked for; the labels are the words spoken."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,21 +8,21 @@ import numpy.typing as npt
 from datasets import Audio
 
 from bench.errors import UserError
+from bench.worker.workload import preparation
 from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload.preparation.media import MediaFiles
 from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.source import first_words
 from bench.worker.workload.preparation.tokenized import text
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 
-class Preparation:
-    """As transformers' run_speech_recognition_seq2seq.py does, for models like Whisper.
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_speech_recognition_seq2seq.py, for models like Whisper.
 
     Labels are padded to `seq_len`; the model makes the decoder's inputs out of them.
     """
 
     columns = ("audio", "text")
-    optional: tuple[str, ...] = ()
     processor = "AutoProcessor"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
@@ -35,14 +34,7 @@ class Preparation:
                     "give a folder in which a whole speech processor was saved."
                 )
         check_tokenizer(context.processor.tokenizer, context)
-        try:
-            undecoded = dataset.cast_column("audio", Audio(decode=False))
-        except Exception as error:
-            raise UserError(
-                f"column {context.data.columns.get('audio', 'audio')} of data.path={context.data.path} holds "
-                f"no sounds ({first_words(error)}); set ++data.columns={{audio: …}}."
-            ) from error
-        return Sounds(undecoded, context)
+        return Sounds(dataset, Audio, context)
 
     def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
         """The samples, stacked, without the start token that all labels have: the model puts it there."""
@@ -55,55 +47,41 @@ class Preparation:
         return made
 
 
-class Sounds:
-    """Reads sound files and makes spectrograms on the fly."""
+class Sounds(MediaFiles):
+    """Spectrograms and the tokens of what is said."""
 
-    def __init__(self, dataset: Any, context: Context) -> None:
-        self.dataset = dataset
-        self.context = context
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+    column, kind, kinds = "audio", "sound", "sounds"
 
     def __getitem__(self, numbers: list[int]) -> list[Arrays]:
         rows = self.dataset[numbers]
-        words = self.context.processor.tokenizer(
-            text(rows["text"], "text", self.context),
-            padding="max_length",
-            truncation=True,
-            max_length=self.context.seq_len,
-            return_tensors="np",
-        )
+        lines = text(rows["text"], "text", self.context)
+        words = self.context.processor.tokenizer(lines, return_tensors="np", **self.context.padded)
         labels = np.where(words["attention_mask"] == 1, words["input_ids"], IGNORED).astype(np.int64)
         return [
-            {"input_features": self._features(sound), "labels": label}
+            {"input_features": self.read(sound), "labels": label}
             for sound, label in zip(rows["audio"], labels, strict=True)
         ]
 
-    def _features(self, sound: dict[str, Any]) -> npt.NDArray[np.float32]:
+    def open(self, file: Any) -> Any:
+        """Samples of shape (samples, channels), and how many a second has."""
         import soundfile  # only where there is sound
 
+        return soundfile.read(file, dtype="float32", always_2d=True)
+
+    def convert(self, opened: Any, entry: dict[str, Any]) -> npt.NDArray[Any]:
+        """The spectrogram, of shape (mel bins, frames)."""
+        samples, rate = opened
         extractor = self.context.processor.feature_extractor
-        name = (sound or {}).get("path") or "a sound"
-        try:
-            content = sound["bytes"]
-            file = io.BytesIO(content) if content is not None else sound["path"]
-            samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
-        except Exception as error:
-            raise UserError(
-                f"{name} of data.path={self.context.data.path} cannot be read as sound "
-                f"({first_words(error)}); replace it or take it away."
-            ) from error
         if rate != extractor.sampling_rate:
             raise UserError(
-                f"{name} of data.path={self.context.data.path} has {rate:,} samples a second, but "
+                f"{self.name_of(entry)} has {rate:,} samples a second, but "
                 f"data.processor={self.context.data.processor} takes {extractor.sampling_rate:,}; "
                 "convert the dataset to that rate first."
             )
         made = extractor(samples.mean(axis=1), sampling_rate=rate, return_tensors="np")
         features = np.asarray(made["input_features"][0])
         self._check_size(features.shape)
-        return features.astype(np.float32, copy=False)
+        return features
 
     def _check_size(self, shape: tuple[int, ...]) -> None:
         """Compare with what the model says that it takes, where it says so: two frames for each position."""

@@ -4,22 +4,19 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from bench.errors import UserError
-from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload import preparation
+from bench.worker.workload.preparation import Context, Samples
 from bench.worker.workload.preparation.labels import numbering
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import tokenized
-from bench.worker.workload.tasks import IGNORED, Arrays
+from bench.worker.workload.tasks import IGNORED
 
 
-class Preparation:
-    """As transformers' run_ner.py does with --pad_to_max_length."""
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_ner.py with --pad_to_max_length."""
 
     columns = ("tokens", "ner_tags")
-    optional: tuple[str, ...] = ()
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Words become tokens; only the first token of a word has a label."""
@@ -36,13 +33,7 @@ class Preparation:
                         f"data.path={context.data.path} has {len(words)} tokens and {len(labels)} ner_tags "
                         f"in a row (number {number} of its thousand); give each token one tag."
                     )
-            encoded = tokenizer(
-                rows["tokens"],
-                is_split_into_words=True,
-                padding="max_length",
-                truncation=True,
-                max_length=context.seq_len,
-            )
+            encoded = tokenizer(rows["tokens"], is_split_into_words=True, **context.padded)
             labels = [
                 _of_first_tokens(encoded.word_ids(place), [numbers[tag] for tag in tags])
                 for place, tags in enumerate(rows["ner_tags"])
@@ -50,11 +41,6 @@ class Preparation:
             return {**encoded, "labels": labels}
 
         return tokenized(dataset, encode, context)
-
-    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """The samples, stacked."""
-        del context, random
-        return stacked(samples)
 
 
 def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list[int]:
@@ -68,7 +54,7 @@ def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list
 def _list(row: Any, column: str, context: Context) -> list[Any]:
     if not isinstance(row, list):
         raise UserError(
-            f"column {context.data.columns.get(column, column)} of data.path={context.data.path} must hold "
-            f"a list in every row, not {row!r:.40}; set ++data.columns={{{column}: …}}."
+            f"{context.where(column)} must hold a list in every row, not {row!r:.40}; "
+            f"set ++data.columns={{{column}: …}}."
         )
     return row

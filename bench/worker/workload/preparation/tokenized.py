@@ -77,7 +77,7 @@ def _key(dataset: Any, function: Callable[..., Any], context: Any) -> str:
         context.processor,
         context.seq_len,
         getattr(context.settings, "num_labels", None),
-        function.__qualname__,
+        f"{function.__module__}.{function.__qualname__}",
         datasets.__version__,
         code.hexdigest(),
     )
@@ -93,7 +93,7 @@ def text(rows: Sequence[Any], column: str, context: Any) -> list[str]:
     for row in rows:
         if not isinstance(row, str):
             raise UserError(
-                f"column {context.data.columns.get(column, column)} of data.path={context.data.path} must "
-                f"hold text, not {row!r:.40}; leave such rows out, or set ++data.columns={{{column}: …}}."
+                f"{context.where(column)} must hold text, not {row!r:.40}; leave such rows out, "
+                f"or set ++data.columns={{{column}: …}}."
             )
     return list(rows)

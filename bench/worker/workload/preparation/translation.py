@@ -1,26 +1,22 @@
 """Translation: a text in one language, with the text in the other as its labels."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from bench.worker.workload.preparation import Context, Samples, stacked
+from bench.worker.workload import preparation
+from bench.worker.workload.preparation import Context, Samples
 from bench.worker.workload.preparation.processors import check_tokenizer
 from bench.worker.workload.preparation.tokenized import text, tokenized
-from bench.worker.workload.tasks import IGNORED, Arrays
+from bench.worker.workload.tasks import IGNORED
 
 
-class Preparation:
-    """As transformers' run_translation.py does with --pad_to_max_length.
+class Preparation(preparation.Preparation):
+    """Works like transformers' run_translation.py with --pad_to_max_length.
 
     `++data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub. The model
     makes the decoder's inputs out of the labels.
     """
 
     columns = ("source", "target")
-    optional: tuple[str, ...] = ()
-    processor = "AutoTokenizer"
 
     def samples(self, dataset: Any, context: Context) -> Samples:
         """Both texts cut off or padded to `seq_len`."""
@@ -28,9 +24,8 @@ class Preparation:
         check_tokenizer(tokenizer, context)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            shape = {"padding": "max_length", "truncation": True, "max_length": context.seq_len}
-            encoded = tokenizer(text(rows["source"], "source", context), **shape)
-            targets = tokenizer(text_target=text(rows["target"], "target", context), **shape)
+            encoded = tokenizer(text(rows["source"], "source", context), **context.padded)
+            targets = tokenizer(text_target=text(rows["target"], "target", context), **context.padded)
             return {
                 **encoded,
                 "labels": [
@@ -40,8 +35,3 @@ class Preparation:
             }
 
         return tokenized(dataset, encode, context)
-
-    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """The samples, stacked."""
-        del context, random
-        return stacked(samples)

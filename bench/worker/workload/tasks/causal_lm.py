@@ -5,22 +5,15 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tasks._tokens import draw, real_positions
+from bench.worker.workload.tasks._text import TextTask
 
 
-class Task:
+class Task(TextTask):
     """Predicts the next token; the model shifts the labels itself."""
 
     head = "AutoModelForCausalLM"
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
-    ) -> Arrays:
-        """Random tokens."""
-        mask = real_positions(lengths, seq_len)
-        ids = draw(settings, mask=mask, random=random)
-        return {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "labels": np.where(mask.astype(bool), ids, IGNORED),
-        }
+    def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
+        """The tokens themselves."""
+        del settings, random
+        return {"labels": np.where(mask == 1, ids, IGNORED)}

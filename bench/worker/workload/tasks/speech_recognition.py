@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tasks._tokens import draw, real_positions
+from bench.worker.workload.tokens import draw, real_positions
 
 FRAMES_PER_POSITION = 2
 """The encoder's second convolution has this stride.
@@ -27,7 +27,4 @@ class Task:
         speech = random.standard_normal((len(lengths), settings.num_mel_bins, frames), dtype=np.float32)
         mask = real_positions(lengths, seq_len)
         ids = draw(settings, mask=mask, random=random)
-        return {
-            "input_features": speech,
-            "labels": np.where(mask.astype(bool), ids, IGNORED),
-        }
+        return {"input_features": speech, "labels": np.where(mask == 1, ids, IGNORED)}

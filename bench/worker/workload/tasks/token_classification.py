@@ -5,23 +5,15 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tasks._tokens import draw, real_positions
+from bench.worker.workload.tasks._text import TextTask
 
 
-class Task:
+class Task(TextTask):
     """Predicts a class of every real token."""
 
     head = "AutoModelForTokenClassification"
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
-    ) -> Arrays:
-        """Random tokens and classes."""
-        mask = real_positions(lengths, seq_len)
-        ids = draw(settings, mask=mask, random=random)
-        classes = random.integers(0, settings.num_labels, size=mask.shape, dtype=np.int64)
-        return {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "labels": np.where(mask.astype(bool), classes, IGNORED),
-        }
+    def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
+        """Random classes."""
+        classes = random.integers(0, settings.num_labels, size=ids.shape, dtype=np.int64)
+        return {"labels": np.where(mask == 1, classes, IGNORED)}

@@ -5,23 +5,17 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tasks._tokens import draw, real_positions
+from bench.worker.workload.tasks._text import TextTask
+from bench.worker.workload.tokens import draw
 
 
-class Task:
+class Task(TextTask):
     """Predicts every token of the translation; the model makes the decoder's inputs of the labels."""
 
     head = "AutoModelForSeq2SeqLM"
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
-    ) -> Arrays:
-        """Random tokens on both sides; a translation is as long as its source."""
-        mask = real_positions(lengths, seq_len)
-        ids = draw(settings, mask=mask, random=random)
+    def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
+        """Random tokens again; a translation is as long as its source."""
+        del ids
         translated = draw(settings, mask=mask, random=random)
-        return {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "labels": np.where(mask.astype(bool), translated, IGNORED),
-        }
+        return {"labels": np.where(mask == 1, translated, IGNORED)}

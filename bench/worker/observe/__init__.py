@@ -1,0 +1,1 @@
+"""Looks at a step: its FLOPs, products, collectives, parts and profile."""

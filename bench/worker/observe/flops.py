@@ -1,0 +1,222 @@
+"""Counts the FLOPs of a step: all, those of each shape of matrix product, those in the repeated layers.
+
+The share of a device's floating-point operations that the model's own take is called MFU in Chowdhery et al.
+2022 (PaLM, arXiv:2204.02311, appendix B): work that an engine does twice, such as recomputed activations,
+counts once. The limit that it is a share of is timed by `bench.worker.observe.products`.
+"""
+
+import copy
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from bench.config import layers, sizes
+from bench.config.model import Model
+from bench.launch.messages import FlopsCounted
+from bench.launch.spec import WorkerSpec
+from bench.results.records import Shape, WorkloadProduct
+from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch
+from bench.worker.workload.layers import find_layers
+
+COVERED, MOST_SHAPES = 0.9, 8
+"""The shapes that are timed have this share of the matrix products' FLOPs, unless that takes too many."""
+
+MOST_BUILT = 10**9
+"""Parameters of a model that may be built a second time, on the CPU and in fp32, to count its FLOPs."""
+
+_OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+"""Operators that multiply matrices, and which of their arguments is the first matrix."""
+
+
+@dataclass
+class Count:
+    """What one forward and backward pass takes; a multiplication and an addition are two FLOPs."""
+
+    flops: int = 0  # of everything that is counted
+    layers_flops: int | None = None  # of the repeated layers; None if there are none, or they cannot be told
+    products: Counter[Shape] = field(default_factory=Counter)  # of matrix products, by shape
+
+
+def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
+    """FLOPs of one rank's forward and backward pass, with `batch` and with twice as many samples.
+
+    Two counts, since not all work grows with the samples: relative positions are computed once a pass. The
+    model is the reference's as published: eager attention, no checkpointing, not wrapped by any engine.
+    Positions of padding count, as they are computed. Counted are matrix products and convolutions, not what
+    is done element by element, and not the optimizer.
+
+    Shapes suffice for that, so nothing is computed and no memory is taken (torch's FakeTensorMode). Where
+    shapes depend on data, as with mixtures of experts, the model really runs.
+
+    Raises:
+        ValueError: it has to be built for real and is too large for that.
+    """
+    batches = [{name: torch.cat([value] * times) for name, value in batch.items()} for times in (1, 2)]
+    mode = FakeTensorMode()
+    try:
+        model = _fake(spec, mode)
+        with mode:
+            counts = [
+                count(model, {name: mode.from_tensor(value) for name, value in inputs.items()})
+                for inputs in batches
+            ]
+        counted_on = "shapes"
+    except Exception:  # there are many ways to need data; a fault of the model's own comes again
+        _check_size(spec)
+        model = _built(spec.model)
+        counts, counted_on = [count(model, inputs) for inputs in batches], "data"
+    return FlopsCounted(
+        counted=[(times * spec.micro_batch, count.flops) for times, count in enumerate(counts, start=1)],
+        counted_on=counted_on,
+        layers_flops=counts[0].layers_flops,
+        published_flops=count_published(spec, batch),
+        products=choose_products(counts[0].products),
+    )
+
+
+def count_published(spec: WorkerSpec, batch: Batch) -> tuple[int, int] | None:
+    """FLOPs of the published model with the same batch, and those in its layers; by its shapes alone.
+
+    None where the model has all its layers, is a miniature, or needs more than shapes.
+    """
+    if layers.parse(spec.model.size) is None:
+        return None
+    model = dataclasses.replace(spec.model, size=sizes.PUBLISHED)
+    mode = FakeTensorMode()
+    try:
+        with mode:
+            published = _built(model)
+            counted = count(published, {name: mode.from_tensor(value) for name, value in batch.items()})
+    except Exception:  # as above; nothing is said of it rather than something wrong
+        return None
+    return None if counted.layers_flops is None else (counted.flops, counted.layers_flops)
+
+
+def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
+    """The shapes with most FLOPs that together have `COVERED` of them, at most `MOST_SHAPES`."""
+    chosen: list[WorkloadProduct] = []
+    missing = COVERED * sum(flops.values())
+    for shape, of_shape in sorted(flops.items(), key=lambda item: -item[1])[:MOST_SHAPES]:
+        if missing <= 0:
+            break
+        chosen.append(WorkloadProduct(shape=shape, flops=of_shape))
+        missing -= of_shape
+    return chosen
+
+
+def count(model: torch.nn.Module, batch: Batch) -> Count:
+    """What one forward and backward pass of `model` takes."""
+    repeated = find_layers(model)
+    tracker = _LayerTracker(repeated)
+    by_shape = _CountByShape(tracker if repeated else None)
+    # Inside, since FlopCounterMode takes composite operators apart before it counts them.
+    with tracker.watching(), by_shape, FlopCounterMode(display=False) as counter:
+        model(**batch).loss.backward()
+    model.zero_grad()
+    counted = by_shape.count
+    total = int(counter.get_total_flops())
+    if by_shape.total != total:  # some work escaped, and it may be the layers'
+        counted.layers_flops = None
+    counted.flops = total
+    return counted
+
+
+class _LayerTracker:
+    """Knows whether what runs now belongs to one of `layers`, forward or backward.
+
+    torch's ModuleTracker, and with it FlopCounterMode's counts by module, takes a layer's backward pass to
+    begin when the gradients of all its outputs are there. What is shared by all layers, as T5's position bias
+    is, has its gradient only at the very end. Therefore an operator of the backward pass belongs here where
+    the operator of the forward pass belongs whose gradient it computes: autograd numbers these.
+    """
+
+    def __init__(self, layers: Sequence[torch.nn.Module]) -> None:
+        self._layers = layers
+        self._spans: list[tuple[int, int]] = []  # of autograd's numbers, of each call of a layer
+        self._begun: list[int] = []  # of the calls that have not ended, one inside the other
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it the layers' calls are seen."""
+        with ExitStack() as hooks:
+            for layer in self._layers:
+                hooks.enter_context(layer.register_forward_pre_hook(self._enter_layer))
+                hooks.enter_context(layer.register_forward_hook(self._leave_layer))
+            yield
+
+    def is_in_layer(self) -> bool:
+        """Whether the operator that runs now is a layer's."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return bool(self._begun)
+        number = node._sequence_nr()
+        return any(first <= number < end for first, end in self._spans)
+
+    def _enter_layer(self, *_: Any) -> None:
+        self._begun.append(torch.autograd._get_sequence_nr())
+
+    def _leave_layer(self, *_: Any) -> None:
+        self._spans.append((self._begun.pop(), torch.autograd._get_sequence_nr()))
+
+
+class _CountByShape(TorchDispatchMode):
+    """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers if there are any."""
+
+    def __init__(self, tracker: _LayerTracker | None) -> None:
+        super().__init__()
+        self.tracker = tracker
+        self.count = Count(layers_flops=None if tracker is None else 0)
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and count it."""
+        result = func(*args, **(kwargs or {}))
+        operator = func._overloadpacket
+        if operator in flop_registry:
+            flops = int(flop_registry[operator](*args, **(kwargs or {}), out_val=result))
+            self.total += flops
+            if self.tracker is not None and self.tracker.is_in_layer():
+                self.count.layers_flops = (self.count.layers_flops or 0) + flops
+            if (first := _OPERANDS.get(operator.__name__)) is not None:
+                self.count.products[_shape(*args[first : first + 2])] += flops
+        return result
+
+
+def _shape(left: torch.Tensor, right: torch.Tensor) -> Shape:
+    """Return the shape of the product of two matrices, or of two batches of them."""
+    batch = left.shape[0] if left.dim() == 3 else 1
+    rows, inner = left.shape[-2:]
+    return Shape(batch=int(batch), rows=int(rows), inner=int(inner), columns=int(right.shape[-1]))
+
+
+def _built(settings: Model) -> torch.nn.Module:
+    model = models.build(settings, attention="eager", dropout=False)
+    if hasattr(model, "set_experts_implementation"):  # transformers 5 groups experts into an unknown operator
+        model.set_experts_implementation("eager")
+    return model
+
+
+def _fake(spec: WorkerSpec, mode: FakeTensorMode) -> torch.nn.Module:
+    """The model as shapes; some need values while they are built, and are copied."""
+    try:
+        with mode:
+            return _built(spec.model)
+    except RuntimeError:
+        _check_size(spec)
+    real = _built(spec.model)
+    with FakeCopyMode(mode):
+        return copy.deepcopy(real)
+
+
+def _check_size(spec: WorkerSpec) -> None:
+    if spec.model.size == "published" and spec.model.parameters > MOST_BUILT:
+        raise ValueError(f"{spec.model.name} is too large to be counted by more than its shapes")

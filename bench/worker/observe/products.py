@@ -1,0 +1,195 @@
+"""Times matrix products by an engine: at the workload's own shapes, and of squares as large as is useful.
+
+Together they are the device's limit, measured and not read off a data sheet. All ranks multiply at a time,
+as they do in training.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bench.results.records import Product, Shape
+from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.workload.precision import SIXTEEN_BITS
+
+if TYPE_CHECKING:  # which imports the engines, and they this
+    from bench.worker.rank.training import Training
+
+WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
+"""Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
+
+WARM_UP, WINDOW = 0.1, 0.15
+"""Seconds of each shape, before and while readings count."""
+
+READING = 0.01
+"""Seconds between two looks at the clock, about, so that waiting for a GPU takes next to nothing of them."""
+
+_TELLING = re.compile(r"Math Kernel|MKL-DNN|oneDNN|OpenMP|BLAS|LAPACK")
+"""In the lines of torch's build that say what multiplies matrices."""
+
+_SETTINGS = re.compile(r"\b((?:BLAS|LAPACK)_INFO=\w+|USE_(?:MKL|MKLDNN|OPENMP|CUDA)=\w+)")
+
+Multiply = Callable[[], object]
+"""Multiplies two matrices that are fixed, once."""
+
+Prepare = Callable[[torch.Tensor, torch.Tensor, torch.device], Multiply]
+"""Makes that of two matrices, or of two batches of them, on their device."""
+
+
+def time_products(
+    prepare: Prepare,
+    shapes: Sequence[Shape],
+    precision: str,
+    training: "Training",
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[Product], list[str]]:
+    """The quickest products of large squares and of every one of `shapes`, and why some are missing.
+
+    Whatever happens, every rank comes to as many barriers.
+
+    Args:
+        prepare: makes an engine's product of two matrices.
+        shapes: of the workload's products.
+        precision: as in `bench.config.choices.PRECISIONS`.
+        training: of this rank; only its device and its waiting matter.
+        clock: seconds; tests give their own.
+    """
+    timer = _Timer(prepare, SIXTEEN_BITS.get(precision, torch.float32), training, clock)
+    squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[training.device.type]]
+    products: list[Product] = []
+    failed: dict[str, list[str]] = {}  # shapes, by what went wrong
+    for shape in dict.fromkeys([*squares, *shapes]):
+        training.barrier()
+        if shape in squares and shape not in shapes and timer.seconds_of(shape) > WARM_UP:
+            continue  # a smaller square has told already what there is to know
+        try:
+            products.append(timer.time(shape))
+        except Exception as error:  # no memory for matrices as large as these, or no kernel
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            failed.setdefault(words, []).append(str(shape))
+    return products, [f"matrix products {', '.join(which)}: {words}" for words, which in failed.items()]
+
+
+class _Timer:
+    """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
+
+    def __init__(
+        self, prepare: Prepare, dtype: torch.dtype, training: "Training", clock: Callable[[], float]
+    ) -> None:
+        self._prepare = prepare
+        self._dtype = dtype
+        self._training = training
+        self._clock = clock
+        self._best: Product | None = None
+
+    def time(self, shape: Shape) -> Product:
+        """The quickest reading of products of this shape.
+
+        What ends after the window does not count, since other ranks may have stopped by then; but where not
+        even one product fits into it, as with fp16 on some CPUs, that one is what there is.
+        """
+        clock = self._clock
+        end_of_warm_up = clock() + WARM_UP
+        end = end_of_warm_up + WINDOW
+        multiplied = self._cut(shape)
+        multiply = self._prepare(*self._matrices(multiplied), self._training.device)
+
+        def read(products: int) -> float:
+            self._training.synchronize()
+            begun = clock()
+            for _ in range(products):
+                multiply()
+            self._training.synchronize()
+            return clock() - begun
+
+        seconds = read(1)  # the first of its kind loads and chooses kernels, and may be slow
+        while clock() < end_of_warm_up:
+            seconds = min(seconds, read(1))
+        products = max(1, round(READING / seconds)) if clock() < end else 1
+        quickest = products * seconds
+        while clock() < end:
+            seconds = read(products)
+            if clock() <= end:
+                quickest = min(quickest, seconds)
+        product = Product(shape=shape, flops=multiplied.flops * products, seconds=quickest)
+        if self._best is None or product.flops * self._best.seconds > self._best.flops * product.seconds:
+            self._best = product
+        return product
+
+    def seconds_of(self, shape: Shape) -> float:
+        """Those that one product will take, at the best rate so far; 0 if there is none."""
+        return shape.flops * self._best.seconds / self._best.flops if self._best else 0.0
+
+    def _cut(self, shape: Shape) -> Shape:
+        """The shape with its longest side halved until a product takes no longer than the warm-up.
+
+        What is that large is multiplied block by block anyway, so that the rate is the same.
+        """
+        while self.seconds_of(shape) > WARM_UP:
+            longest = max(("batch", "rows", "inner", "columns"), key=lambda side: int(getattr(shape, side)))
+            if getattr(shape, longest) == 1:
+                break
+            shape = replace(shape, **{longest: getattr(shape, longest) // 2})
+        return shape
+
+    def _matrices(self, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = (shape.batch,) if shape.batch > 1 else ()
+        return (
+            torch.randn(*batch, shape.rows, shape.inner, device=self._training.device, dtype=self._dtype),
+            torch.randn(*batch, shape.inner, shape.columns, device=self._training.device, dtype=self._dtype),
+        )
+
+
+class TorchProducts:
+    """What an engine that leaves kernels to PyTorch says about them."""
+
+    library = "torch"
+    options: Mapping[str, Any]
+
+    def wrap(
+        self,
+        model: torch.nn.Module,
+        *,
+        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
+        checkpointing: bool,
+    ) -> torch.nn.Module:
+        """Leave the module as it is."""
+        self.model, self.checkpointing = model, checkpointing
+        return model
+
+    def enable_own_profile(self) -> None:
+        """Every operator is in torch's profile."""
+
+    def own_profile(self) -> EngineProfile:
+        """An empty one."""
+        return EngineProfile()
+
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, _: torch.device) -> Multiply:
+        """Multiplies both into a result that is there, so that nothing is allocated.
+
+        The second one lies transposed, as the weights of a Linear do: in 16 bits a CPU may be several times
+        slower otherwise.
+        """
+        multiply = torch.bmm if left.dim() == 3 else torch.mm
+        transposed = right.mT.contiguous().mT
+        result = multiply(left, transposed)
+        return lambda: multiply(left, transposed, out=result)
+
+    def describe_library(self) -> dict[str, str]:
+        """PyTorch's version, what it was built with, and the instructions that its own kernels use."""
+        return {
+            "version": str(torch.__version__),  # of a class of its own
+            "build": describe_build(torch.__config__.show()),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        }
+
+
+def describe_build(configuration: str) -> str:
+    """The parts of `torch.__config__.show()` about matrix products, without the compiler's many flags."""
+    lines = [line.strip(" -") for line in configuration.splitlines() if "Build settings" not in line]
+    chosen = [line for line in lines if _TELLING.search(line)]
+    return "; ".join([*chosen, *_SETTINGS.findall(configuration)])

@@ -1,0 +1,89 @@
+"""Work in a process of its own, for what a rank must not import: it answers through a file."""
+
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from bench.errors import LONGEST_MESSAGE, LaunchFailed
+from bench.launch.fate import last_error, tells_of_memory
+from bench.launch.lifeline import die_with
+from bench.launch.messages import Failed
+
+ANSWER = "answer.json"
+
+T = TypeVar("T")
+
+
+def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T:
+    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`, and wait for its answer.
+
+    Args:
+        module: of the program.
+        folder: in which it answers.
+        answer: a tagged struct.
+        arguments: others of its command line.
+
+    Raises:
+        LaunchFailed: it failed, with its reason.
+    """
+    command = [sys.executable, "-m", module, str(os.getpid()), str(folder), *map(str, arguments)]
+    ended = subprocess.run(command, check=False)
+    if ended.returncode != 0:
+        raise LaunchFailed("crashed", f"{module} ended with exit status {ended.returncode}")
+    answers: Any = answer | Failed
+    received = msgspec.json.decode((folder / ANSWER).read_bytes(), type=answers)
+    (folder / ANSWER).unlink()
+    if isinstance(received, Failed):
+        raise LaunchFailed(received.status, received.message, received.details)
+    return received
+
+
+def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:
+    """Compute what the parent has asked for, write that or a failure down, and end the process.
+
+    Args:
+        compute: gets the paths of the command line, the first of them the folder for the answer.
+        refusal: the beginning of what is said of an error that tells of nothing else.
+    """
+    die_with(int(sys.argv[1]))
+    paths = [Path(argument) for argument in sys.argv[2:]]
+    try:
+        answer = compute(*paths)
+    except OSError:
+        raise  # such as a full disk, whose message names the file
+    except Exception as error:
+        traceback.print_exc()
+        answer = _describe(error, refusal)
+    (paths[0] / ANSWER).write_bytes(msgspec.json.encode(answer))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
+
+
+def _describe(error: Exception, refusal: str) -> Failed:
+    if isinstance(error, LaunchFailed):
+        return Failed(error.status, error.message, error.details)
+    line = in_a_line(error)
+    if is_out_of_memory(error):
+        return Failed("oom", line, traceback.format_exc())
+    return Failed("unsupported", f"{refusal}: {line}", traceback.format_exc())
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that there is no memory left, on the host or on a device."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or tells_of_memory(str(error))
+
+
+def in_a_line(error: Exception) -> str:
+    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
+    words = str(error)
+    if len(words) > LONGEST_MESSAGE:
+        words = last_error(words) or words.strip().splitlines()[0]
+    return f"{type(error).__name__}: {words}"

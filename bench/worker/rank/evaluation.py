@@ -1,0 +1,59 @@
+"""The held-out loss so far, by PyTorch whatever the engine is, so that all are judged alike."""
+
+import torch
+import torch.distributed
+
+from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
+from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker.workload import model as models
+from bench.worker.workload import text_windows
+from bench.worker.workload.feed import Batch, tensors
+
+AT_ONCE = 8
+"""Samples in a forward pass."""
+
+
+class Evaluation:
+    """Evaluates this rank's share of the held-out samples, the same ones each time.
+
+    The model is the one that is trained, under its own names and without what wraps it.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if no rank has all the weights.
+    """
+
+    def __init__(self, spec: WorkerSpec, model: torch.nn.Module, *, rank: int, device: torch.device) -> None:
+        if spec.sharding in WITHOUT_WHOLE_WEIGHTS:
+            raise LaunchFailed(
+                "unsupported",
+                f"sharding={spec.sharding} leaves no rank the whole weights that a held-out loss needs",
+            )
+        assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
+        self._model = model
+        self._device = device
+        task = spec.model.task
+        whole = text_windows.held_out_batch(spec.seq_len, task=task)
+        shares = {name: array[rank :: torch.distributed.get_world_size()] for name, array in whole.items()}
+        names = models.accepted(model, list(shares))
+        self._batches: list[tuple[Batch, int]] = []
+        for start in range(0, len(shares["labels"]), AT_ONCE):
+            arrays = {name: array[start : start + AT_ONCE].copy() for name, array in shares.items()}
+            predicted = text_windows.count_predicted(arrays["labels"], task=task)
+            self._batches.append((tensors(arrays, names, pinned=False), predicted))
+
+    def sum_losses(self) -> tuple[float, int]:
+        """The losses of all tokens that are predicted, added up, and how many these are."""
+        total, count = 0.0, 0
+        devices = [self._device] if self._device.type == "cuda" else []
+        self._model.eval()
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices):
+                for batch, predicted in self._batches:
+                    there = {name: value.to(self._device) for name, value in batch.items()}
+                    # Not by a call, which torch.compile takes over.
+                    total += float(self._model.forward(**there).loss) * predicted
+                    count += predicted
+        finally:
+            self._model.train()
+        return total, count

@@ -1,0 +1,106 @@
+"""Which path MKL takes in this process, and the proof that device.blas=full was obeyed; on a CPU only.
+
+With device.blas=full the library of bench/setup/mkl_vendor.c is preloaded. That it is there is not enough:
+MKL is asked for the instructions that it really chose.
+"""
+
+import ctypes
+import functools
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.errors import LaunchFailed
+from bench.setup.recipes import MKL_LIBRARY
+
+HOLDS_BACK = "Intel(R) Architecture processors"
+"""How MKL calls a CPU that Intel did not make; on its full path it names the instructions in this place."""
+
+WIDTH = 64
+"""Width of the matrices that are multiplied to make MKL speak: next to no work."""
+
+
+def proof(blas: str) -> dict[str, Any]:
+    """What multiplies this process's matrices, and which path it takes.
+
+    Raises:
+        LaunchFailed: status `fallback`, if device.blas asks for the full path and MKL does not take it.
+    """
+    library = Path(MKL_LIBRARY).name
+    path = path_of_mkl()
+    preloaded = library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    if blas == "full":
+        check_full(path, preloaded=preloaded)
+    built = built_with(torch.__config__.show())
+    return {"setting": blas, "library": built, "path": path, "preloaded": preloaded}
+
+
+def check_full(path: str | None, *, preloaded: bool) -> None:
+    """Refuse a path of MKL that is not the full one; `preloaded`: our library is in this process.
+
+    Raises:
+        LaunchFailed: status `fallback`.
+    """
+    if path is None:
+        problem = "this torch does not multiply with MKL"
+    elif not preloaded:
+        problem = f"the loader has not preloaded {Path(MKL_LIBRARY).name}"
+    elif HOLDS_BACK in path:
+        problem = f"MKL still takes the path of “{HOLDS_BACK}”"
+    else:
+        return
+    raise LaunchFailed("fallback", f"device.blas=full has no effect: {problem}")
+
+
+def built_with(configuration: str) -> str | None:
+    """The library of matrix products that `torch.__config__.show` names, such as `mkl`."""
+    match = re.search(r"BLAS_INFO=(\w+)", configuration)
+    return match[1] if match else None
+
+
+@functools.cache
+def path_of_mkl() -> str | None:
+    """The line in which MKL names its version and the instructions that it uses; None without MKL.
+
+    Asked once, since MKL says it only at the first product that it is asked to report.
+    """
+    if not torch.backends.mkl.is_available():
+        return None
+    square = torch.ones(WIDTH, WIDTH)
+
+    def multiply() -> None:
+        with torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON):
+            square @ square
+
+    return find_line(printed_by(multiply))
+
+
+def find_line(printed: str) -> str | None:
+    """The line about version and instructions in what MKL has printed; None if it is not there."""
+    return next(
+        (line.removeprefix("MKL_VERBOSE ") for line in printed.splitlines() if "architecture" in line), None
+    )
+
+
+def printed_by(call: Callable[[], None]) -> str:
+    """What a call prints, libraries written in C included, which know nothing of sys.stdout."""
+    libc = ctypes.CDLL(None)
+    sys.stdout.flush()
+    libc.fflush(None)
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            call()
+        finally:
+            libc.fflush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+        file.seek(0)
+        return file.read().decode(errors="replace")

@@ -1,0 +1,233 @@
+"""One rank: does what the coordinator asks, one request after the other, and sleeps in a read between."""
+
+import gc
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from bench.errors import LaunchFailed
+from bench.launch import messages
+from bench.launch.channel import Channel, Closed
+from bench.launch.spec import WorkerSpec
+from bench.machine.packages import imported_packages
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.rank_meter import RankMeter
+from bench.worker.rank.any_training import AnyTraining
+from bench.worker.rank.child import in_a_line, is_out_of_memory
+from bench.worker.state import checkpoint_files
+
+
+class Rank(ABC):
+    """Answers the requests of `bench.launch.messages`; imports no framework.
+
+    A request is answered by the method that is called like its tag, with the request's fields as arguments.
+    What only some ranks can do is a method of theirs alone.
+
+    Args:
+        spec: what is trained, and how.
+        rank: among all ranks of the group.
+        local_rank: among those on this machine.
+        clock: seconds; tests give their own.
+    """
+
+    training: AnyTraining
+
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """Why there is no method for a request, by the request's name."""
+
+    def __init__(
+        self, spec: WorkerSpec, *, rank: int, local_rank: int, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.rank = rank
+        self.local_rank = local_rank
+        self.steps_taken = 0  # in blocks, the first step and warm-up included
+        uuids = spec.device_uuids
+        self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
+
+    def answer(self, request: messages.Request[messages.A]) -> messages.A:
+        """Do what the coordinator asks.
+
+        Raises:
+            LaunchFailed: status `unsupported`, if this rank has no method for it.
+        """
+        method = getattr(self, request.name, None)
+        if method is None:
+            reason = f"engine={self.spec.engine} has no answer to {request.name}"
+            raise LaunchFailed("unsupported", self.refusals.get(request.name, reason))
+        answer: messages.A = method(**msgspec.structs.asdict(request))
+        return answer
+
+    @abstractmethod
+    def build(self) -> messages.Built:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+
+    @abstractmethod
+    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
+        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
+
+        What the first step and the last of the compared ones leave is compared with what is expected.
+        """
+
+    def close(self) -> None:
+        """Remove what this rank alone has on the disk, at its end; the coordinator removes all else."""
+        return
+
+    def _built(self, start: float) -> messages.Built:
+        """What is there once everything is set up, since the clock said `start`."""
+        training = self.training
+        training.synchronize()
+        training.barrier()
+        seconds = self.clock() - start
+        return messages.Built(
+            **self._figures(seconds),
+            import_seconds=training.imported_at - start,
+            loaded_bytes=training.loaded_bytes,
+            parameters=training.parameters,
+            trainable_parameters=training.trainable_parameters,
+            padding_share=training.feed.padding_share,
+            host_runtime_bytes=training.host_runtime_bytes,
+            library=training.engine.library,
+        )
+
+    def first_step(self) -> messages.FirstStepTaken:
+        """The first step: export, compilation and allocation happen here."""
+        block = self.block(steps=1)
+        if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
+            for batch in self.training.steps(1):
+                self.training.step_until_applied(batch)
+                self.steps_taken += 1
+        # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
+        gc.collect()
+        gc.freeze()
+        self.training.free_cached()
+        return messages.FirstStepTaken(
+            **msgspec.structs.asdict(block),
+            proof=self.training.proof(),
+            weights_bytes=self.training.weights_bytes(),
+            optimizer_state_bytes=self.training.optimizer_state_bytes(),
+            packages=imported_packages(),
+        )
+
+    def block(self, steps: int) -> messages.BlockTimed:
+        """Time `steps` optimizer steps between two synchronisations.
+
+        Nothing else is inside, but for what a dataset's loader does at every step.
+        """
+        training = self.training
+        batches = training.steps(steps)
+        losses = training.room_for_losses(steps)
+        gc.collect()
+        self.meter.prepare()
+        training.reset_peaks()
+        training.loss_scaling()  # what was skipped before the block is not the block's
+        retries = training.allocator_retries()
+        training.synchronize()
+        training.barrier()
+        self.meter.start()
+        start = self.clock()
+        for number, batch in enumerate(batches):
+            losses[number] = training.step(batch)
+        training.synchronize()
+        seconds = self.clock() - start
+        self.steps_taken += steps
+        return messages.BlockTimed(
+            **self._figures(seconds),
+            losses=losses.tolist(),
+            loader_seconds=training.feed.waited(),
+            allocator_retries=None if retries is None else (training.allocator_retries() or 0) - retries,
+            **training.loss_scaling(),
+        )
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        """The fields of `PhaseFigures`."""
+        figures = self.meter.stop()
+        allocated, reserved = self.training.torch_peaks()
+        return {
+            "seconds": seconds,
+            **figures,
+            "torch_peak_allocated_bytes": allocated,
+            "torch_peak_reserved_bytes": reserved,
+            "absent": self.meter.absent | self.training.absent,
+        }
+
+    def save_checkpoint(self, folder: str, steps: int) -> messages.CheckpointSaved:
+        """Write down all that is needed to go on after so many steps; every rank its part."""
+        training, checkpoints = self.training, Path(folder)
+        training.synchronize()
+        training.barrier()
+        start = self.clock()
+        if self.rank == 0:
+            checkpoint_files.begin(checkpoints)
+        training.barrier()
+        with checkpoint_files.naming_a_full_disk(checkpoints):
+            training.save_state(checkpoints / checkpoint_files.UNFINISHED)
+            training.barrier()
+            written = checkpoint_files.finish(checkpoints, steps).bytes if self.rank == 0 else 0
+        training.barrier()
+        return messages.CheckpointSaved(seconds=self.clock() - start, bytes=written)
+
+    def load_checkpoint(self, folder: str) -> messages.CheckpointLoaded:
+        """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
+        training = self.training
+        training.barrier()
+        start = self.clock()
+        path = checkpoint_files.find_newest(Path(folder))
+        steps = checkpoint_files.read_list(path).steps
+        if self.rank == 0:  # for all: it reads every file
+            checkpoint_files.check(path)
+        training.barrier()
+        training.load_state(path)
+        training.synchronize()
+        training.barrier()
+        seconds = self.clock() - start
+        for _ in training.steps(steps):
+            pass
+        return messages.CheckpointLoaded(seconds=seconds, steps=steps)
+
+    def use_first_batches(self, count: int) -> messages.Done:
+        """Cycle through the first `count` micro-batches from now on."""
+        self.training.use_first_batches(count)
+        return messages.Done()
+
+    def status_of(self, error: Exception) -> str:
+        """The status that an exception of this rank means."""
+        if isinstance(error, LaunchFailed):
+            return error.status
+        if is_out_of_memory(error):
+            return "oom"
+        training = getattr(self, "training", None)
+        return (training and training.engine.status_of(error)) or "crashed"
+
+
+def serve(channel: Channel, rank: Rank) -> int:
+    """Answer requests until the coordinator says `end` or ends itself; the exit status."""
+    while True:
+        answer: messages.Answer
+        try:
+            request = channel.receive(messages.REQUESTS)
+            if isinstance(request, messages.End):
+                rank.close()
+                return 0
+            answer = rank.answer(request)
+        except Closed:
+            return 1
+        except Exception as error:
+            traceback.print_exc()
+            answer = messages.Failed(
+                status=rank.status_of(error),
+                message=error.message if isinstance(error, LaunchFailed) else in_a_line(error),
+                details=traceback.format_exc(),
+            )
+        try:
+            channel.send(answer)
+        except Closed:
+            return 1
+        if isinstance(answer, messages.Failed):
+            return 1

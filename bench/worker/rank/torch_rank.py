@@ -1,0 +1,185 @@
+"""A rank that trains with torch, under whatever engine, sharding and loop."""
+
+import gc
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
+from bench.errors import LaunchFailed
+from bench.launch import messages
+from bench.launch.importing import garbage_collector_off
+from bench.results.collectives import Collective
+from bench.results.records import Shape
+from bench.worker.rank.child import in_a_line
+from bench.worker.rank.rank import Rank
+from bench.worker.state.export_request import request_export
+
+if TYPE_CHECKING:
+    from bench.worker.observe.step_profile import StepProfiler
+    from bench.worker.rank.evaluation import Evaluation
+    from bench.worker.rank.training import Training
+
+PATIENCE = timedelta(hours=2)
+"""NCCL waits so long, not 10 minutes, for drivers that still compile. The coordinator ends what hangs."""
+
+
+class TorchRank(Rank):
+    """Imports torch when it is asked to build."""
+
+    training: "Training"
+    evaluation: "Evaluation | None" = None
+    profiler: "StepProfiler | None" = None
+
+    def build(self) -> messages.Built:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
+        start = self.clock()
+        with garbage_collector_off():
+            import torch.distributed
+
+            from bench.worker.rank.training import Training, device_of
+
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device, timeout=PATIENCE)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
+        return self._built(start)
+
+    def write_expected_tensors(self, steps: int) -> messages.ExpectedTensorsWritten:
+        """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
+        from bench.worker.state.gradients import write_expected
+
+        training = self.training
+        taken = list(training.steps(steps))
+        written = write_expected(self.spec, taken, rank=self.rank, device=training.device)
+        gc.collect()
+        training.free_cached()
+        return written
+
+    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
+        """Take `steps` steps, untimed, and compare what they leave with what is expected, if that is there.
+
+        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
+        overflow at different scales, since they round differently, and train alike once they do not.
+        """
+        from bench.worker.state.gradients import TensorReader
+
+        sharding = self.training.sharding
+        sharding.watches_gradient = True
+        reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
+        kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
+        losses, norms = [], []
+        for number, batch in enumerate(self.training.steps(steps), start=1):
+            sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
+            losses.append(self.training.step_until_applied(batch).item())
+            norms.append(sharding.gradient_norm)
+            sharding.gradient_reader = None
+            if number == 1 and compared_steps:
+                reader.read(messages.BUFFER, self.training.named_buffers())
+            if number == compared_steps:
+                reader.read_weights(sharding.weights())
+        return messages.ParityTrained(
+            losses=losses, gradient_norms=norms, differences=reader.differences, proof=self.training.proof()
+        )
+
+    def count_flops(self) -> messages.FlopsCounted:
+        """The work of a step, counted by rank 0 alone; what fails is only absent.
+
+        It builds a second model, if only as shapes.
+        """
+        from bench.worker.observe import flops
+
+        if self.rank != 0:
+            return messages.FlopsCounted()
+        try:
+            (first, *_), *_ = self.training.steps(1)
+            return flops.count_step(self.spec, first)
+        except Exception as error:  # nothing that is trained or timed depends on it
+            return messages.FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
+
+    def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:
+        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
+        from bench.worker.observe.products import time_products
+
+        engine, precision = self.training.engine, self.spec.precision.name
+        products, absent = time_products(engine.prepare_product, shapes, precision, self.training)
+        return messages.ProductsTimed(products=products, build=engine.describe_library(), absent=absent)
+
+    def export(self, folder: str) -> messages.ModelExported:
+        """Export what was trained, by torch's own exporter; rank 0 alone."""
+        if self.rank != 0:
+            return messages.ModelExported()
+        if self.spec.sharding in WITHOUT_WHOLE_WEIGHTS:
+            raise LaunchFailed(
+                "unsupported",
+                f"sharding={self.spec.sharding} leaves no rank the whole weights that an export needs",
+            )
+        from safetensors.torch import save_file
+
+        from bench.worker.sharding import held
+
+        # The same for all: the reference has trained on more of them, since it counted FLOPs.
+        self.training.use_first_batches(1)
+        (first, *_), *_ = self.training.steps(1)
+        return request_export(
+            Path(folder),
+            self.spec,
+            save_file,
+            # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
+            trained={name: value.detach().cpu().clone() for name, value in held(self.training.model)},
+            batch={name: value.contiguous() for name, value in first.items()},
+        )
+
+    def evaluate(self) -> messages.Evaluated:
+        """The loss on this rank's part of the held-out data; training is as it was before."""
+        from bench.worker.rank.evaluation import Evaluation
+
+        training = self.training
+        if self.evaluation is None:
+            self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
+        loss_sum, predicted = self.evaluation.sum_losses()
+        return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
+
+    def count_collectives(self) -> messages.CollectivesCounted:
+        """Take a step, and note what it asks the communication library for."""
+        from bench.worker.observe import collectives
+
+        training = self.training
+        (batch,) = training.steps(1)
+        return messages.CollectivesCounted(counted=collectives.count(lambda: training.step(batch)))
+
+    def time_collectives(self, collectives: list[Collective]) -> messages.CollectivesTimed:
+        """Do these some times, while all ranks do nothing else."""
+        from bench.worker.observe.collectives import time_alone
+
+        return messages.CollectivesTimed(timed=time_alone(collectives, self.training))
+
+    def time_parts(self, times: int) -> messages.PartsTimed:
+        """Take each kind of step so many times; the parts of those apart from the other ranks."""
+        from bench.worker.observe.step_parts import time_parts
+
+        parts, ready = time_parts(self.training, times)
+        return messages.PartsTimed(parts=parts, ready=ready)
+
+    def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
+        """Take steps under a profiler, which goes on until `finish_profile`."""
+        from bench.worker.observe.step_profile import StepProfiler
+
+        training = self.training
+        if self.profiler is None:
+            processes = self.spec.profiled_groups * max(1, len(self.spec.cores))
+            self.profiler = StepProfiler(training, processes)
+        training.barrier()
+        settled = self.profiler.profile(steps, counted=counted)
+        return messages.RoundProfiled(settled=settled)
+
+    def finish_profile(self) -> messages.StepsProfiled:
+        """What the counted steps of every round were spent on."""
+        assert self.profiler is not None, "something has been profiled"
+        return messages.StepsProfiled(rounds=self.profiler.finish())

@@ -1,0 +1,241 @@
+"""One rank's training: builds model, engine, optimizer and sharding from a spec, and takes steps."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+
+from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.host_memory import host_bytes
+from bench.worker import engines, optimizers, sharding
+from bench.worker.rank import mkl_path
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
+from bench.worker.rank.choices import load_choice
+from bench.worker.state import initial_state
+from bench.worker.workload import feeds, precision
+from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch
+
+MOST_SKIPPED = 64
+"""Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
+
+
+class Training(AnyTraining):
+    """A model under one engine, optimizer and sharding, ready to step on the device of `device_of`."""
+
+    def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
+        self.spec = spec
+        self.rank = rank
+        self.device = device
+        optimizers.check_sharding(spec.optimizer, spec.sharding)
+        torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
+        # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
+        self.engine = engines.make(spec.engine, spec.engine_options)
+        if spec.profiled_groups:
+            self.engine.enable_own_profile()
+        sharded_by = sharding.load(spec.sharding)
+        self.imported_at = time.perf_counter()
+        self.host_runtime_bytes = host_bytes()
+        model = models.build(
+            spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
+        )
+        if spec.saves_initial_state:
+            initial_state.save(model, spec, rank)
+        initial_state.load(model, spec, rank, self.device)
+        self.loaded_bytes = initial_state.size(spec)
+        self.model = model  # under its own names, whatever wraps it
+        self.parameters = models.parameter_count(model)
+        self.trainable_parameters = models.parameter_count(model, trainable=True)
+        self.feed = feeds.make(
+            spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
+        )
+        if sharded_by.Sharding.autocasts:
+            precision.autocast(model, spec.precision.name, self.device.type)
+        module = self.engine.wrap(
+            model.to(self.device),
+            threads=spec.threads if spec.holds_threads else None,
+            checkpointing=spec.checkpointing,
+        )
+        makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loop", spec.loop).Loop
+        self.sharding: sharding.Sharding = makes_steps(module, spec, self.device)
+        self.named_buffers = module.named_buffers
+        self._weights = module.parameters
+        self._skipped_before = 0
+        why = "torch's caching allocator, which counts peaks, serves CUDA devices only"
+        self.absent = {} if self._on_cuda else dict.fromkeys(TORCH_PEAKS, why)
+
+    def step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
+        return self._slowed_step(micro_batches) if self.spec.slowed_by else self._step(micro_batches)
+
+    def _step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        return self.sharding.step(self.on_device(micro_batches))
+
+    def step_until_applied(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """A step that changes the weights: in fp16 taken again until no gradient overflows.
+
+        Raises:
+            LaunchFailed: status `diverged`, if it overflows at every scale.
+        """
+        for _ in range(MOST_SKIPPED):
+            before = self.sharding.skipped_steps()
+            loss = self.step(micro_batches)
+            if self.sharding.skipped_steps() == before:
+                return loss
+        raise LaunchFailed(
+            "diverged",
+            f"the gradient overflows in fp16 even with the loss times {self.sharding.loss_scale()}",
+        )
+
+    def on_device(self, micro_batches: list[Batch]) -> list[Batch]:
+        """A step's micro-batches where they are computed with; the copy has begun."""
+        if not self._on_cuda:
+            return micro_batches
+        return [
+            {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+            for batch in micro_batches
+        ]
+
+    def _slowed_step(self, micro_batches: list[Batch]) -> torch.Tensor:
+        """A step made longer by the share `spec.slowed_by`; it keeps the core busy as a slow engine would."""
+        start = time.perf_counter()
+        loss = self._step(micro_batches)
+        self.synchronize()
+        end = time.perf_counter()
+        while time.perf_counter() < end + self.spec.slowed_by * (end - start):
+            pass
+        return loss
+
+    def room_for_losses(self, steps: int) -> torch.Tensor:
+        """Where the losses of `steps` steps go, shape (steps,), on the device.
+
+        Kept as tensors of their own, they would settle in the gaps between the large ones and make the heap
+        grow at the next step.
+        """
+        return torch.zeros(steps, device=self.device)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything it was given."""
+        if self._on_cuda:
+            torch.cuda.synchronize(self.device)
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        if self._on_cuda:
+            torch.distributed.barrier(device_ids=[self.device.index])
+        else:
+            torch.distributed.barrier()
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss's scale, and how many steps were skipped since this was asked before; None but in fp16."""
+        skipped = self.sharding.skipped_steps()
+        since = None if skipped is None else skipped - self._skipped_before
+        self._skipped_before = skipped or 0
+        return {"loss_scale": self.sharding.loss_scale(), "skipped_steps": since}
+
+    def reset_peaks(self) -> None:
+        """Start torch's peak counters anew."""
+        if self._on_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def allocator_retries(self) -> int | None:
+        """How often torch's allocator freed all it kept, and tried again; None on a CPU."""
+        if not self._on_cuda:
+            return None
+        return int(torch.cuda.memory_stats(self.device)["num_alloc_retries"])
+
+    def free_cached(self) -> None:
+        """Release what torch's caching allocator keeps unused, such as memory of a compiler's trial runs.
+
+        Otherwise it would be part of every later peak of the device's memory.
+        """
+        if self._on_cuda:
+            torch.cuda.empty_cache()
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        """Peak allocated and reserved bytes of torch's caching allocator; None on a CPU, which has none."""
+        if not self._on_cuda:
+            return None, None
+        return (torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device))
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step."""
+        proof = {
+            "engine": self.engine.proof(self.sharding.loss_function),
+            "optimizer": optimizers.proof(
+                self.sharding.optimizer,
+                name=self.spec.optimizer,
+                adam=self.spec.adam,
+                updated=self.sharding.updated(),
+            ),
+            "sharding": self.sharding.proof(),
+            "precision": precision.proof(
+                self.spec.precision.name, self.sharding.updated(), autocasts=self.sharding.autocasts
+            ),
+            "threads": torch.get_num_threads(),
+        }
+        return proof if self._on_cuda else proof | {"blas": mkl_path.proof(self.spec.blas)}
+
+    def weights_bytes(self) -> int:
+        """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""
+        weights = [getattr(one, "ds_tensor", one) for one in self._weights()]  # ZeRO-3 keeps its part there
+        return optimizers.storage_bytes([*weights, *self.sharding.updated()])
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes of optimizer state on this rank."""
+        return optimizers.state_bytes(self.sharding.optimizer)
+
+    def save_state(self, folder: Path) -> None:
+        """Write this rank's part of a checkpoint."""
+        self.sharding.save_state(folder)
+        torch.save(self._random_states(), folder / f"random-{self.rank}.pt")
+
+    def load_state(self, folder: Path) -> None:
+        """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint."""
+        self.sharding.load_state(folder)
+        states = torch.load(folder / f"random-{self.rank}.pt", weights_only=True)
+        torch.set_rng_state(states["cpu"])
+        if self._on_cuda:
+            torch.cuda.set_rng_state(states["cuda"], self.device)
+
+    def _random_states(self) -> dict[str, torch.Tensor]:
+        """States of the generators that dropout draws from."""
+        on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
+        return {"cpu": torch.get_rng_state(), **on_cuda}
+
+    @property
+    def _on_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+
+def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
+    """This process' device, chosen and set up before any process group is made.
+
+    Raises:
+        LaunchFailed: it is not the one whose memory and energy are read, or cannot do the precision.
+    """
+    torch.set_num_threads(spec.threads)
+    torch.set_num_interop_threads(1)
+    if spec.device == "cpu":
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    _check_identity(spec.device_uuids[local_rank], device)
+    precision.check_capability(
+        spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    )
+    # By default ONNX Runtime uses TF32 and torch does not: the launcher's NVIDIA_TF32_OVERRIDE=0
+    # holds both to fp32; for tf32 both get it.
+    torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
+    torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
+    return device
+
+
+def _check_identity(wanted: str, device: torch.device) -> None:
+    """NVML's name of the device must be CUDA's; for a MIG slice CUDA gives another."""
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    if wanted.startswith("GPU-") and uuid != wanted:
+        raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")

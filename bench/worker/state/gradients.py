@@ -1,0 +1,280 @@
+"""Compares gradients and weights, parameter by parameter, with what plain PyTorch computes in fp32.
+
+Losses of random weights hardly move in a few steps, and a norm over all parameters hides a small one, so
+that a backend may lose a part of its gradient, or of its update, and still follow the reference's losses.
+
+How far a right tensor may be off depends on the parameter: the gradient of the bias of an attention's keys,
+for one, is rounding and nothing else, and so is how far AdamW moves it. So the same steps are taken a second
+time with the samples in reverse order and every weight off by as much as fp32 rounds it: the difference of
+the two is the tensor's noise.
+"""
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed
+from safetensors.torch import save_file
+
+from bench.launch.messages import (
+    BUFFER,
+    GRADIENT,
+    LAST_GRADIENT,
+    MOVEMENT,
+    ExpectedTensor,
+    ExpectedTensorsWritten,
+)
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers
+from bench.worker.sharding import gradients_of, trained, trained_by_name
+from bench.worker.state import initial_state
+from bench.worker.state.tensor_differences import Array, compare, file_of, norm
+from bench.worker.workload import model as models
+from bench.worker.workload.feed import Batch
+
+NamedTensors = Iterable[tuple[str, torch.Tensor]]
+
+exhaust = deque[object](maxlen=0).extend
+"""Goes through all of an iterable."""
+
+ROUNDING = torch.finfo(torch.float32).eps
+"""The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
+
+UNUSED = "num_batches_tracked"
+"""A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
+
+
+class NotComputed(Exception):
+    """Why some rank could not compute what is expected."""
+
+
+class TensorReader:
+    """Compares tensors with those that `write_expected` has written, as they are handed over."""
+
+    def __init__(self, folder: str, *, rank: int) -> None:
+        self._folder = folder
+        self._rank = rank
+        self.differences: dict[str, float] = {}  # L2 norms, by kind and name; rank 0's only
+
+    def read(self, kind: str, named: NamedTensors) -> None:
+        """Compare tensors of a kind: gradients averaged over the ranks, or weights for their movement.
+
+        All ranks go through all of them, since each may have to be gathered.
+        """
+        named = ((name, tensor) for name, tensor in named if not name.endswith(UNUSED))
+        if self._rank == 0:
+            self._take(kind, named)
+        else:
+            exhaust(named)
+
+    def read_weights(self, named: NamedTensors) -> None:
+        """Compare weights after the last step; those of the rank that is farthest from rank 0 count, too."""
+        spread = {}
+
+        def with_spread() -> Iterator[tuple[str, torch.Tensor]]:
+            for name, tensor in named:
+                spread[f"{MOVEMENT} {name}"] = spread_over_ranks(tensor)
+                yield name, tensor
+
+        self.read(MOVEMENT, with_spread())
+        for name in spread.keys() & self.differences.keys():
+            self.differences[name] += spread[name]
+
+    def _take(self, kind: str, named: NamedTensors) -> None:
+        if file_of(self._folder, kind).exists():
+            arrays = ((name, _array(tensor)) for name, tensor in named)
+            self.differences |= compare(self._folder, kind, arrays)
+        else:  # others wait for all of them to be gathered
+            exhaust(named)
+
+
+class TensorWriter(TensorReader):
+    """Writes tensors as the expected ones; `differences` are from nothing: their norms."""
+
+    def _take(self, kind: str, named: NamedTensors) -> None:
+        Path(self._folder).mkdir(exist_ok=True)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in named}
+        save_file(tensors, file_of(self._folder, kind))
+        self.differences |= {f"{kind} {name}": norm(_array(tensor)) for name, tensor in tensors.items()}
+
+
+def write_expected(
+    spec: WorkerSpec, steps: Sequence[Sequence[Batch]], *, rank: int, device: torch.device
+) -> ExpectedTensorsWritten:
+    """Compute what some steps should leave, and how much of it is rounding; rank 0 writes it.
+
+    Where that is not possible, such as for want of memory for an optimizer's states, only the gradients and
+    buffers of the first step are computed.
+
+    The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
+    ranks take part, each with its own micro-batches of each step.
+    """
+    reason = ""
+    for computed in (steps, steps[:1]):
+        try:
+            expected = _compute(spec, computed, rank=rank, device=device)
+        except NotComputed as failure:
+            reason = str(failure)
+        else:
+            return ExpectedTensorsWritten(expected=expected, absent=reason)
+    return ExpectedTensorsWritten(expected={}, absent=reason)
+
+
+def _compute(
+    spec: WorkerSpec, steps: Sequence[Sequence[Batch]], *, rank: int, device: torch.device
+) -> dict[str, ExpectedTensor]:
+    if rank == 0:
+        shutil.rmtree(spec.expected_tensors, ignore_errors=True)
+    writer, moved, disturbed = (
+        make(spec.expected_tensors, rank=rank) for make in (TensorWriter, TensorReader, TensorReader)
+    )
+    model = models.build(spec.model, attention="eager", dropout=False)
+    with fp32_products():
+        _begin(model, spec, rank, device)
+        train(model, steps, spec, device, writer)
+        _begin(model, spec, rank, device)
+        moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
+        disturb(model.parameters(), seed=spec.seed)
+        train(model, [[reverse(batch) for batch in step] for step in steps], spec, device, disturbed)
+    # Every step rounds a weight, by a quarter of that distance on average: AdamWs differ in how.
+    rounded = len(steps) * ROUNDING / 4
+    norms = writer.differences | moved.differences
+    return {
+        name: ExpectedTensor(
+            norm=norms[name],
+            noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
+        )
+        for name, noise in disturbed.differences.items()
+    }
+
+
+def _begin(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
+    initial_state.load(model.cpu(), spec, rank, device)
+    _together(lambda: model.to(device), device)
+
+
+def train(
+    model: torch.nn.Module,
+    steps: Sequence[Sequence[Batch]],
+    spec: WorkerSpec,
+    device: torch.device,
+    reader: TensorReader,
+) -> None:
+    """Take steps of plain AdamW, and hand tensors over; of a single step only what the passes leave.
+
+    Weights that some step has no gradient for are not handed over: AdamW leaves them as they are, or lets
+    them decay where something makes the gradient zero.
+
+    Raises:
+        NotComputed: on all ranks, if one could not.
+    """
+    model.zero_grad()
+    optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)
+    without: set[str] = set()
+    for number, micro_batches in enumerate(steps, start=1):
+        _together(partial(run_pass, model, micro_batches, device), device)
+        without |= average(model, device)
+        if number == 1:
+            _together(partial(reader.read, GRADIENT, gradients_of(model)), device)
+            buffers = ((name, one.clone()) for name, one in model.named_buffers())
+            _together(partial(reader.read, BUFFER, buffers), device)
+        if len(steps) == 1:
+            return
+        if number == len(steps):
+            _together(partial(reader.read, LAST_GRADIENT, gradients_of(model)), device)
+        _together(optimizer.step, device)
+        optimizer.zero_grad()
+    weights = (one for one in trained_by_name(model) if one[0] not in without)
+    _together(partial(reader.read, MOVEMENT, weights), device)
+
+
+def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> None:
+    """Leave the mean gradient over micro-batches in the model."""
+    for batch in micro_batches:
+        loss = model(**{name: value.to(device) for name, value in batch.items()}).loss
+        (loss / len(micro_batches)).backward()
+
+
+def average(model: torch.nn.Module, device: torch.device) -> set[str]:
+    """Average gradients over the ranks, in place; the names of the parameters for which no rank has one."""
+    named = list(trained_by_name(model))
+    having = torch.tensor([float(one.grad is not None) for _, one in named], device=device)
+    torch.distributed.all_reduce(having)
+    without = set()
+    for (name, one), ranks in zip(named, having.tolist(), strict=True):
+        if not ranks:
+            without.add(name)
+            continue
+        one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+        torch.distributed.all_reduce(one.grad)
+        one.grad /= torch.distributed.get_world_size()
+    return without
+
+
+def spread_over_ranks(tensor: torch.Tensor) -> float:
+    """How far the rank that is farthest from rank 0 has this tensor from rank 0's, as an L2 norm."""
+    if torch.distributed.get_world_size() == 1:
+        return 0.0
+    difference = tensor.detach().clone(memory_format=torch.contiguous_format)
+    torch.distributed.broadcast(difference, src=0)
+    farthest = torch.linalg.vector_norm(difference.sub_(tensor.detach()).float())
+    # A maximum over ranks would leave out what is not a number.
+    farthest = torch.nan_to_num(farthest, nan=torch.finfo(torch.float32).max)
+    torch.distributed.all_reduce(farthest, op=torch.distributed.ReduceOp.MAX)
+    return farthest.item()
+
+
+def _together(compute: Callable[[], object], device: torch.device) -> None:
+    """Compute, and wait for the other ranks to have done so.
+
+    Raises:
+        NotComputed: on all ranks, if one could not.
+    """
+    failure = ""
+    try:
+        compute()
+    # Such as too little memory; whatever is wrong with the model itself, its backends meet, too.
+    except Exception as error:
+        failure = f"{type(error).__name__}: {error}".splitlines()[0]
+    failed = torch.tensor(float(bool(failure)), device=device)
+    torch.distributed.all_reduce(failed)
+    if failed.item():
+        raise NotComputed(failure or "another rank could not compute it")
+
+
+@contextmanager
+def fp32_products() -> Iterator[None]:
+    """Within it GPUs do not round the factors of matrix products to TF32."""
+    switches = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [switch.allow_tf32 for switch in switches]
+    for switch in switches:
+        switch.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for switch, value in zip(switches, before, strict=True):
+            switch.allow_tf32 = value
+
+
+def disturb(parameters: Iterable[torch.nn.Parameter], *, seed: int) -> None:
+    """Move every weight by up to the distance of neighbouring fp32 numbers, on all ranks alike."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in parameters:
+            signs = torch.rand(parameter.shape, generator=random) * 2 - 1
+            parameter.mul_((1 + ROUNDING * signs).to(parameter))
+
+
+def reverse(batch: Batch) -> Batch:
+    """Put the samples in the opposite order, so that sums over them round differently."""
+    return {name: value.flip(0) for name, value in batch.items()}
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    """A copy on the host, in fp64."""
+    array: Array = tensor.detach().cpu().double().numpy()
+    return array

@@ -1,0 +1,70 @@
+"""Files of images or sounds, which are opened when they are asked for."""
+
+import io
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.errors import UserError
+from bench.worker.workload.preparation import Context
+from bench.worker.workload.preparation.source import first_words
+
+
+class MediaFiles(ABC):
+    """The files of a column, opened and converted on the fly and not by the `feature` of `datasets`.
+
+    Raises:
+        UserError: the column holds none.
+    """
+
+    column: str  # the task's name of it
+    kind: str  # what a file holds, for messages: an image, sound
+    kinds: str  # what all files hold
+
+    def __init__(self, dataset: Any, feature: Any, context: Context) -> None:
+        self.context = context
+        try:
+            self.dataset = dataset.cast_column(self.column, feature(decode=False))
+        except Exception as error:
+            raise UserError(
+                f"{context.where(self.column)} holds no {self.kinds} ({first_words(error)}); "
+                f"set ++data.columns={{{self.column}: …}}."
+            ) from error
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def read(self, entry: dict[str, Any]) -> npt.NDArray[np.float32]:
+        """What the model takes of a file, in the form of `datasets`.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        try:
+            content = entry["bytes"]
+            opened = self.open(io.BytesIO(content) if content is not None else entry["path"])
+        except Exception as error:
+            raise UserError(
+                f"{self.name_of(entry)} cannot be read as {self.kind} ({first_words(error)}); "
+                "replace it or take it away."
+            ) from error
+        return self.convert(opened, entry).astype(np.float32, copy=False)
+
+    def name_of(self, entry: dict[str, Any]) -> str:
+        """For messages: the file, and which dataset it is of."""
+        name = (entry or {}).get("path") or f"one of the {self.kinds}"
+        return f"{name} of data.path={self.context.data.path}"
+
+    @abstractmethod
+    def open(self, file: Any) -> Any:
+        """What a path or an open file holds; any error is the file's."""
+
+    @abstractmethod
+    def convert(self, opened: Any, entry: dict[str, Any]) -> npt.NDArray[Any]:
+        """What the model takes of it.
+
+        Raises:
+            UserError: the processor makes something else than the model takes.
+        """
