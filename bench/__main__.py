@@ -26,7 +26,7 @@ from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, UserError
 from bench.launch.lifeline import Terminated
-from bench.measure.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
 FULL_ERROR = "HYDRA_FULL_ERROR"

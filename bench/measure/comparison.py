@@ -25,28 +25,28 @@ from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
 from bench.machine.variables import cuda_cache
-from bench.measure.after_checkpoint import AfterCheckpoint
-from bench.measure.after_export import AfterExport
-from bench.measure.after_training import AfterTraining, NothingAfterTraining
-from bench.measure.blocks import BlockTimer
-from bench.measure.cores import core_shares, leaving_the_ranks_cores
-from bench.measure.evaluations import Evaluations
-from bench.measure.explain import Explanation
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import Launch, timed
-from bench.measure.ledger import Ledger
-from bench.measure.lock import locked
-from bench.measure.parity_launch import ParityLaunch
-from bench.measure.plans import CheckpointPlan, ExportPlan
-from bench.measure.progress import ProgressBar
-from bench.measure.quiet import QuietCores
-from bench.measure.resolve import resolve
-from bench.measure.resume import take_over_earlier_run
-from bench.measure.search import USUAL_TRIALS, Search
-from bench.measure.step_parts import StepParts
-from bench.measure.stopping import Stopping
-from bench.measure.timed_launch import TimedLaunch
+from bench.measure.groups.blocks import BlockTimer
+from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.cores import core_shares, leaving_the_ranks_cores
+from bench.measure.plan.launches import Launch, timed
+from bench.measure.plan.plans import CheckpointPlan, ExportPlan
+from bench.measure.plan.resolve import resolve
+from bench.measure.record.failures import Failures
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.lock import locked
+from bench.measure.record.progress import ProgressBar
+from bench.measure.record.resume import take_over_earlier_run
+from bench.measure.stages.after_training import AfterTraining, NothingAfterTraining
+from bench.measure.stages.checkpoints import AfterCheckpoint
+from bench.measure.stages.evaluations import Evaluations
+from bench.measure.stages.exports import AfterExport
+from bench.measure.stages.parity import ParityLaunch
+from bench.measure.stages.parts import StepParts
+from bench.measure.stages.profiles import Explanation
+from bench.measure.stages.search import USUAL_TRIALS, Search
+from bench.measure.stages.stopping import Stopping
+from bench.measure.stages.timed import TimedLaunch
 from bench.results.disk import reporting_write_errors
 from bench.results.machines import keep_identity
 

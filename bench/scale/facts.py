@@ -11,7 +11,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import UserError
-from bench.measure.resolve import resolve
+from bench.measure.plan.resolve import resolve
 from bench.results.model_facts import ModelFacts
 
 COUNTER = "bench.worker.model_facts"

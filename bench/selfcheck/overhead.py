@@ -28,10 +28,10 @@ from bench.launch.lifeline import Terminated
 from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
-from bench.measure.cores import leaving_the_ranks_cores
-from bench.measure.launches import timed
-from bench.measure.preflight import check_machine, check_packages
-from bench.measure.progress import ProgressBar
+from bench.measure.plan.cores import leaving_the_ranks_cores
+from bench.measure.plan.launches import timed
+from bench.measure.plan.preflight import check_machine, check_packages
+from bench.measure.record.progress import ProgressBar
 from bench.results import arithmetic
 from bench.selfcheck.bare_loop_ranks import BareLoop
 from bench.statistics import intervals

@@ -22,10 +22,11 @@ from bench.launch.messages import (
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.answers import mean_over_ranks
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import Tolerances, Trajectory, check_parity
+from bench.measure.groups.answers import mean_over_ranks
+from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import Tolerances
+from bench.measure.stages.judging import Trajectory, check_parity
 from tests.support.configs import BACKENDS, a_config, a_model
 from tests.support.processes import descendants
 

@@ -26,9 +26,9 @@ from bench.launch.messages import (
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.after_checkpoint import SAME
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
+from bench.measure.stages.checkpoints import SAME
 from bench.results.side_files import CHECKPOINTS
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import NAME, UNFINISHED, find_newest

@@ -18,7 +18,7 @@ from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.launch.messages import Build, TakeFirstStep
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone
 
@@ -125,7 +125,7 @@ import sys, time
 from pathlib import Path
 from tests.support.configs import a_config
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").starter.start("pytorch", PARITY)
 group.connect()
 print("connected", flush=True)

@@ -23,8 +23,8 @@ from bench.launch.messages import (
     WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import judge_tensors
+from bench.measure.plan.launches import PARITY
+from bench.measure.stages.judging import judge_tensors
 from bench.results import csv_files
 from tests.support.configs import a_config
 

@@ -20,8 +20,8 @@ from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import GRADIENT_TOLERANCE
+from bench.measure.plan.launches import PARITY
+from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
 from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config

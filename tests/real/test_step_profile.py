@@ -18,7 +18,7 @@ from bench.launch.messages import (
     TimeBlock,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from bench.results.operator_kinds import kind_of
 from bench.worker.engine_profile import EngineProfile
 from bench.worker.step_profile import StepProfiler

@@ -13,7 +13,7 @@ from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import Glance, Look
 from bench.measure.comparison import Comparison
-from bench.measure.progress import ProgressBar
+from bench.measure.record.progress import ProgressBar
 from bench.results import csv_files
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter

@@ -9,8 +9,8 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
-from bench.measure.explain import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
-from bench.measure.resolve import PROFILED_ROUNDS
+from bench.measure.plan.resolve import PROFILED_ROUNDS
+from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison

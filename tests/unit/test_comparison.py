@@ -11,10 +11,10 @@ import pytest
 from bench.__main__ import measure_and_report
 from bench.config.naming import repeat_command
 from bench.measure import comparison as coordinator
-from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
-from bench.measure.cores import leaving_the_ranks_cores
-from bench.measure.launches import timed
+from bench.measure.groups.answers import mean_of_known
+from bench.measure.plan.cores import leaving_the_ranks_cores
+from bench.measure.plan.launches import timed
 from bench.setup import stacks
 from bench.statistics.summary import widest_half_width
 from tests.support.comparisons import Resumable, Simulated

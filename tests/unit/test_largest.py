@@ -9,9 +9,9 @@ import pytest
 from bench.config.device import Device
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
-from bench.measure import batch_search_algorithm
-from bench.measure.batch_search_algorithm import SearchResult
-from bench.measure.preflight import check_memory
+from bench.measure.plan.preflight import check_memory
+from bench.measure.stages import batch_search_algorithm
+from bench.measure.stages.batch_search_algorithm import SearchResult
 from bench.results import arithmetic
 from bench.results.records import Stage, Trial
 from tests.support.comparisons import Resumable, Simulated

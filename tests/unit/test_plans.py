@@ -14,11 +14,10 @@ from bench.config.data import Data
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
-from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
-from bench.measure.plans import ComparisonPlan
-from bench.measure.resolve import resolve
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
+from bench.measure.plan.plans import ComparisonPlan, Tolerances
+from bench.measure.plan.resolve import GRADIENT_TOLERANCE, resolve
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once

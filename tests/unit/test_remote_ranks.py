@@ -17,8 +17,8 @@ from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY, Launch
-from bench.measure.running import RunningGroups
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import PARITY, Launch
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once

@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.machine import fingerprint
-from bench.measure.lock import locked
+from bench.measure.record.lock import locked
 from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS

@@ -10,7 +10,7 @@ import pytest
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment
 from bench.measure.comparison import Comparison
-from bench.measure.launches import timed
+from bench.measure.plan.launches import timed
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from tests.support.configs import a_config

@@ -9,7 +9,7 @@ import pytest
 
 from bench.config.identity import config_hash
 from bench.errors import UserError
-from bench.measure.cores import core_shares
+from bench.measure.plan.cores import core_shares
 from bench.results.collectives import Collective, sent_bytes, volumes
 from bench.results.side_files import STEP_PARTS
 from tests.support.comparisons import Simulated

@@ -20,7 +20,9 @@ class PythonDocs:
     def __init__(
         self, spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool
     ) -> None:
-        assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
+        assert spec.seq_len is not None, (
+            "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
+        )
         self.batches = TextBatches(seq_len=spec.seq_len, task=spec.model.task, seed=spec.seed, rank=rank)
         self.order = Order(
             len(self.batches.windows),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import CountFlops, ProductsTimed, TimeProducts
-from bench.measure.running import RunningGroups
+from bench.measure.groups.running import RunningGroups
 from bench.results.records import Roofline, TimedLibrary
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import UserError
-from bench.measure.plans import Output
+from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment

@@ -5,9 +5,9 @@ from contextlib import ExitStack, contextmanager
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import Launch
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import Launch
+from bench.measure.record.failures import Failures
 
 Recovery = Callable[[str, Launch, LaunchFailed], bool]
 """Whether a failure of this backend in this launch was dealt with, so that it leaves no row."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from bench.measure.plans import Schedule
-from bench.measure.resume import EarlierRun
-from bench.measure.schedule import missing_launches
+from bench.measure.plan.plans import Schedule
+from bench.measure.plan.schedule import missing_launches
+from bench.measure.record.resume import EarlierRun
 from bench.statistics.summary import widest_half_width
 
 

@@ -18,17 +18,17 @@ from bench.launch.messages import (
     UseFirstBatches,
     WriteExpectedTensors,
 )
-from bench.measure.after_training import AfterTraining
-from bench.measure.answers import mean_over_ranks, model_figures
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import PARITY, PARITY_IN_FP32, Launch
-from bench.measure.ledger import Ledger
-from bench.measure.parity import Trajectory, check_parity, check_tensors, judge_tensors
-from bench.measure.plans import Output, ParityPlan
-from bench.measure.progress import ProgressBar
-from bench.measure.roofline import RooflineFinder
-from bench.measure.running import RunningGroups
+from bench.measure.groups.answers import mean_over_ranks, model_figures
+from bench.measure.groups.running import RunningGroups
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, Launch
+from bench.measure.plan.plans import Output, ParityPlan
+from bench.measure.record.failures import Failures
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
+from bench.measure.stages.after_training import AfterTraining
+from bench.measure.stages.judging import Trajectory, check_parity, check_tensors, judge_tensors
+from bench.measure.stages.roofline import RooflineFinder
 from bench.results.records import TensorVerdict
 
 FP32 = "fp32"

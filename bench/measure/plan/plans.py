@@ -8,8 +8,7 @@ from typing import Any
 
 from bench.launch.spec import WorkerSpec
 from bench.machine.variables import worker_variables
-from bench.measure.launches import Launch
-from bench.measure.parity import Tolerances
+from bench.measure.plan.launches import Launch
 from bench.results.records import Record, Stage
 
 
@@ -94,6 +93,14 @@ class LaunchPlan:
     holds_threads: bool  # each rank keeps to `threads` cores of its own
     timeout_s: float  # the longest that one group may take, everything together
     seed_step: int  # by how much the seed of a timed launch exceeds that of the one before; 0: all share one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerances:
+    """How far a backend may be from the reference."""
+
+    loss: float  # relative, of every step
+    gradient_norm: float  # relative, of every step
 
 
 @dataclass(frozen=True, kw_only=True)

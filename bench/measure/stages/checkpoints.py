@@ -22,14 +22,14 @@ from bench.launch.messages import (
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.answers import mean_over_ranks
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import FROM_CHECKPOINT, Launch
-from bench.measure.parity import Trajectory, largest_difference
-from bench.measure.plans import CheckpointPlan, Output
-from bench.measure.progress import ProgressBar
-from bench.measure.running import RunningGroups
+from bench.measure.groups.answers import mean_over_ranks
+from bench.measure.groups.running import RunningGroups
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import FROM_CHECKPOINT, Launch
+from bench.measure.plan.plans import CheckpointPlan, Output
+from bench.measure.record.failures import Failures
+from bench.measure.record.progress import ProgressBar
+from bench.measure.stages.judging import Trajectory, largest_difference
 from bench.results import side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors

@@ -25,10 +25,10 @@ from bench.launch.messages import (
     TimeCollectives,
     TimeParts,
 )
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import timed
-from bench.measure.plans import Output, PartsPlan
-from bench.measure.progress import ProgressBar
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import Output, PartsPlan
+from bench.measure.record.progress import ProgressBar
 from bench.results import side_files
 from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.disk import reporting_write_errors

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import describe_takers
-from bench.measure.blocks import BlockTimer
-from bench.measure.evaluations import Evaluations
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import Schedule
-from bench.measure.progress import ProgressBar
-from bench.measure.quiet import QuietCores
-from bench.measure.running import Recovery, RunningGroups
-from bench.measure.schedule import Order, group_order, round_orders
+from bench.measure.groups.blocks import BlockTimer
+from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.running import Recovery, RunningGroups
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Schedule
+from bench.measure.plan.schedule import Order, group_order, round_orders
+from bench.measure.record.failures import Failures
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
+from bench.measure.stages.evaluations import Evaluations
 
 
 @dataclass

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.measure.plan.plans import Tolerances
 from bench.results.records import TensorVerdict
-
-GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
-"""By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
-
-Adam's update stays the same when all gradients are scaled, so that losses alone would not show gradients that
-were summed where they should have been averaged, which is at least a factor of 2."""
-
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
 """How many times more than by rounding a tensor of the first step may be off, and one of the last step."""
@@ -52,14 +46,6 @@ BUFFER_TOLERANCE = 0.01
 In a batch norm's running variance ONNX divides by n, PyTorch by n - 1. One that is not updated is off by a
 tenth of it or more.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tolerances:
-    """How far a backend may be from the reference."""
-
-    loss: float  # relative, of every step
-    gradient_norm: float  # relative, of every step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import FinishProfile, ProfileSteps, StepsProfiled, TimeBlock
-from bench.measure.blocks import BlockTimer
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import timed
-from bench.measure.plans import ExplainPlan, Output
-from bench.measure.progress import ProgressBar
-from bench.measure.schedule import round_orders, steps_per_block
+from bench.measure.groups.blocks import BlockTimer
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import ExplainPlan, Output
+from bench.measure.plan.schedule import round_orders, steps_per_block
+from bench.measure.record.progress import ProgressBar
 from bench.results import breakdown, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Record

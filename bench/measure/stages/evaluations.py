@@ -8,10 +8,10 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import Evaluate
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import ConvergePlan, Output
-from bench.measure.resume import EarlierRun
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import ConvergePlan, Output
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.resume import EarlierRun
 from bench.results import arithmetic, side_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import Phase, Record

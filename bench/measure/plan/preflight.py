@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
-from bench.measure.preflight_dataset import check_dataset
+from bench.measure.plan.preflight_dataset import check_dataset
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on

@@ -15,9 +15,9 @@ import msgspec
 from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
-from bench.measure.plans import ExportPlan, Output
-from bench.measure.progress import ProgressBar
-from bench.measure.running import RunningGroups
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.plans import ExportPlan, Output
+from bench.measure.record.progress import ProgressBar
 from bench.results import side_files
 from bench.results.arithmetic import mib
 from bench.results.disk import reporting_write_errors

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from bench.measure.running import RunningGroups
+from bench.measure.groups.running import RunningGroups
 
 
 class AfterTraining(Protocol):

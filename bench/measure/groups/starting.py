@@ -11,9 +11,9 @@ from bench.cluster.remote_ranks import Assignment
 from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
-from bench.measure.cores import core_shares
-from bench.measure.launches import PARITY, Launch
-from bench.measure.plans import BackendPlan, LaunchPlan, Output
+from bench.measure.plan.cores import core_shares
+from bench.measure.plan.launches import PARITY, Launch
+from bench.measure.plan.plans import BackendPlan, LaunchPlan, Output
 from bench.results.records import Stage
 
 

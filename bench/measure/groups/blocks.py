@@ -12,12 +12,12 @@ from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look
-from bench.measure.answers import model_figures, phase_figures
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import BlockPlan
-from bench.measure.repeats import Repeats
-from bench.measure.schedule import steps_per_block
+from bench.measure.groups.answers import model_figures, phase_figures
+from bench.measure.groups.repeats import Repeats
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import BlockPlan
+from bench.measure.plan.schedule import steps_per_block
+from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp

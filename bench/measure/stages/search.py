@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.measure import batch_search_algorithm
-from bench.measure.blocks import BlockTimer
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import SEARCH, Launch, timed
-from bench.measure.ledger import Ledger
-from bench.measure.plans import Output, SearchPlan
-from bench.measure.progress import ProgressBar
-from bench.measure.running import RunningGroups
+from bench.measure.groups.blocks import BlockTimer
+from bench.measure.groups.running import RunningGroups
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import SEARCH, Launch, timed
+from bench.measure.plan.plans import Output, SearchPlan
+from bench.measure.record.failures import Failures
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
+from bench.measure.stages import batch_search_algorithm
 from bench.results.records import Stage, Trial
 
 USUAL_TRIALS = 8

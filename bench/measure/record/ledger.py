@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import LaunchFailed
-from bench.measure.launches import PARITY, Launch, timed
-from bench.measure.plans import Output
-from bench.measure.resume import EarlierRun
+from bench.measure.plan.launches import PARITY, Launch, timed
+from bench.measure.plan.plans import Output
+from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import NOT_TIMED, Block, Record

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from bench.errors import PASSED, LaunchFailed, UserError
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import Output
-from bench.measure.progress import ProgressBar
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Output
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
 from bench.statistics.summary import summarise
 
 MOST_LINES, LONGEST_LINE = 6, 160
