@@ -54,7 +54,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
-        groups = {name: stack.enter_context(comparison.starter.start(name, PARITY)) for name in ALL}
+        groups = {name: stack.enter_context(comparison.shared.starter.start(name, PARITY)) for name in ALL}
         for group in groups.values():
             group.connect()
         built = {name: group.request(Build()) for name, group in groups.items()}

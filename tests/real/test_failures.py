@@ -157,7 +157,7 @@ class TestRanksThatEndOrStop:
         assert len(faults.failures) == len(EXPECTED)
 
     def test_the_details_of_an_error_lie_beside_the_log(self, faults: Outcome) -> None:
-        folder = faults.comparison.output.folder_of("import", PARITY)
+        folder = faults.comparison.shared.output.folder_of("import", PARITY)
         assert "Traceback" in (folder / "error.txt").read_text()
         assert "libfoo.so.7" in (folder / "log.txt").read_text()
 

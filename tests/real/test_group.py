@@ -32,7 +32,9 @@ pytestmark = [
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").starter.start("pytorch", PARITY) as started:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").shared.starter.start(
+        "pytorch", PARITY
+    ) as started:
         yield started
 
 
@@ -156,7 +158,7 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
     sampler = Sampler()
-    with comparison.starter.start("pytorch", PARITY) as group:
+    with comparison.shared.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()
         group.request(Build(), sampler)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from bench.machine.telemetry.other_processes import Look
 from bench.measure.groups.answers import model_figures, phase_figures
 from bench.measure.groups.repeats import Repeats
 from bench.measure.plan.launches import Launch
-from bench.measure.plan.plans import BlockPlan
+from bench.measure.plan.plans import BlockPlan, ResolvedBackend
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
@@ -38,6 +38,7 @@ class BlockTimer:
     """
 
     plan: BlockPlan  # how long blocks are, and when one is repeated
+    backends: Mapping[str, ResolvedBackend]
     sampler: GpuSampler  # of the devices
     ledger: Ledger  # that gets the figures
     look: Look  # at what other processes do on the cores, after a block that they spoiled
@@ -47,7 +48,7 @@ class BlockTimer:
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
-        built = self._request(group, Build())
+        spec, built = self.backends[name].spec, self._request(group, Build())
         self.ledger.update_workload(name, launch, **model_figures(built))
         self.ledger.update(
             name,
@@ -59,10 +60,10 @@ class BlockTimer:
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
-                optimizer=self.plan.optimizers[name],
-                sharding=self.plan.shardings[name],
-                world_size=self.plan.world_size,
-                device=self.plan.device,
+                optimizer=spec.optimizer,
+                sharding=spec.sharding,
+                world_size=len(built),
+                device=spec.device,
             ),
         )
 
@@ -148,7 +149,7 @@ class BlockTimer:
                 **self._figures(answers),
             )
             repeats = self.ledger.add_block(name, launch, block, self._absent(answers))
-            contamination = validity.find_contamination(block, self.plan.cores_per_rank)
+            contamination = validity.find_contamination(block, len(self.backends[name].spec.cores[0]))
             if not contamination:
                 return
             again = repeats < self.plan.repeats

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor, ParityTrained
+from bench.measure.groups.answers import mean_over_ranks
 from bench.measure.plan.plans import Tolerances
 from bench.results.records import TensorVerdict
 
@@ -57,6 +58,14 @@ class Trajectory:
 
     losses: tuple[float, ...]  # of every step
     gradient_norms: tuple[float, ...]  # of every step, over all parameters
+
+
+def trajectory_of(answers: Sequence[ParityTrained]) -> Trajectory:
+    """From what every rank says of the steps that a backend took."""
+    return Trajectory(
+        losses=mean_over_ranks([answer.losses for answer in answers]),
+        gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
+    )
 
 
 def check_parity(

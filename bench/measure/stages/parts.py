@@ -25,14 +25,11 @@ from bench.launch.messages import (
     TimeCollectives,
     TimeParts,
 )
-from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.launches import timed
-from bench.measure.plan.plans import Output, PartsPlan
-from bench.measure.record.progress import ProgressBar
+from bench.measure.plan.plans import PartsPlan
+from bench.measure.stages.stage import Run
 from bench.results import side_files
 from bench.results.collectives import SENT, Collective, TimedCollective
-from bench.results.disk import reporting_write_errors
-from bench.results.records import Record
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart
 from bench.statistics.intervals import median_interval
@@ -61,63 +58,55 @@ class StepParts:
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """
 
-    plan: PartsPlan | None
-    output: Output
-    records: Mapping[str, Record]
-    starter: GroupStarter
-    bar: ProgressBar
+    shared: Run
+    plan: PartsPlan
 
-    def is_missing(self, names: Sequence[str]) -> bool:
-        """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = STEP_PARTS.path_of(self.output.csv)
-        if self.plan is None or not path.exists():
-            return self.plan is not None
+    def is_missing(self) -> bool:
+        """Whether a backend with timed blocks has none, or one of another comparison."""
+        path = STEP_PARTS.path_of(self.shared.output.csv)
+        if not path.exists():
+            return True
         table = STEP_PARTS.read(path)
         has_all = (
             table["launch"].max() >= self.plan.launches
             and ((table["name"] == TOGETHER).any() or not self.plan.timed)
             and ((table["calls"] == 0).any() or not self.plan.ladder)
         )
-        return not (has_all and side_files.is_of(table, self.records, names))
+        return not (has_all and side_files.is_of(table, self.shared.plan.records, self.shared.timed_names()))
 
-    def planned(self, backends: int) -> dict[str, int]:
-        """How many things of each kind there are to do, for the progress bar."""
-        return {} if self.plan is None else {"parts": self.plan.launches * backends}
+    def expected(self) -> dict[str, int]:
+        """A launch of each backend, as often as is planned."""
+        return {"parts": self.plan.launches * len(self.shared.names)}
 
-    def run(self, names: Sequence[str]) -> None:
-        """Take the steps of these backends apart, if that is wanted."""
-        if self.plan is None:
-            return
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Take the steps of these backends apart."""
         rows: list[dict[str, Any]] = []
-        path = STEP_PARTS.path_of(self.output.csv)
         for launch in range(1, self.plan.launches + 1):
             for name in names if launch % 2 else reversed(names):
-                with self.bar.doing("parts", f"parts of a step, {launch}/{self.plan.launches}: {name}"):
+                where = f"parts of a step, {launch}/{self.plan.launches}: {name}"
+                with self.shared.bar.doing("parts", where):
                     rows += self._rows_of(name, launch)
-                with reporting_write_errors(path):
-                    STEP_PARTS.write(path, rows)
+                self.shared.write_beside(STEP_PARTS, rows)
+        return names
 
     def _rows_of(self, name: str, launch: int) -> list[dict[str, Any]]:
         """What one launch of a backend shows; what fails last hides nothing that came before."""
-        described = side_files.describe(self.records[name]) | {"launch": launch, "status": "ok"}
-        found: list[dict[str, Any]] = []
+        described = self.shared.describe(name) | {"launch": launch, "status": "ok"}
+        rows: list[dict[str, Any]] = []
         try:
-            spec = self.starter.spec(name, timed(launch))
-            folder = self.output.folder / f"parts-{launch}" / name
-            with self.starter.start_spec(spec, folder) as group:
-                for rows in self._requests(group):
-                    found += rows
+            spec = self.shared.starter.spec(name, timed(launch))
+            folder = self.shared.output.folder / f"parts-{launch}" / name
+            with self.shared.starter.start_spec(spec, folder) as group:
+                for further in self._requests(group):
+                    rows += further
                 group.end()
-        except (LaunchFailed, OSError) as failure:
-            status = failure.status if isinstance(failure, LaunchFailed) else "crashed"
-            message = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-            self.bar.print_line(f"parts of a step of {name}: {message}")
-            found.append({"status": status, "message": message})
-        return [described | row for row in found]
+        except LaunchFailed as failure:
+            self.shared.bar.print_line(f"parts of a step of {name}: {failure.message}")
+            rows.append({"status": failure.status, "message": failure.message})
+        return [described | row for row in rows]
 
     def _requests(self, group: Group) -> Iterable[list[dict[str, Any]]]:
         """Everything that a group is asked for, and the rows that come of it, one after the other."""
-        assert self.plan is not None, "`run` has seen to it"
         group.connect()
         built = group.request(Build())
         group.request(TakeFirstStep())

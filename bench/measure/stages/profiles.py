@@ -1,23 +1,19 @@
 """After the timed launches: backends take turns at untimed steps under a profiler: where does time go?"""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import FinishProfile, ProfileSteps, StepsProfiled, TimeBlock
-from bench.measure.groups.blocks import BlockTimer
-from bench.measure.groups.starting import GroupStarter
-from bench.measure.plan.launches import timed
-from bench.measure.plan.plans import ExplainPlan, Output
+from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import Launch, timed
+from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
-from bench.measure.record.progress import ProgressBar
+from bench.measure.stages.stage import Run
 from bench.results import breakdown, side_files
-from bench.results.disk import reporting_write_errors
-from bench.results.records import Record
 from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
@@ -43,86 +39,72 @@ FEWEST_ROUNDS = 4
 
 
 @dataclass
-class Explanation:
+class Profiles:
     """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """
 
-    plan: ExplainPlan
-    output: Output
-    records: Mapping[str, Record]
-    starter: GroupStarter
-    timer: BlockTimer
-    bar: ProgressBar
+    shared: Run
+    plan: ProfilePlan
 
-    def is_missing(self, names: Sequence[str]) -> bool:
-        """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = BREAKDOWN.path_of(self.output.csv)
-        if not self.plan.wanted or not path.exists():
-            return self.plan.wanted
-        return not side_files.is_of(BREAKDOWN.read(path), self.records, names)
+    def is_missing(self) -> bool:
+        """Whether a backend with timed blocks has none, or one of another comparison."""
+        path = BREAKDOWN.path_of(self.shared.output.csv)
+        return not path.exists() or not side_files.is_of(
+            BREAKDOWN.read(path), self.shared.plan.records, self.shared.timed_names()
+        )
 
-    def planned(self, backends: int) -> dict[str, int]:
-        """How many things of each kind there are to do, for the progress bar."""
-        if not self.plan.wanted:
-            return {}
-        launches = 1 if self.plan.all_resident else backends
+    def expected(self) -> dict[str, int]:
+        """Starts, set-ups, and rounds."""
+        backends = len(self.shared.names)
+        launches = len(self.shared.sides(self.shared.names))
         return {
             "profile start": launches,
             "profile set-up": backends,
             "profile": self.plan.rounds * launches,
         }
 
-    def run(self, names: Sequence[str]) -> None:
-        """Profile these backends, if that is wanted."""
-        if not (self.plan.wanted and names):
-            return
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Profile these backends."""
         rows: list[dict[str, Any]] = []
-        for side_by_side in [names] if self.plan.all_resident else [[name] for name in names]:
-            with ExitStack() as stack:
-                rows += self._profile(side_by_side, stack)
-        if rows:
-            path = BREAKDOWN.path_of(self.output.csv)
-            with reporting_write_errors(path):
-                BREAKDOWN.write(path, rows)
+        for side_by_side in self.shared.sides(names) if names else []:
+            with self.shared.groups(timed(1), self._leave_gap) as groups:
+                rows += self._profile(side_by_side, groups)
+        self.shared.write_beside(BREAKDOWN, rows)
+        return names
 
-    def _profile(self, names: Sequence[str], stack: ExitStack) -> list[dict[str, Any]]:
-        """The rows of backends that take turns, whose groups are closed with `stack`."""
-        groups: dict[str, Group] = {}
-        self._start(names, groups, stack)
+    def _profile(self, names: Sequence[str], groups: RunningGroups) -> list[dict[str, Any]]:
+        """The rows of backends that take turns."""
+        with self.shared.bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
+            groups.start(names, lambda name: self._start(name, len(names)))
         step_seconds = self._warm_up(groups)
         self._run_rounds(names, groups, step_seconds)
         rows: list[dict[str, Any]] = []
         for name in list(groups):
-            with self._leaving_a_gap(name, groups):
-                rows += self._rows(name, groups[name].request(FinishProfile()))
+            with groups.closing_if_it_fails(name):
+                answers = groups[name].request(FinishProfile())
+                rounds = [answer.rounds for answer in answers]
+                rows += breakdown.rows_of_profile(rounds, described=self.shared.describe(name))
                 groups[name].end()
                 groups.pop(name).close()
         return rows
 
-    def _start(self, names: Sequence[str], groups: dict[str, Group], stack: ExitStack) -> None:
-        """Start groups whose engines keep a profile, too, side by side."""
-        with self.bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
-            for name in names:
-                with self._leaving_a_gap(name, groups):
-                    spec = self.starter.spec(name, timed(1))
-                    spec = dataclasses.replace(spec, profiled_groups=len(names))
-                    folder = self.output.folder / "profile" / name
-                    groups[name] = stack.enter_context(self.starter.start_spec(spec, folder))
-            for name in list(groups):
-                with self._leaving_a_gap(name, groups):
-                    groups[name].connect()
+    def _start(self, name: str, side_by_side: int) -> Group:
+        """Start a group whose engine keeps a profile, too."""
+        starter = self.shared.starter
+        spec = dataclasses.replace(starter.spec(name, timed(1)), profiled_groups=side_by_side)
+        return starter.start_spec(spec, self.shared.output.folder / "profile" / name)
 
-    def _warm_up(self, groups: dict[str, Group]) -> dict[str, float]:
+    def _warm_up(self, groups: RunningGroups) -> dict[str, float]:
         """Everything before the first round; how many seconds a step of each backend takes."""
         step_seconds: dict[str, float] = {}
         for name in list(groups):
             with (
-                self.bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
-                self._leaving_a_gap(name, groups),
+                self.shared.bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
+                groups.closing_if_it_fails(name),
             ):
-                self.timer.take_first_step(groups[name])
+                self.shared.timer.take_first_step(groups[name])
                 answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
                 step_seconds[name] = max(answer.seconds for answer in answers) / WARMUP_STEPS
                 self._settle(groups[name], step_seconds[name])
@@ -140,34 +122,21 @@ class Explanation:
                 return
 
     def _run_rounds(
-        self, names: Sequence[str], groups: dict[str, Group], step_seconds: Mapping[str, float]
+        self, names: Sequence[str], groups: RunningGroups, step_seconds: Mapping[str, float]
     ) -> None:
         """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
         slowest = max(step_seconds.values(), default=self.plan.seconds)
         rounds = min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / slowest)))
-        self.bar.expect({"profile": rounds - self.plan.rounds})
+        self.shared.bar.expect({"profile": rounds - self.plan.rounds})
         each = self.plan.seconds / self.plan.rounds
         steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
         for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
             where = f"{WHERE}, round {number}/{rounds}"
-            with self.bar.doing("profile", f"{where}: {', '.join(order)}"):
+            with self.shared.bar.doing("profile", f"{where}: {', '.join(order)}"):
                 for name in [name for name in order if name in groups]:
-                    with self._leaving_a_gap(name, groups):
+                    with groups.closing_if_it_fails(name):
                         groups[name].request(ProfileSteps(steps=steps[name], counted=True))
                         groups[name].pause()
 
-    @contextmanager
-    def _leaving_a_gap(self, name: str, groups: dict[str, Group]) -> Iterator[None]:
-        """Turn a failure of this backend's profile into a line on the terminal, and close its group."""
-        try:
-            yield
-        except (LaunchFailed, OSError) as failure:
-            if group := groups.pop(name, None):
-                group.close()
-            reason = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-            self.bar.print_line(f"no breakdown of {name}: {reason}")
-
-    def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
-        return breakdown.rows_of_profile(
-            [answer.rounds for answer in answers], described=side_files.describe(self.records[name])
-        )
+    def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
+        self.shared.bar.print_line(f"no breakdown of {name}: {failure.message}")

@@ -1,63 +1,69 @@
 """The work of a step and the devices' limit, from groups that have come to the end of the parity launch."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import CountFlops, ProductsTimed, TimeProducts
+from bench.launch.messages import Built, CountFlops, ProductsTimed, TimeProducts
 from bench.measure.groups.running import RunningGroups
+from bench.measure.stages.stage import Run
 from bench.results.records import Roofline, TimedLibrary
 
 
-@dataclass
 class RooflineFinder:
     """Asks the reference's group for the work of a step, and one group of each library for its products.
 
     What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
-
-    Attributes:
-        found: what is known so far.
     """
 
-    reference: str  # the backend whose group counts; it is also the first to be asked for products
-    stacks: Mapping[str, str]  # of each backend; libraries of the same name on two stacks are two
+    def __init__(self, shared: Run) -> None:
+        self._shared = shared
+        self._known = Roofline()
+        self._asked: set[tuple[str, str]] = set()  # library and stack: of the same name on two, they are two
+        shared.when_trained.append(self.find)
 
-    def __post_init__(self) -> None:
-        self.found = Roofline()
-        self._libraries: dict[str, str] = {}  # of each backend
-        self._asked: set[tuple[str, str]] = set()  # library and stack
+    def is_missing(self) -> bool:
+        """Never: it belongs to what is timed."""
+        return False
 
-    def note_library(self, name: str, library: str) -> None:
-        """Keep in mind what multiplies matrices for a backend."""
-        self._libraries[name] = library
+    def expected(self) -> dict[str, int]:
+        """Nothing beside the parity launch."""
+        return {}
 
-    def find(self, groups: RunningGroups) -> None:
+    def find(self, groups: RunningGroups, built: Mapping[str, Sequence[Built]]) -> None:
         """Ask those of these groups that are needed, one after the other, while the others sleep.
 
         Where not all groups live at a time, the reference's come first, since its answer says which
         shapes to multiply.
         """
+        reference = self._shared.plan.reference
         for name in groups:
             groups[name].pause()
-        if self.reference in groups:
-            self._count_flops(groups)
-        for name in sorted(groups, key=lambda name: name != self.reference):
-            library = self._libraries[name], self.stacks[name]
+        if reference in groups:
+            self._count_flops(groups, reference)
+        for name in sorted(groups, key=lambda name: name != reference):
+            library = built[name][0].library, self._shared.plan.backends[name].stack
             if library not in self._asked:
                 self._asked.add(library)
-                self._time_products(groups, name)
+                self._time_products(groups, name, *library)
 
-    def _count_flops(self, groups: RunningGroups) -> None:
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Put what was found into every record from here on."""
+        for name in names:
+            self._shared.ledger.set_for_later_records(name, roofline=self._known)
+        for reason in self._known.absent:
+            self._shared.bar.print_line(f"not all is known about this device's limit: {reason}")
+        return names
+
+    def _count_flops(self, groups: RunningGroups, name: str) -> None:
         try:
-            counted, *_ = groups[self.reference].request(CountFlops())
+            counted, *_ = groups[name].request(CountFlops())
         except LaunchFailed as failure:
-            self._lose(groups, self.reference, failure)
+            self._lose(groups, name, failure)
             return
-        finally:
-            _pause(groups, self.reference)
-        self.found = dataclasses.replace(
-            self.found,
+        groups[name].pause()
+        self._known = dataclasses.replace(
+            self._known,
             counted=tuple(counted.counted),
             counted_on=counted.counted_on,
             layers_flops=counted.layers_flops,
@@ -66,23 +72,17 @@ class RooflineFinder:
         )
         self._add_absent(counted.absent)
 
-    def _time_products(self, groups: RunningGroups, name: str) -> None:
-        shapes = [product.shape for product in self.found.products]
+    def _time_products(self, groups: RunningGroups, name: str, library: str, stack: str) -> None:
+        shapes = [product.shape for product in self._known.products]
         try:
             ranks: list[ProductsTimed] = groups[name].request(TimeProducts(shapes=shapes))
         except LaunchFailed as failure:
             self._lose(groups, name, failure)
             return
-        finally:
-            _pause(groups, name)
-        timed = TimedLibrary(
-            library=self._libraries[name],
-            stack=self.stacks[name],
-            backend=name,
-            ranks=tuple(tuple(rank.products) for rank in ranks),
-            build=ranks[0].build,
-        )
-        self.found = dataclasses.replace(self.found, libraries=(*self.found.libraries, timed))
+        groups[name].pause()
+        products = tuple(tuple(rank.products) for rank in ranks)
+        timed = TimedLibrary(library=library, stack=stack, backend=name, ranks=products, build=ranks[0].build)
+        self._known = dataclasses.replace(self._known, libraries=(*self._known.libraries, timed))
         self._add_absent(f"{name}: {reason}" for rank in ranks for reason in rank.absent)
 
     def _lose(self, groups: RunningGroups, name: str, failure: LaunchFailed) -> None:
@@ -90,12 +90,6 @@ class RooflineFinder:
         self._add_absent([f"{name}: {failure.status}: {failure.message}"])
 
     def _add_absent(self, reasons: Iterable[str]) -> None:
-        self.found = dataclasses.replace(
-            self.found, absent=tuple(dict.fromkeys([*self.found.absent, *reasons]))
+        self._known = dataclasses.replace(
+            self._known, absent=tuple(dict.fromkeys([*self._known.absent, *reasons]))
         )
-
-
-def _pause(groups: RunningGroups, name: str) -> None:
-    """Let a group sleep, if it is still there, while the next one is asked."""
-    if name in groups:
-        groups[name].pause()

@@ -1,13 +1,12 @@
 """When a comparison stops: how many launches are missing, and whether `measure.until` wants one more."""
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from bench.measure.plan.plans import Schedule
+from bench.measure.plan.plans import TimedPlan
 from bench.measure.plan.schedule import missing_launches
 from bench.measure.record.resume import EarlierRun
 from bench.statistics.summary import widest_half_width
@@ -25,13 +24,14 @@ class Decision:
 class Stopping:
     """Decides after each launch whether another one follows."""
 
-    schedule: Schedule  # what was asked for
+    schedule: TimedPlan  # what was asked for
     earlier: EarlierRun  # what has been measured already
+    reference: str
     backends: int  # how many are compared
-    clock: Callable[[], float] = time.monotonic  # seconds
+    clock: Callable[[], float]  # seconds
 
     def __post_init__(self) -> None:
-        self._started = self.clock()
+        self.start_clock()
 
     def start_clock(self) -> None:
         """The time that `measure.most_seconds` limits begins now."""
@@ -39,7 +39,7 @@ class Stopping:
 
     def missing(self, names: Sequence[str]) -> int:
         """How many launches of these backends are still to be made of those that were asked for."""
-        if self.schedule.reference not in names:
+        if self.reference not in names:
             return 0
         missing = missing_launches(
             launches=self.schedule.launches,
