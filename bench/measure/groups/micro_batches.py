@@ -1,5 +1,6 @@
 """The micro-batch of each backend whose largest one is searched for, and what has been tried."""
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -30,7 +31,8 @@ class MicroBatches:
     def use(self, name: str, micro_batch: int) -> None:
         """Time this backend with so many samples per rank."""
         self.known[name] = self.starter.micro_batches[name] = micro_batch
-        self.ledger.set_workload_for_later_records(name, micro_batch=micro_batch)
+        workload = dataclasses.replace(self.ledger.templates[name].workload, micro_batch=micro_batch)
+        self.ledger.set_for_later_records(name, workload=workload)
 
     def add_trials(self, name: str, *trials: Trial) -> None:
         """Put further trials into every record of this backend from here on."""

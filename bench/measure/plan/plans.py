@@ -150,9 +150,8 @@ class ConvergePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPlan:
-    """How many launches of how many rounds, and until when."""
+    """How many rounds, and until when launches follow."""
 
-    launches: int  # that were asked for, at least 1
     rounds: int  # of each launch
     until: float | None  # half-width of the interval at which launches end; None: their number is fixed
     most_launches: int  # `until` adds no launch beyond so many

@@ -25,13 +25,13 @@ from bench.measure.plan.plans import (
 from bench.measure.plan.records import first_records
 
 PROFILED_ROUNDS = 8
-"""Of profiled steps: backends take turns, so that a machine that gets slower slows them all."""
+"""In how many rounds steps are profiled: backends take turns, so that a slower machine slows them all."""
 
 EQUAL_WARMUP_BLOCKS = 3
 """Where steps are counted: warm-up until it is settled would give some backends more of them."""
 
 PROFILED_SECONDS = 3.0
-"""That a backend's profiled steps should last about."""
+"""How long a backend's profiled steps should last about."""
 
 MOST_PARTS_LAUNCHES, PARTS_SECONDS = 4, 6.0
 """Fresh processes of each backend in which steps are taken apart, and how long those steps should last
@@ -112,7 +112,6 @@ def _timed(measure: Measure) -> TimedPlan:
             steps=measure.evaluate_every, target=measure.target_loss, margin=measure.margin_loss
         )
     return TimedPlan(
-        launches=measure.launches,
         rounds=measure.rounds,
         until=measure.until,
         most_launches=measure.most_launches,

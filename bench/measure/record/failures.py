@@ -9,7 +9,7 @@ from bench.measure.record.progress import ProgressBar
 from bench.statistics.summary import summarise
 
 MOST_LINES, LONGEST_LINE = 6, 160
-"""Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
+"""How many and how long lines of a log the terminal shows; all of it lies in the run's folder."""
 
 
 @dataclass

@@ -40,20 +40,16 @@ class Ledger:
         changed = dataclasses.replace(self.templates[name], **known)
         self.templates = {**self.templates, name: changed}
 
-    def set_workload_for_later_records(self, name: str, **known: Any) -> None:
-        """The same for fields of the workload."""
-        self.set_for_later_records(name, workload=dataclasses.replace(self.templates[name].workload, **known))
-
     def update(self, name: str, launch: Launch, **changes: Any) -> None:
         """Change this backend's record of this launch, on disk too; it is opened if there is none yet."""
-        record = self.records.get((launch.number, name)) or self._open(name, launch)
-        record = self.records[launch.number, name] = dataclasses.replace(record, **changes)
+        record = dataclasses.replace(self._record(name, launch), **changes)
+        self.records[launch.number, name] = record
         with reporting_write_errors(self.output.csv):
             record.save(self.output.folder_of(name, launch) / "record.json")
 
     def update_workload(self, name: str, launch: Launch, **changes: Any) -> None:
-        """The same for fields of the workload that are known only once there is a model."""
-        record = self.records.get((launch.number, name)) or self._open(name, launch)
+        """Change fields of the workload that are known only once there is a model."""
+        record = self._record(name, launch)
         self.update(name, launch, workload=dataclasses.replace(record.workload, **changes))
 
     def add_block(self, name: str, launch: Launch, block: Block, absent: Mapping[str, str]) -> int:
@@ -123,8 +119,9 @@ class Ledger:
             known = self._formatted[key] = record, csv_files.format_rows(rows_of_record(record))
         return known[1]
 
-    def _open(self, name: str, launch: Launch) -> Record:
-        return dataclasses.replace(
+    def _record(self, name: str, launch: Launch) -> Record:
+        """The record of a launch, or how one begins now."""
+        return self.records.get((launch.number, name)) or dataclasses.replace(
             self.templates[name],
             stage=launch.stage,
             launch=launch.number,

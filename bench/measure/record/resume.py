@@ -68,7 +68,7 @@ class EarlierRun:
         return sentence
 
     def without(self, backend: str) -> "EarlierRun":
-        """The same without what was measured of a backend."""
+        """What is taken over without what was measured of a backend."""
         return replace(
             self,
             rows=[row for row in self.rows if row["backend"] != backend],
@@ -157,8 +157,8 @@ def rows_to_keep(
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         if row.environment_hash != fingerprints[row.backend]:
             differences = environment_differences(str(row.environment), environments[row.backend])
-            shown = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
-            raise UserError(f"{file} was measured in another environment ({shown}); {remedy}.")
+            differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
+            raise UserError(f"{file} was measured in another environment ({differing}); {remedy}.")
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

@@ -25,15 +25,15 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import FROM_CHECKPOINT, Launch
 from bench.measure.plan.plans import ParityPlan
 from bench.measure.stages.judging import Trajectory, largest_difference, trajectory_of
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
 from bench.results.side_files import CHECKPOINTS
 
 STEPS_BEFORE = 1
-"""That are taken after the parity launch's own and before a save: the next batch is then not the first."""
+"""How many are taken before a save, after the parity launch's own: the next batch is then not the first."""
 
 STEPS_AFTER = 3
-"""That are taken after a save, and again after loading it.
+"""How many are taken after a save, and again after loading it.
 
 The first has the weights that were saved: a lost state of the optimizer is seen from the second on."""
 
@@ -54,7 +54,7 @@ class _Checkpoint:
 
 
 @dataclass
-class Checkpoints:
+class Checkpoints(Stage):
     """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own."""
 
     shared: Run
@@ -63,14 +63,6 @@ class Checkpoints:
     def __post_init__(self) -> None:
         self._checkpoints: dict[str, _Checkpoint] = {}
         self.shared.when_trained.append(self.save)
-
-    def is_missing(self) -> bool:
-        """Never: a run that is resumed saves again if its parity launch is made again."""
-        return False
-
-    def expected(self) -> dict[str, int]:
-        """Nothing that takes long."""
-        return {}
 
     def save(self, groups: RunningGroups, _: object) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""
@@ -143,7 +135,7 @@ def judge(
     assert went_on is not None, "it has saved"
     assert loaded is not None, "it has loaded"
     figures = [*went_on.losses, *went_on.gradient_norms, *loaded.losses, *loaded.gradient_norms]
-    if not all(one > 0 and math.isfinite(one) for one in figures):
+    if not all(figure > 0 and math.isfinite(figure) for figure in figures):
         return "diverged", "a loss or gradient around its checkpoint is zero or not finite", None
     difference = max(
         largest_difference(loaded.losses, went_on.losses),

@@ -17,7 +17,7 @@ from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import ExportPlan
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
@@ -31,7 +31,7 @@ CHECKER = "bench.worker.check_exports"
 
 
 @dataclass
-class Exports:
+class Exports(Stage):
     """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
     shared: Run
@@ -41,14 +41,6 @@ class Exports:
         self._exported: dict[str, ModelExported] = {}
         self._failed: dict[str, LaunchFailed] = {}
         self.shared.when_trained.append(self.export)
-
-    def is_missing(self) -> bool:
-        """Never: a run that is resumed exports again if its parity launch is made again."""
-        return False
-
-    def expected(self) -> dict[str, int]:
-        """Nothing that takes long."""
-        return {}
 
     def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""

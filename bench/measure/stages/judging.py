@@ -21,10 +21,12 @@ FLOOR = 1e-4
 """How far any tensor of the first step may be off, relative to it."""
 
 LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
-"""The same of the last step: several times what a single ReLU changes that rounding switches on or off."""
+"""How far a tensor of the last step may be off: several times what a single ReLU changes that
+rounding switches on or off."""
 
 COARSE_FLOOR = 0.7
-"""The same of the last step in precisions that round more than fp32: all that is seen is a lost update."""
+"""How far a tensor of the last step may be off in precisions that round more than fp32: all
+that is seen is a lost update."""
 
 ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}
 """By precision, the relative distance of its neighbouring numbers: how far a gradient may be off, relative to
@@ -141,7 +143,7 @@ def judge_tensors(
     leftovers = _leftovers_of_rounding(expected, precision)
     verdicts = []
     for name, error in ours.items():
-        one = expected.get(name, NOTHING)
+        tensor = expected.get(name, NOTHING)
         kind = _kind_of(name)
         multiple, floor = NOISE_MULTIPLE, BUFFER_TOLERANCE if kind == BUFFER else FLOOR
         if kind in LATER_FLOORS:
@@ -149,13 +151,13 @@ def judge_tensors(
                 continue
             multiple, floor = LATER_MULTIPLE, LATER_FLOORS[kind] if reference is None else COARSE_FLOOR
         allowed = max(
-            multiple * one.noise,
-            floor * one.norm,
+            multiple * tensor.noise,
+            floor * tensor.norm,
             OWN_MULTIPLE * own.get(name, 0.0),
             leftovers.get(name, 0.0),
         )
         verdicts.append(
-            TensorVerdict(tensor=name, error=error, norm=one.norm, noise=one.noise, allowed=allowed)
+            TensorVerdict(tensor=name, error=error, norm=tensor.norm, noise=tensor.noise, allowed=allowed)
         )
     return sorted(verdicts, key=TensorVerdict.share, reverse=True)
 
@@ -182,8 +184,8 @@ def _peers_of(tensor: str) -> tuple[str, ...]:
 
     So are those of the queries, keys and values of an attention. A tensor in no layer has itself alone.
     """
-    found = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
-    return found.groups() if found else (tensor,)
+    match = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
+    return match.groups() if match else (tensor,)
 
 
 def _kind_of(tensor: str) -> str:
@@ -197,7 +199,7 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
     Raises:
         LaunchFailed: status `diverged`, naming the tensor that is off the most.
     """
-    wrong = [one for one in verdicts if not one.share() <= 1]
+    wrong = [verdict for verdict in verdicts if not verdict.share() <= 1]
     if not wrong:
         return
     worst = wrong[0]
@@ -214,5 +216,5 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
 
 
 def largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
-    """Of two series step by step, relative to the second."""
+    """The largest difference of two series step by step, relative to the second."""
     return max(abs(our - other) / abs(other) for our, other in zip(ours, reference, strict=True))

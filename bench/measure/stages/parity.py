@@ -29,7 +29,7 @@ from bench.measure.stages.judging import (
     judge_tensors,
     trajectory_of,
 )
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results.records import TensorVerdict
 
 FP32 = "fp32"
@@ -39,7 +39,7 @@ MOST_COMPARED = 4
 
 
 @dataclass
-class Parity:
+class Parity(Stage):
     """Runs once per comparison, and lets others use the groups that it has trained.
 
     Attributes:

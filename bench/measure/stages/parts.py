@@ -5,8 +5,9 @@ Predictions for more ranks start from these figures (`bench.analysis.scale`). Th
 of their own, and no timed figure depends on them.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from bench.launch.messages import (
 )
 from bench.measure.plan.launches import timed
 from bench.measure.plan.plans import PartsPlan
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results import side_files
 from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.side_files import STEP_PARTS
@@ -38,7 +39,7 @@ WARMUP_STEPS = 4
 """Before anything is counted or timed."""
 
 FEWEST_TIMES, MOST_TIMES = 6, 34
-"""That each kind of step is timed in a launch, however long it takes."""
+"""How often each kind of step is timed in a launch, however long it takes."""
 
 LADDER_BYTES = tuple(2**exponent for exponent in range(12, 29, 2))
 """4 KiB to 256 MiB."""
@@ -47,12 +48,11 @@ MEMORY, PART, GRADIENTS, COLLECTIVE = "memory", "part", "gradients", "collective
 """What a row is about."""
 
 RUNTIME, PEAK = "runtime", "peak"
-"""Of a rank's memory: what it had before there was a model; and the most it had while it trained, all of
-it."""
+"""What a rank had in memory before there was a model, and the most it had while it trained."""
 
 
 @dataclass
-class StepParts:
+class StepParts(Stage):
     """Takes steps apart, and writes `<comparison>.parts.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
@@ -123,7 +123,7 @@ class StepParts:
             wanted += [
                 Collective(kind=kind, bytes=size, element_bytes=4) for kind in SENT for size in LADDER_BYTES
             ]
-        wanted = [one for one in dict.fromkeys(wanted) if one.kind in SENT]
+        wanted = [collective for collective in dict.fromkeys(wanted) if collective.kind in SENT]
         timed_alone: list[CollectivesTimed] = []
         if len(counted) > 1:
             timed_alone = group.request(TimeCollectives(collectives=wanted))
@@ -133,30 +133,28 @@ class StepParts:
 
 
 def _memory_rows(built: Sequence[Built], warmed: Sequence[BlockTimed]) -> list[dict[str, Any]]:
-    """What the highest rank holds on its device: torch's allocator counts it on a GPU, the system on a
-    host."""
-    on_gpu = [one.torch_peak_allocated_bytes for one in warmed]
-    figures = (
-        {PEAK: on_gpu}
-        if None not in on_gpu
-        else {
-            RUNTIME: [one.host_runtime_bytes for one in built],
-            PEAK: [one.host_peak_bytes for one in warmed],
+    """What the highest rank holds on its device.
+
+    Torch's allocator counts it on a GPU, the system on a host.
+    """
+    by_name = {PEAK: [answer.torch_peak_allocated_bytes for answer in warmed]}
+    if None in by_name[PEAK]:
+        by_name = {
+            RUNTIME: [answer.host_runtime_bytes for answer in built],
+            PEAK: [answer.host_peak_bytes for answer in warmed],
         }
-    )
     return [
         {"item": MEMORY, "name": name, "ranks": len(built), "whole_bytes": max(known)}
-        for name, each in figures.items()
-        if (known := [one for one in each if one is not None])
+        for name, of_ranks in by_name.items()
+        if (known := [count for count in of_ranks if count is not None])
     ]
 
 
 def _calls(counted: Sequence[CollectivesCounted]) -> dict[Collective, int]:
     """Calls in a step, of the rank that has most: a broadcast's or a reduce's are the same on all."""
     calls: dict[Collective, int] = {}
-    for rank in counted:
-        for one in rank.counted:
-            calls[one.collective] = max(one.calls, calls.get(one.collective, 0))
+    for sent in itertools.chain(*(rank.counted for rank in counted)):
+        calls[sent.collective] = max(sent.calls, calls.get(sent.collective, 0))
     return calls
 
 
@@ -164,46 +162,43 @@ def _collective_rows(
     calls: Mapping[Collective, int], ranks_timed: Sequence[CollectivesTimed], *, ranks: int
 ) -> list[dict[str, Any]]:
     """A row for each collective that was counted or timed."""
-    times = _by(lambda one: one.collective, (one for rank in ranks_timed for one in rank.timed))
+    times: dict[Collective, list[TimedCollective]] = defaultdict(list)
+    for timed_alone in itertools.chain(*(rank.timed for rank in ranks_timed)):
+        times[timed_alone.collective].append(timed_alone)
     return [
         {
             "item": COLLECTIVE,
-            "name": one.kind,
+            "name": collective.kind,
             "ranks": ranks,
-            "calls": calls.get(one, 0),
-            "whole_bytes": one.bytes,
-            "element_bytes": one.element_bytes,
-            **_cells(times.get(one, ())),
+            "calls": calls.get(collective, 0),
+            "whole_bytes": collective.bytes,
+            "element_bytes": collective.element_bytes,
+            **_cells(times.get(collective, ())),
         }
-        for one in dict.fromkeys([*calls, *times])
+        for collective in dict.fromkeys([*calls, *times])
     ]
 
 
 def _part_rows(ranks_timed: Sequence[PartsTimed]) -> list[dict[str, Any]]:
     """A row for each part, and for each point at which gradients were there on the first rank."""
-    times = _by(lambda one: one.part, (one for rank in ranks_timed for one in rank.parts))
+    times: dict[str, list[TimedPart]] = defaultdict(list)
+    for timed_part in itertools.chain(*(rank.parts for rank in ranks_timed)):
+        times[timed_part.part].append(timed_part)
     ranks = len(ranks_timed)
     return [
-        *({"item": PART, "name": part, "ranks": ranks, **_cells(each)} for part, each in times.items()),
+        *({"item": PART, "name": part, "ranks": ranks, **_cells(parts)} for part, parts in times.items()),
         *(
-            {"item": GRADIENTS, "ranks": ranks, "elements": one.elements, "share": one.share}
-            for one in ranks_timed[0].ready
+            {"item": GRADIENTS, "ranks": ranks, "elements": point.elements, "share": point.share}
+            for point in ranks_timed[0].ready
         ),
     ]
-
-
-def _by(key: Callable[[Any], Any], timed_on_ranks: Iterable[Any]) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = defaultdict(list)
-    for one in timed_on_ranks:
-        found[key(one)].append(one)
-    return found
 
 
 def _cells(on_ranks: Sequence[TimedPart | TimedCollective]) -> dict[str, float]:
     """Seconds of the slowest rank in each repetition: their median with its interval."""
     if not on_ranks:
         return {}
-    slowest = [max(each) for each in zip(*(one.seconds for one in on_ranks), strict=True)]
+    slowest = [max(seconds) for seconds in zip(*(rank.seconds for rank in on_ranks), strict=True)]
     median, low, high = median_interval(slowest)
-    cpu = sum(one.cpu_seconds for one in on_ranks) / len(on_ranks)
+    cpu = sum(rank.cpu_seconds for rank in on_ranks) / len(on_ranks)
     return {"seconds": median, "low_s": low, "high_s": high, "cpu_s": cpu}

@@ -12,19 +12,19 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results import breakdown, side_files
 from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
-"""Before any is profiled, and profiled in vain: the first start of a profile takes time."""
+"""How many are taken before any is profiled: the first start of a profile takes time."""
 
 MOST_WARMUPS = 6
-"""How often so many steps are profiled in vain, until the heap has room for events beside the tensors: until
-none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
+"""How often so many steps are profiled uncounted, until the heap has room for events beside the tensors:
+until none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
 
 WARMUP_SECONDS = 1.5
-"""Long steps are profiled in vain one by one, as they are counted."""
+"""How long uncounted steps should last: long ones are profiled one by one, like those that count."""
 
 SETTLED_WARMUPS = 2
 
@@ -32,14 +32,14 @@ WHERE = "where the time goes, untimed"
 """Begins what the progress bar says."""
 
 MOST_STEPS = 3
-"""Of a backend in a round: ONNX Runtime's own file of events has to fit into memory."""
+"""How many a backend takes in a round: ONNX Runtime's own file of events has to fit into memory."""
 
 FEWEST_ROUNDS = 4
 """However long a step is: an interval over fewer says little."""
 
 
 @dataclass
-class Profiles:
+class Profiles(Stage):
     """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
@@ -112,7 +112,7 @@ class Profiles:
         return step_seconds
 
     def _settle(self, group: Group, step_seconds: float) -> None:
-        """Profile steps in vain until a profile of them is what it will be."""
+        """Profile uncounted steps until a profile of them is what it will be."""
         steps = min(WARMUP_STEPS, steps_per_block(step_seconds, WARMUP_SECONDS))
         settled = 0
         for _ in range(MOST_WARMUPS):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.errors import LaunchFailed
 from bench.launch.messages import Built, CountFlops, ProductsTimed, TimeProducts
 from bench.measure.groups.running import RunningGroups
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results.records import Roofline, TimedLibrary
 
 
-class RooflineFinder:
+class RooflineFinder(Stage):
     """Asks the reference's group for the work of a step, and one group of each library for its products.
 
     What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
@@ -21,14 +21,6 @@ class RooflineFinder:
         self._known = Roofline()
         self._asked: set[tuple[str, str]] = set()  # library and stack: of the same name on two, they are two
         shared.when_trained.append(self.find)
-
-    def is_missing(self) -> bool:
-        """Never: it belongs to what is timed."""
-        return False
-
-    def expected(self) -> dict[str, int]:
-        """Nothing beside the parity launch."""
-        return {}
 
     def find(self, groups: RunningGroups, built: Mapping[str, Sequence[Built]]) -> None:
         """Ask those of these groups that are needed, one after the other, while the others sleep.

@@ -10,11 +10,11 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import SEARCH, timed
 from bench.measure.plan.plans import SearchPlan
 from bench.measure.stages import batch_search_algorithm
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.results.records import Trial
 
 USUAL_TRIALS = 8
-"""Of a search, for the estimate of the time that is left."""
+"""How many a search takes, for the estimate of the time that is left."""
 
 IN_THE_SEARCH = "in the search for the largest micro-batch: "
 """How the message of a backend begins that fails there."""
@@ -24,15 +24,11 @@ LIKE_THE_FIRST = timed(1)
 
 
 @dataclass
-class Search:
+class Search(Stage):
     """Finds the micro-batches that an earlier run has not found."""
 
     shared: Run
     plan: SearchPlan
-
-    def is_missing(self) -> bool:
-        """Never: it belongs to the timed launches."""
-        return False
 
     def expected(self) -> dict[str, int]:
         """About as many trials as usual."""

@@ -83,9 +83,11 @@ class Stage(Protocol):
 
     def is_missing(self) -> bool:
         """Whether an earlier run that is resumed has left something to do, so that stages are run."""
+        return False
 
     def expected(self) -> Mapping[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
+        return {}
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Do it with these backends, the reference first; those with which the next stages go on."""

@@ -11,12 +11,12 @@ from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import TimedPlan
 from bench.measure.plan.schedule import Order, group_order, round_orders
 from bench.measure.stages.evaluations import Evaluations
-from bench.measure.stages.stage import Run
+from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.stopping import Stopping
 
 
 @dataclass
-class TimedLaunches:
+class TimedLaunches(Stage):
     """Makes the launches that are missing, and with `measure.until` more until that is reached."""
 
     shared: Run
@@ -27,9 +27,7 @@ class TimedLaunches:
         # of every timed block, if they are given or an earlier run has found them; else 0
         self._steps = shared.earlier.steps if converge is None else converge.steps
         self._evaluations = Evaluations(shared, self.plan)
-        self._stopping = Stopping(
-            self.plan, shared.earlier, shared.plan.reference, len(shared.names), shared.clock
-        )
+        self._stopping = Stopping(shared, self.plan)
 
     def is_missing(self) -> bool:
         """Whether launches are missing, or the widest interval is still wider than was asked for."""
@@ -61,12 +59,12 @@ class TimedLaunches:
                 return
             if steps_down.total() > stepped_down:
                 # That backend has lost its rounds and starts over with the next launch.
-                needed = launches + 1 + self.plan.launches
+                needed = launches + 1 + self.shared.plan.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
                 missing = max(missing, needed)
 
     def _wants_another(self, launches: int) -> bool:
-        decision = self._stopping.decide_on_another_launch(self.shared.ledger.rows, launches)
+        decision = self._stopping.decide_on_another_launch(launches)
         if decision.reason:
             self.shared.bar.print_line(decision.reason)
         return decision.another
@@ -76,8 +74,7 @@ class TimedLaunches:
         spoiling = self._describe_spoiling(launch)
         if not spoiling:
             return False
-        rows = self.shared.ledger.rows
-        if made >= missing and not self._stopping.decide_on_another_launch(rows, made).another:
+        if made >= missing and not self._stopping.decide_on_another_launch(made).another:
             return False
         remedy = "end them, and go on with resume=true, which keeps what is measured"
         self.shared.failures.note_incomplete(UserError(f"{spoiling}, so that no more were made", remedy))
