@@ -170,8 +170,7 @@ class BlockTimer:
             return validity.has_settled(blocks) or len(blocks) >= MOST_WARMUP_BLOCKS
 
         while not is_over():
-            answers = self._request(group, TimeBlock(steps=steps))
-            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+            blocks.append(self._time_warm_up(group, steps))
         return blocks
 
     def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:
@@ -180,10 +179,13 @@ class BlockTimer:
         spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
         while spent < self.plan.preheat_s:
             steps = steps_per_block(per_step, min(self.plan.block_seconds, self.plan.preheat_s - spent))
-            answers = self._request(group, TimeBlock(steps=steps))
-            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+            blocks.append(self._time_warm_up(group, steps))
             spent += max(blocks[-1].seconds)
         return blocks
+
+    def _time_warm_up(self, group: Group, steps: int) -> WarmUp:
+        answers = self._request(group, TimeBlock(steps=steps))
+        return WarmUp(steps=steps, **self._figures(answers))
 
     def _request(self, group: Group, request: Request[A]) -> list[A]:
         """Ask for a phase, and sample the devices while it runs."""

@@ -7,7 +7,7 @@ A block counts if the reference was measured in the same round; what is missing 
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,16 +66,6 @@ class EarlierRun:
         if self.failed:
             sentence += f"; not tried again: {', '.join(sorted(self.failed))}"
         return sentence
-
-    def without(self, backend: str) -> "EarlierRun":
-        """What is taken over without what was measured of a backend."""
-        return replace(
-            self,
-            rows=[row for row in self.rows if row["backend"] != backend],
-            retried=[row for row in self.retried if row["backend"] != backend],
-            rounds={name: count for name, count in self.rounds.items() if name != backend},
-            micro_batches={name: size for name, size in self.micro_batches.items() if name != backend},
-        )
 
 
 def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
