@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from bench.results import arithmetic
+
 
 class ProgressBar:
     """A progress bar on a terminal; elsewhere, a line for each thing that is done.
@@ -65,14 +67,10 @@ class ProgressBar:
 
     def seconds_left(self) -> float | None:
         """From the mean duration of each kind so far; None until every kind has been seen."""
-        unseen = [kind for kind, count in self._left.items() if count and not self._durations[kind]]
-        if unseen:
+        left = {kind: count for kind, count in self._left.items() if count}
+        if not all(self._durations[kind] for kind in left):
             return None
-        return sum(
-            count * sum(self._durations[kind]) / len(self._durations[kind])
-            for kind, count in self._left.items()
-            if count
-        )
+        return sum(count * arithmetic.mean(self._durations[kind]) for kind, count in left.items())
 
     def _show(self, activity: str) -> None:
         left = self.seconds_left()

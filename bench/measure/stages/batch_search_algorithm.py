@@ -20,9 +20,6 @@ Heaps fragment differently in each process: without a reserve, PyTorch came thro
 BERT with 20 samples, and in one launch of six ran out of memory with 17.
 """
 
-CONFIRMATIONS = 1
-"""Further fresh starts in a row in which what was found must fit."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
@@ -101,15 +98,12 @@ def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResu
     """
     if result.gap is None:
         return result
-    size, trials, in_a_row = result.micro_batch, list(result.trials), 0
-    while in_a_row < CONFIRMATIONS:
+    size, trials = result.micro_batch, list(result.trials)
+    while size:
         trials.append(attempt(size))
         if trials[-1].fits:
-            in_a_row += 1
-        else:
-            size, in_a_row = next_smaller(size), 0
-        if not size:
-            raise LaunchFailed(
-                "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
-            )
-    return SearchResult(micro_batch=size, trials=tuple(trials))
+            return SearchResult(micro_batch=size, trials=tuple(trials))
+        size = next_smaller(size)
+    raise LaunchFailed(
+        "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
+    )
