@@ -26,7 +26,7 @@ from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, UserError
 from bench.launch.lifeline import Terminated
-from bench.measure.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -181,19 +181,13 @@ class CommandOutcome:
 @contextmanager
 def environment_variable(name: str, value: str | None) -> Iterator[None]:
     """Hold an environment variable at `value` (None: unset), then put back what was there."""
-    before = os.environ.get(name)
-    _set_variable(name, value)
+    before = os.environ.pop(name, None)
+    os.environ.update({} if value is None else {name: value})
     try:
         yield
     finally:
-        _set_variable(name, before)
-
-
-def _set_variable(name: str, value: str | None) -> None:
-    if value is None:
         os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
+        os.environ.update({} if before is None else {name: before})
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 `conf/` composes into it. Every part (`model`, `data`, `measure` …) is a dataclass in a file of its own that
 refuses what is impossible in itself; `Config` refuses what the parts make of each other, and
-`bench.measure.preflight` what this machine cannot do. Nothing here knows of Hydra: `compose` makes a `Config`
-out of a command line.
+`bench.measure.plan.preflight` what this machine cannot do. Nothing here knows of Hydra: `compose` makes a
+`Config` out of a command line.
 """
 
 import math

@@ -22,7 +22,7 @@ from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
 from bench.machine.processor import describe_processor
 from bench.machine.processor_identity import name_processor
-from bench.measure import preflight
+from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import find_python, recorded_choice

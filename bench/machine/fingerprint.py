@@ -60,7 +60,9 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
         stack: whose packages are described; this process's own if None.
     """
     installed = stacks.installed(stack)
-    assert installed is not None, "bench.measure.preflight.check_packages refuses a stack that is not there"
+    assert installed is not None, (
+        "bench.measure.plan.preflight.check_packages refuses a stack that is not there"
+    )
     gpus = visible_gpus()
     return {
         "stack": stack or stacks.own(),

@@ -11,7 +11,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import UserError
-from bench.measure.resolve import resolve
+from bench.measure.plan.resolve import resolve
 from bench.results.model_facts import ModelFacts
 
 COUNTER = "bench.worker.observe.model_facts"
@@ -30,7 +30,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
     config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])
     plan = resolve(config, "facts", overrides, gpus=[], cores=[(0,)])
-    (backend,) = plan.launching.backends.values()
+    (backend,) = plan.backends.values()
     spec = backend.spec
     if (
         spec.precision.name == "fp16"

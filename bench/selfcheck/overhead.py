@@ -28,10 +28,10 @@ from bench.launch.lifeline import Terminated
 from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
-from bench.measure.cores import leaving_the_ranks_cores
-from bench.measure.launches import timed
-from bench.measure.preflight import check_machine, check_packages
-from bench.measure.progress import ProgressBar
+from bench.measure.plan.cores import leaving_the_ranks_cores
+from bench.measure.plan.launches import timed
+from bench.measure.plan.preflight import check_machine, check_packages
+from bench.measure.record.progress import ProgressBar
 from bench.results import arithmetic
 from bench.selfcheck.bare_loop_ranks import BareLoop
 from bench.statistics import intervals
@@ -115,13 +115,13 @@ def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
     blocks: list[dict[str, Any]] = []
     measure = config.measure
     bar.expect({"parity": 1, "start": measure.launches, "block": measure.launches * measure.rounds})
-    with leaving_the_ranks_cores(comparison.cores), bar:
+    with leaving_the_ranks_cores(comparison.shared.plan.cores), bar:
         if comparison.parity.run([BACKEND]) != [BACKEND]:
-            raise UserError("; ".join(comparison.failures.failure_lines()))
+            raise UserError("; ".join(comparison.shared.failures.failure_lines()))
         for launch in range(1, measure.launches + 1):
             steps = blocks[0]["steps"] if blocks else 0
             blocks += _measure_launch(config, comparison, launch, steps)
-    comparison.output.initial_state.unlink(missing_ok=True)
+    comparison.shared.output.initial_state.unlink(missing_ok=True)
     return pd.DataFrame(blocks)
 
 
@@ -131,23 +131,23 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
     Args:
         steps: of a block; 0: they are found in this launch.
     """
-    measure, bar = config.measure, comparison.bar
+    measure, bar = config.measure, comparison.shared.bar
     where = f"launch {launch}/{measure.launches}"
     blocks = []
     with ExitStack() as stack:
         with bar.doing("start", f"{where}: starting both"):
-            harness = stack.enter_context(comparison.starter.start(BACKEND, timed(launch)))
+            harness = stack.enter_context(comparison.shared.starter.start(BACKEND, timed(launch)))
             harness.connect()
-            comparison.timer.build(harness, BACKEND, timed(launch))
-            comparison.timer.begin(harness, BACKEND, timed(launch))
+            comparison.shared.timer.build(harness, BACKEND, timed(launch))
+            comparison.shared.timer.begin(harness, BACKEND, timed(launch))
             harness.pause()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            bare = stack.enter_context(BareLoop(config, comparison.cores, folder))
+            bare = stack.enter_context(BareLoop(config, comparison.shared.plan.cores, folder))
             bare.wait_until_built()
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
             bare.stop_until_next_block()
-            steps = steps or comparison.timer.steps_of_a_block(harness)
+            steps = steps or comparison.shared.timer.steps_of_a_block(harness)
             harness.pause()
 
         def under_the_harness() -> float:

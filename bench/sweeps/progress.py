@@ -6,8 +6,8 @@ from bench.config import identity
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
 from bench.machine import environment
-from bench.measure.resume import rows_to_keep
-from bench.measure.schedule import missing_launches
+from bench.measure.plan.schedule import missing_launches
+from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
 from bench.results.side_files import STEP_PARTS
 from bench.statistics.summary import summarise

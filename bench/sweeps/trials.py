@@ -10,7 +10,7 @@ from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import measure_comparison
-from bench.measure.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name_device
 from bench.results import csv_files
 from bench.setup import stacks
 from bench.sweeps.fit import Published, Trial, trial_size

@@ -15,7 +15,7 @@ from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
-from bench.measure.preflight import check_trackers
+from bench.measure.plan.preflight import check_trackers
 from bench.results import csv_files
 from bench.tracking.track import track
 

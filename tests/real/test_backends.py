@@ -22,10 +22,11 @@ from bench.launch.messages import (
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.answers import mean_over_ranks
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import Tolerances, Trajectory, check_parity
+from bench.measure.groups.answers import mean_over_ranks
+from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import Tolerances
+from bench.measure.stages.judging import Trajectory, check_parity
 from tests.support.configs import BACKENDS, a_config, a_model
 from tests.support.processes import descendants
 
@@ -53,7 +54,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
     with ExitStack() as stack:
         # Launch 0 lets the reference save the initial state; dropout is off in it.
-        groups = {name: stack.enter_context(comparison.starter.start(name, PARITY)) for name in ALL}
+        groups = {name: stack.enter_context(comparison.shared.starter.start(name, PARITY)) for name in ALL}
         for group in groups.values():
             group.connect()
         built = {name: group.request(Build()) for name, group in groups.items()}

@@ -26,9 +26,9 @@ from bench.launch.messages import (
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.after_checkpoint import SAME
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
+from bench.measure.stages.checkpoints import SAME
 from bench.results.side_files import CHECKPOINTS
 from bench.worker.on_device.files import TRAINING
 from bench.worker.state import checkpoint_files
@@ -129,7 +129,7 @@ class Trainer:
         )
         made = replace(made, device=replace(made.device, world_size=ranks))
         self._comparison = Comparison(made, "m-cpu")
-        self._comparison.output.folder.mkdir(parents=True)
+        self._comparison.shared.output.folder.mkdir(parents=True)
         self._folder = folder
         self._backend = backend
         self._started = 0
@@ -144,8 +144,10 @@ class Trainer:
         """A fresh one, with a changed spec."""
         self._started += 1
         name = backend or self._backend
-        spec = replace(self._comparison.starter.spec(name, PARITY), **changed)  # type: ignore[arg-type]
-        with self._comparison.starter.start_spec(spec, self._folder / f"{name}-{self._started}") as group:
+        spec = replace(self._comparison.shared.starter.spec(name, PARITY), **changed)  # type: ignore[arg-type]
+        with self._comparison.shared.starter.start_spec(
+            spec, self._folder / f"{name}-{self._started}"
+        ) as group:
             group.connect()
             yield group
 

@@ -24,8 +24,8 @@ from bench.launch.messages import (
     WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import judge_tensors
+from bench.measure.plan.launches import PARITY
+from bench.measure.stages.judging import judge_tensors
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model
 
@@ -104,8 +104,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 def comparison(config: Config) -> Iterator[Comparison]:
     made = Comparison(config, "m-cpux2")
     yield made
-    made.output.initial_state.unlink(missing_ok=True)
-    shutil.rmtree(made.output.expected_tensors, ignore_errors=True)
+    made.shared.output.initial_state.unlink(missing_ok=True)
+    shutil.rmtree(made.shared.output.expected_tensors, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def trained(comparison: Comparison, name: str) -> Trained:
     """`STEPS` steps, each of two micro-batches, dropout off, and one more."""
     first_batches = UseFirstBatches(count=2 * STEPS)
     written = [ExpectedTensorsWritten(expected={})]
-    with comparison.starter.start(name, PARITY) as group:
+    with comparison.shared.starter.start(name, PARITY) as group:
         group.connect()
         group.request(Build())
         if name == "pytorch":
@@ -191,7 +191,7 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
 @pinned
 def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> None:
     made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})
-    with Comparison(made, "m-cpux2").starter.start("pytorch", PARITY) as group:
+    with Comparison(made, "m-cpux2").shared.starter.start("pytorch", PARITY) as group:
         group.connect()
         with pytest.raises(LaunchFailed, match=r"fully_shard of torch 2\.6.* needs a CUDA device") as caught:
             group.request(Build())

@@ -16,7 +16,7 @@ import pytest
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
-from bench.measure.preflight_dataset import check_dataset
+from bench.measure.plan.preflight_dataset import check_dataset
 from bench.worker.workload.inspect_dataset import inspect_dataset
 from tests.support import local_data
 from tests.support.configs import a_model

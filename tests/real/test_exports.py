@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.measure.after_export import judge
+from bench.measure.stages.exports import judge
 from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
 

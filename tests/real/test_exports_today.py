@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.after_export import find_interpreter
+from bench.measure.stages.exports import find_interpreter
 from tests.support.exports import check_trained, exported
 
 pytestmark = [

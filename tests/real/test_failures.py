@@ -22,7 +22,7 @@ from bench.errors import CannotWriteResults
 from bench.launch.group import Group
 from bench.launch.messages import Request, TrainForParity
 from bench.launch.spec import WorkerSpec
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config
@@ -157,7 +157,7 @@ class TestRanksThatEndOrStop:
         assert len(faults.failures) == len(EXPECTED)
 
     def test_the_details_of_an_error_lie_beside_the_log(self, faults: Outcome) -> None:
-        folder = faults.comparison.output.folder_of("import", PARITY)
+        folder = faults.comparison.shared.output.folder_of("import", PARITY)
         assert "Traceback" in (folder / "error.txt").read_text()
         assert "libfoo.so.7" in (folder / "log.txt").read_text()
 

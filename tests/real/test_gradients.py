@@ -10,7 +10,7 @@ import pytest
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
-from bench.measure.parity import OWN_MULTIPLE, check_tensors, judge_tensors
+from bench.measure.stages.judging import OWN_MULTIPLE, check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
 
 torch = pytest.importorskip("torch")

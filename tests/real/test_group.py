@@ -18,7 +18,7 @@ from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.launch.messages import Build, TakeFirstStep
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone
 
@@ -32,7 +32,9 @@ pytestmark = [
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Group]:
-    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").starter.start("pytorch", PARITY) as started:
+    with Comparison(a_config(tmp_path, timeout_s=60), "m-cpux2").shared.starter.start(
+        "pytorch", PARITY
+    ) as started:
         yield started
 
 
@@ -125,7 +127,7 @@ import sys, time
 from pathlib import Path
 from tests.support.configs import a_config
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").starter.start("pytorch", PARITY)
 group.connect()
 print("connected", flush=True)
@@ -156,7 +158,7 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
     sampler = Sampler()
-    with comparison.starter.start("pytorch", PARITY) as group:
+    with comparison.shared.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()
         group.request(Build(), sampler)

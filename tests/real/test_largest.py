@@ -29,7 +29,7 @@ def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) 
     outcome = Outcome(made)
     assert outcome.failed() == []
     for name in made.backends:
-        record = outcome.comparison.ledger.records[1, name]
+        record = outcome.comparison.shared.ledger.records[1, name]
         fitted = [trial.micro_batch for trial in record.trials if trial.fits]
         too_large = [trial.micro_batch for trial in record.trials if not trial.fits]
         assert record.workload.micro_batch == max(fitted) < min(too_large), record.trials

@@ -13,7 +13,7 @@ from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.messages import Build, TrainForParity
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from bench.results import csv_files
 from bench.setup import stacks
 from tests.support.configs import a_config
@@ -96,9 +96,9 @@ def test_ort_trainer_is_unsupported_on_several_ranks_of_a_cpu(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["trainer", "accelerate"])
 def test_the_proof_names_the_loop_and_its_version(name: str, tmp_path: Path) -> None:
     comparison = Comparison(config(tmp_path), "m-cpux2")
-    comparison.output.folder.mkdir(parents=True)
-    spec = replace(comparison.starter.spec(name, PARITY), saves_initial_state=True)
-    with comparison.starter.start_spec(spec, tmp_path / "group") as group:
+    comparison.shared.output.folder.mkdir(parents=True)
+    spec = replace(comparison.shared.starter.spec(name, PARITY), saves_initial_state=True)
+    with comparison.shared.starter.start_spec(spec, tmp_path / "group") as group:
         group.connect()
         group.request(Build())
         (first, _) = group.request(TrainForParity(steps=2))
@@ -120,9 +120,9 @@ def test_what_a_trainer_raises_reaches_the_rank(tmp_path: Path) -> None:
     """Its thread must not leave whoever waits for a step waiting."""
     made = config(tmp_path)
     comparison = Comparison(made, "m-cpux2")
-    comparison.output.folder.mkdir(parents=True)
-    spec = replace(comparison.starter.spec("trainer", PARITY), saves_initial_state=True, seq_len=4096)
-    with comparison.starter.start_spec(spec, tmp_path / "group") as group:
+    comparison.shared.output.folder.mkdir(parents=True)
+    spec = replace(comparison.shared.starter.spec("trainer", PARITY), saves_initial_state=True, seq_len=4096)
+    with comparison.shared.starter.start_spec(spec, tmp_path / "group") as group:
         group.connect()
         group.request(Build())
         with pytest.raises(LaunchFailed, match="size"):  # more positions than the model has

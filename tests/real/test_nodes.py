@@ -135,7 +135,7 @@ def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Pat
     records = tmp_path.glob("results/runs/*/*/launch-1/pytorch/record.json")
     (losses,) = {tuple(json.loads(path.read_text())["parity_losses"]) for path in records}
     alone = Comparison(compose([*SMALL, "backend=[pytorch]", f"results_dir={tmp_path}/alone"]), "m-cpux2")
-    alone.parity.run(alone.names)
+    alone.parity.run(alone.shared.names)
     assert losses == pytest.approx(alone.parity.trajectories["pytorch"].losses, rel=1e-6)
 
 

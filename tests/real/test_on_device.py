@@ -23,8 +23,8 @@ from bench.launch.messages import (
     WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import judge_tensors
+from bench.measure.plan.launches import PARITY
+from bench.measure.stages.judging import judge_tensors
 from bench.results import csv_files
 from tests.support.configs import a_config
 
@@ -75,11 +75,11 @@ def test_its_memory_and_its_room_on_disk_stand_beside_pytorch_s(rows: pd.DataFra
 def ask_for_parity(folder: Path, made: Config) -> tuple[dict[str, ExpectedTensor], dict[str, ParityTrained]]:
     """What is expected of the first steps, and those of both backends, the reference first."""
     comparison = Comparison(made, "m-cpux1")
-    comparison.output.folder.mkdir(parents=True)
+    comparison.shared.output.folder.mkdir(parents=True)
     answers = {}
     for name in made.backends:
-        spec = comparison.starter.spec(name, PARITY)
-        with comparison.starter.start_spec(spec, folder / name) as group:
+        spec = comparison.shared.starter.spec(name, PARITY)
+        with comparison.shared.starter.start_spec(spec, folder / name) as group:
             group.connect()
             group.request(Build())
             if name == "pytorch":

@@ -20,8 +20,8 @@ from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
-from bench.measure.parity import GRADIENT_TOLERANCE
+from bench.measure.plan.backends import GRADIENT_TOLERANCE
+from bench.measure.plan.launches import PARITY
 from bench.setup import stacks
 from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config
@@ -85,8 +85,8 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
     tmp_path: Path, precision: Precision, grad_accum: int, names: list[str]
 ) -> None:
     comparison = Comparison(a_config_in(tmp_path, precision, names, grad_accum=grad_accum), "m-cpux2")
-    passed = comparison.parity.run(comparison.names)
-    assert sorted(passed) == sorted(names), comparison.failures.failure_lines()
+    passed = comparison.parity.run(comparison.shared.names)
+    assert sorted(passed) == sorted(names), comparison.shared.failures.failure_lines()
     found = comparison.parity.trajectories
     reference = found["pytorch"]
     for name in names:
@@ -114,7 +114,7 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
     skipping, first, after = {}, {}, {}
     with ExitStack() as stack:
         for name in names:  # launch 0: dropout is off, the reference saves the initial state
-            group = stack.enter_context(comparison.starter.start(name, PARITY))
+            group = stack.enter_context(comparison.shared.starter.start(name, PARITY))
             group.connect()
             group.request(Build())
             group.request(UseFirstBatches(count=4))  # every step sees the same
@@ -159,8 +159,8 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     precision = Precision(name="bf16")
     config = a_config_in(tmp_path, precision, ["pytorch", name], grad_accum=2, steps=8)
     comparison = Comparison(config, "m-cpux2", bar=(bar := RecordingBar()))
-    passed = comparison.parity.run(comparison.names)
-    assert passed == ["pytorch", name], comparison.failures.failure_lines()
+    passed = comparison.parity.run(comparison.shared.names)
+    assert passed == ["pytorch", name], comparison.shared.failures.failure_lines()
     parity = comparison.parity
     print(f"{name}: loss {parity.loss_differences[name]:.1e}", parity.tensor_verdicts[name]["bf16"][0])
     proof = parity._proofs[name]
@@ -186,7 +186,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
 def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
     precision = Precision(name="fp16", initial_scale=2.0**24, growth_steps=1000)
     comparison = Comparison(a_config_of("fsdp2", tmp_path, precision), "m-cpux2")
-    with comparison.starter.start("fsdp2", PARITY) as group:
+    with comparison.shared.starter.start("fsdp2", PARITY) as group:
         group.connect()
         group.request(Build())
         group.request(UseFirstBatches(count=1))
@@ -211,7 +211,7 @@ def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path)
         pytest.skip("DeepSpeed has fp16 on this CPU")
     precision = Precision(name="fp16", initial_scale=65536.0, growth_steps=2000)
     comparison = Comparison(a_config_of("native", tmp_path, precision), "m-cpux2")
-    with comparison.starter.start("native", PARITY) as group:
+    with comparison.shared.starter.start("native", PARITY) as group:
         group.connect()
         with pytest.raises(LaunchFailed, match=r"^DeepSpeed .* says that cpu has no fp16 here") as caught:
             group.request(Build())

@@ -20,7 +20,7 @@ from bench.launch.messages import (
     TimeBlock,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY
+from bench.measure.plan.launches import PARITY
 from bench.results.operator_kinds import kind_of
 from bench.worker.observe.engine_profile import EngineProfile
 from bench.worker.observe.step_profile import StepProfiler
@@ -41,9 +41,9 @@ def pytorch_profile(tmp_path_factory: pytest.TempPathFactory) -> list[StepsProfi
 def profile(folder: Path, backend: str) -> list[StepsProfiled]:
     """The profile of each of two ranks of a tiny model."""
     comparison = Comparison(a_config(folder, timeout_s=300), "m-cpux2")
-    starter = comparison.starter
+    starter = comparison.shared.starter
     spec = dataclasses.replace(starter.spec(backend, PARITY), saves_initial_state=True, profiled_groups=1)
-    with starter.start_spec(spec, comparison.output.folder / "profile" / backend) as group:
+    with starter.start_spec(spec, comparison.shared.output.folder / "profile" / backend) as group:
         group.connect()
         group.request(Build())
         group.request(TakeFirstStep())

@@ -15,7 +15,8 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import BUFFER, GRADIENT
 from bench.launch.spec import WorkerSpec
-from bench.measure.parity import Tolerances, Trajectory, check_parity, check_tensors, judge_tensors
+from bench.measure.plan.plans import Tolerances
+from bench.measure.stages.judging import Trajectory, check_parity, check_tensors, judge_tensors
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import a_config

@@ -13,7 +13,7 @@ from bench.config.training import Precision
 from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import Glance, Look
 from bench.measure.comparison import Comparison
-from bench.measure.progress import ProgressBar
+from bench.measure.record.progress import ProgressBar
 from bench.results import csv_files
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter
@@ -71,8 +71,8 @@ class Simulated:
         self.printed = bar.printed
         comparison.measure()
         self.comparison = comparison
-        self.failures = comparison.failures.failure_lines()
-        with comparison.output.csv.open(encoding="utf-8", newline="") as file:
+        self.failures = comparison.shared.failures.failure_lines()
+        with comparison.shared.output.csv.open(encoding="utf-8", newline="") as file:
             self.rows = list(csv.DictReader(file))
 
     def of(self, backend: str) -> list[dict[str, str]]:
@@ -95,7 +95,7 @@ class Resumable:
         start_group = cast(Any, starter(scripts, self.groups))
         self.comparison = Comparison(config, "m-cpux2", start_group=start_group, look=nobody_looks, bar=bar)
         self.comparison.measure()
-        self.failures = self.comparison.failures.failure_lines()
+        self.failures = self.comparison.shared.failures.failure_lines()
         self.rows = rows_of(folder)
 
 
@@ -125,8 +125,8 @@ class Outcome:
         self.printed = bar.printed
         self.comparison = Comparison(config, "m-cpux2", start_group=start_group, bar=bar)
         self.comparison.measure()
-        self.rows = self.comparison.ledger.rows()
-        self.failures = self.comparison.failures.failure_lines()
+        self.rows = self.comparison.shared.ledger.rows()
+        self.failures = self.comparison.shared.failures.failure_lines()
         print(*self.failed(), sep="\n")  # pytest -rP shows the rows
 
     def failed(self) -> list[tuple[str, int, str, str]]:

@@ -9,7 +9,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import mkl
-from bench.measure import preflight
+from bench.measure.plan import preflight
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import MKL_LIBRARY, blas_stages

@@ -9,8 +9,8 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
-from bench.measure.explain import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
-from bench.measure.resolve import PROFILED_ROUNDS
+from bench.measure.plan.resolve import PROFILED_ROUNDS
+from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
@@ -263,7 +263,7 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     scripts = {name: {"step_seconds": step_seconds} for name in ("pytorch", "ortmodule", "ortmodule_zero1")}
     run = Simulated(tmp_path, scripts, explain=True)
     assert run.failures == []
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
     assert list(dict.fromkeys(table["backend"])) == ["pytorch", "ortmodule", "ortmodule_zero1"]
     pytorch = table[table["backend"] == "pytorch"]
     assert set(pytorch["round"]) == {*range(1, 1 + rounds)}
@@ -289,7 +289,7 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
     crash = ("crashed", "rank 0 was killed by SIGKILL", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {when: crash}}}, explain=True)
     assert run.failures == []
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
     assert "no breakdown of ortmodule: rank 0 was killed by SIGKILL" in run.printed
     assert {row["status"] for row in run.rows} == {"ok"}
@@ -298,10 +298,10 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
 def test_a_backend_that_failed_is_not_profiled(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 2, 3): crash}}}, explain=True)
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.output.csv))
+    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
 
 
 def test_without_explain_there_is_no_file(tmp_path: Path) -> None:
     run = Simulated(tmp_path)
-    assert not BREAKDOWN.path_of(run.comparison.output.csv).exists()
+    assert not BREAKDOWN.path_of(run.comparison.shared.output.csv).exists()

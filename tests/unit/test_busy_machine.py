@@ -16,9 +16,9 @@ from bench.machine.telemetry.other_processes import (
     own_processes,
     read_processes,
 )
-from bench.measure.progress import ProgressBar
-from bench.measure.quiet import QuietCores
-from bench.measure.repeats import Repeats
+from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.repeats import Repeats
+from bench.measure.record.progress import ProgressBar
 from bench.results.validity import OTHER_PROCESSES, Contamination
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
 from tests.support.configs import BACKENDS

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bench.errors import LaunchFailed, UserError
-from bench.measure.after_checkpoint import SAME, judge
-from bench.measure.parity import Trajectory
+from bench.measure.stages.checkpoints import SAME, judge
+from bench.measure.stages.judging import Trajectory
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.results.side_files import CHECKPOINTS

@@ -11,10 +11,10 @@ import pytest
 from bench.__main__ import measure_and_report
 from bench.config.naming import repeat_command
 from bench.measure import comparison as coordinator
-from bench.measure.answers import mean_of_known
 from bench.measure.comparison import Comparison
-from bench.measure.cores import leaving_the_ranks_cores
-from bench.measure.launches import timed
+from bench.measure.groups.answers import mean_of_known
+from bench.measure.plan.cores import leaving_the_ranks_cores
+from bench.measure.plan.launches import timed
 from bench.setup import stacks
 from bench.statistics.summary import widest_half_width
 from tests.support.comparisons import Resumable, Simulated
@@ -135,7 +135,9 @@ def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Pat
     (line,) = run.failures
     assert "ortmodule_zero1, parity launch: diverged" in line
     assert len(run.groups) == 3
-    record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
+    record = json.loads(
+        (run.comparison.shared.output.folder / "parity" / "ortmodule" / "record.json").read_text()
+    )
     assert record["proof"] == {"ran": True}
     assert record["stage"] == "parity"
 
@@ -157,10 +159,12 @@ def test_a_backend_that_loses_a_gradient_is_not_timed(tmp_path: Path) -> None:
     (row,) = run.of("ortmodule")
     assert (row["launch"], row["status"]) == ("0", "diverged")
     assert "the gradient words of the first step in fp32 differs" in row["message"]
-    record = json.loads((run.comparison.output.folder / "parity" / "ortmodule" / "record.json").read_text())
+    record = json.loads(
+        (run.comparison.shared.output.folder / "parity" / "ortmodule" / "record.json").read_text()
+    )
     assert record["worst_tensors"]["fp32"]["error"] == 0.01
     assert len(run.of("ortmodule_zero1")) == 6
-    assert not run.comparison.output.expected_tensors.exists()
+    assert not run.comparison.shared.output.expected_tensors.exists()
 
 
 def test_a_backend_that_loses_an_update_is_not_timed_unless_its_optimizer_makes_another(
@@ -342,7 +346,7 @@ def test_without_a_goal_there_are_as_many_launches_as_were_asked_for(tmp_path: P
 def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path) -> None:
     # The first launch differs by 1 %: intervals narrow down as further launches agree.
     run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
-    frame = run.comparison.ledger.rows()
+    frame = run.comparison.shared.ledger.rows()
     assert 2 < launches_of(run) < 6
     reached, before = widest_half_width(frame), widest_half_width(frame[frame["launch"] < launches_of(run)])
     assert reached is not None
@@ -385,12 +389,14 @@ def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
 
 def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path) -> None:
     run = Simulated(tmp_path)
-    record = run.comparison.ledger.records[1, "ortmodule"]
+    record = run.comparison.shared.ledger.records[1, "ortmodule"]
     assert record.setup is not None
     assert record.first_step is not None
     assert [len(block.seconds) for block in record.warm_up] == [2, 2]
     assert record.absent == {"device": "there is no GPU", "rank 0": "so it says", "rank 1": "so it says"}
-    saved = json.loads((run.comparison.output.folder_of("ortmodule", timed(1)) / "record.json").read_text())
+    saved = json.loads(
+        (run.comparison.shared.output.folder_of("ortmodule", timed(1)) / "record.json").read_text()
+    )
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1
     assert saved["stage"] == "timed"

@@ -14,8 +14,8 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import Gpu
-from bench.measure import preflight
-from bench.measure.preflight import check_machine, check_memory, check_packages
+from bench.measure.plan import preflight
+from bench.measure.plan.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
 from bench.setup.choice import Choice
 from bench.setup.recipes import STACKS

@@ -6,8 +6,8 @@ import pytest
 
 from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
-from bench.measure import after_export
-from bench.measure.after_export import ROUNDING, judge
+from bench.measure.stages import exports as after_export
+from bench.measure.stages.exports import ROUNDING, judge
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.results.side_files import EXPORTS

@@ -9,9 +9,10 @@ import pytest
 from bench.config.device import Device
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
-from bench.measure import batch_search_algorithm
-from bench.measure.batch_search_algorithm import SearchResult
-from bench.measure.preflight import check_memory
+from bench.measure.groups.micro_batches import next_smaller
+from bench.measure.plan.preflight import check_memory
+from bench.measure.stages import batch_search_algorithm
+from bench.measure.stages.batch_search_algorithm import SearchResult
 from bench.results import arithmetic
 from bench.results.records import Stage, Trial
 from tests.support.comparisons import Resumable, Simulated
@@ -113,7 +114,7 @@ class TestSearch:
         assert batch_search_algorithm.confirm(up_to(0), found) is found
 
     def test_one_step_down_is_one_resolution(self) -> None:
-        assert [batch_search_algorithm.step_down(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
+        assert [next_smaller(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
 
 
 FITS: dict[str, dict[str, Any]] = {
@@ -198,7 +199,7 @@ class TestComparison:
 
     def test_the_trials_are_on_record(self, tmp_path: Path) -> None:
         run = a_run(tmp_path)
-        record = run.comparison.ledger.records[1, "ortmodule_zero1"]
+        record = run.comparison.shared.ledger.records[1, "ortmodule_zero1"]
         assert [(trial.micro_batch, trial.fits) for trial in record.trials] == [
             (4, False),
             (2, True),
@@ -215,7 +216,7 @@ class TestComparison:
         assert len(run.of("pytorch")) == len(run.of("ortmodule_zero1")) == 6
         (failure,) = run.failures
         assert failure.startswith("m-cpux2: ortmodule, search for the largest batch: oom: in the search for")
-        assert run.comparison.ledger.records[0, "ortmodule"].stage is Stage.SEARCH
+        assert run.comparison.shared.ledger.records[0, "ortmodule"].stage is Stage.SEARCH
 
     @pytest.mark.parametrize("status", ["timeout", "crashed", "unsupported"])
     def test_any_other_failure_is_no_answer_but_the_backend_s_own(self, tmp_path: Path, status: str) -> None:
@@ -242,7 +243,7 @@ class TestComparison:
         assert batches(run.of("ortmodule")) == {"ortmodule": {("12", "48")}}, "nothing of 13 is left"
         assert {row["launch"] for row in run.of("ortmodule")} == {"3", "4"}, "as many launches as asked for"
         assert {row["launch"] for row in run.of("pytorch")} == {"1", "2", "3", "4"}
-        (last,) = run.comparison.ledger.records[3, "ortmodule"].trials[-1:]
+        (last,) = run.comparison.shared.ledger.records[3, "ortmodule"].trials[-1:]
         assert (last.micro_batch, last.fits) == (13, False)
         assert last.message == "launch 2: can't allocate memory"
 

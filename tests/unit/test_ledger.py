@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.launches import timed
-from bench.measure.ledger import Ledger
-from bench.measure.plans import Output
-from bench.measure.resume import EarlierRun
+from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import Output
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files
 from bench.results.records import Record
 from bench.results.rows import rows_of_record
@@ -24,7 +24,7 @@ def test_a_record_is_formatted_again_only_if_it_has_changed(
         formatted.append(one.launch)
         return rows_of_record(one)
 
-    monkeypatch.setattr("bench.measure.ledger.rows_of_record", counted)
+    monkeypatch.setattr("bench.measure.record.ledger.rows_of_record", counted)
     output = Output(stem="x", csv=tmp_path / "x.csv", folder=tmp_path / "runs")
     kept = Ledger(output, {}, EarlierRun())
     for launch in (1, 2, 3):

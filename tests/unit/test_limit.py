@@ -38,7 +38,7 @@ def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path,
     asked = {group.spec.backend: group.counts for group in run.groups if "time_products" in group.counts}
     assert set(asked) == {"pytorch", "ortmodule"}
     assert [counts.get("count_flops") for counts in asked.values()] == [1, None]
-    found = run.comparison.ledger.records[1, "ortmodule_zero1"].roofline
+    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].roofline
     assert [(one.library, one.backend, one.build["version"]) for one in found.libraries] == [
         ("torch", "pytorch", "eager"),
         ("onnxruntime", "ortmodule", "ortmodule"),
@@ -65,6 +65,6 @@ def test_what_cannot_be_measured_is_blank_and_everything_else_is_there(
         lost = lost | {"ort_matmul_flops_per_s"}
     for row in run.rows:
         assert {column for column in known if row[column] == ""} == lost
-    (said,) = run.comparison.ledger.records[1, "ortmodule"].roofline.absent
+    (said,) = run.comparison.shared.ledger.records[1, "ortmodule"].roofline.absent
     assert said == f"{backend}: oom: rank 0 was killed by SIGKILL"
     assert f"not all is known about this device's limit: {said}" in run.printed

@@ -9,8 +9,8 @@ from bench import __main__ as program
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import mkl
-from bench.measure import preflight
-from bench.measure.preflight import check_packages
+from bench.measure.plan import preflight
+from bench.measure.plan.preflight import check_packages
 from bench.setup import stacks
 
 INTERRUPTED = "interrupted; complete rounds are kept, and the same command with resume=true goes on.\n"

@@ -27,7 +27,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
 from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
-from bench.measure.preflight import check_machine
+from bench.measure.plan.preflight import check_machine
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once

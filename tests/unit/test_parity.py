@@ -7,14 +7,14 @@ import pytest
 from bench.config.choices import LOSS_TOLERANCE, PRECISIONS
 from bench.errors import LaunchFailed
 from bench.launch.messages import ExpectedTensor
-from bench.measure.parity import (
+from bench.measure.plan.backends import GRADIENT_TOLERANCE
+from bench.measure.plan.plans import Tolerances
+from bench.measure.stages.judging import (
     COARSE_FLOOR,
-    GRADIENT_TOLERANCE,
     LATER_FLOORS,
     LATER_MULTIPLE,
     NOISE_MULTIPLE,
     OWN_MULTIPLE,
-    Tolerances,
     Trajectory,
     check_parity,
     check_tensors,

@@ -14,11 +14,11 @@ from bench.config.data import Data
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
-from bench.measure.parity import GRADIENT_TOLERANCE, Tolerances
-from bench.measure.plans import ComparisonPlan
-from bench.measure.resolve import resolve
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.backends import GRADIENT_TOLERANCE
+from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
+from bench.measure.plan.plans import ComparisonPlan, Tolerances
+from bench.measure.plan.resolve import resolve
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
@@ -49,7 +49,7 @@ def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -
     config = a_config(tmp_path)
     config.reference = "ortmodule"
     plan = plan_of(config)
-    assert plan.names[0] == "ortmodule"
+    assert next(iter(plan.backends)) == "ortmodule"
     with pytest.raises(FrozenInstanceError):
         plan.blocks.repeats = 3  # type: ignore[misc]
 
@@ -61,7 +61,7 @@ def variables_of(plan: ComparisonPlan, name: str, launch: Launch) -> dict[str, s
     def start(_: WorkerSpec, **given: Any) -> Any:
         started.update(given)
 
-    GroupStarter(plan.launching, plan.output, plan.parity.reference, start).start(name, launch)
+    GroupStarter(plan, start).start(name, launch)
     variables: dict[str, str] = started["variables"]
     return variables
 
@@ -72,11 +72,11 @@ def test_the_step_in_fp32_gets_the_variables_of_fp32(tmp_path: Path, precision: 
     config = a_config(tmp_path)
     config.precision = Precision(name=precision)
     plan = plan_of(config)
-    for name in plan.names:
+    for name in plan.backends:
         assert variables_of(plan, name, PARITY_IN_FP32)["NVIDIA_TF32_OVERRIDE"] == "0"
         assert ("NVIDIA_TF32_OVERRIDE" in variables_of(plan, name, timed(1))) is (precision != "tf32")
-        backend = plan.launching.backends[name]
-        spec = GroupStarter(plan.launching, plan.output, name).spec(name, PARITY_IN_FP32)
+        backend = plan.backends[name]
+        spec = GroupStarter(plan).spec(name, PARITY_IN_FP32)
         assert backend.settings_of(spec)["precision"] == "fp32", "what other nodes are told"
 
 
@@ -85,7 +85,7 @@ def test_the_path_of_mkl_reaches_ranks_records_and_other_nodes(tmp_path: Path, b
     config = a_config(tmp_path)
     config.device.blas = blas
     plan = plan_of(config)
-    for name, backend in plan.launching.backends.items():
+    for name, backend in plan.backends.items():
         assert backend.spec.blas == blas, "what each rank has to prove"
         preloaded = variables_of(plan, name, timed(1)).get("LD_PRELOAD", "")
         assert ("libmkl_full_path.so" in preloaded) is (blas == "full")
@@ -110,7 +110,7 @@ def with_methods(folder: Path) -> Config:
 
 def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp_path: Path) -> None:
     plan = plan_of(with_methods(tmp_path))
-    specs = {name: backend.spec for name, backend in plan.launching.backends.items()}
+    specs = {name: backend.spec for name, backend in plan.backends.items()}
     assert {name: spec.precision.name for name, spec in specs.items() if spec.precision.name != "fp32"} == {
         "bf16": "bf16",
         "fp16": "fp16",
@@ -127,7 +127,7 @@ def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp
         assert (workload.precision, workload.checkpointing) == (spec.precision.name, spec.checkpointing)
         assert (workload.micro_batch, workload.grad_accum) == (spec.micro_batch, spec.grad_accum)
     recomputing = {
-        name for name in plan.names if "ORTMODULE_MEMORY_OPT_LEVEL" in variables_of(plan, name, timed(1))
+        name for name in plan.backends if "ORTMODULE_MEMORY_OPT_LEVEL" in variables_of(plan, name, timed(1))
     }
     assert recomputing == {"checkpointing"}
 
@@ -138,7 +138,7 @@ def test_a_backend_prepares_the_same_batches_in_its_own_way(tmp_path: Path) -> N
     config.data = Data(name="hf", path="texts", processor="words", workers=1)
     config.backends = {"pytorch": pytorch, "workers": replace(pytorch, workers=2)}
     plan = plan_of(config)
-    specs = {name: backend.spec.data for name, backend in plan.launching.backends.items()}
+    specs = {name: backend.spec.data for name, backend in plan.backends.items()}
     assert specs["pytorch"] == config.data
     assert specs["workers"] == replace(config.data, workers=2)
     loaders = {name: record.workload.loader for name, record in plan.records.items()}
@@ -148,13 +148,14 @@ def test_a_backend_prepares_the_same_batches_in_its_own_way(tmp_path: Path) -> N
 
 
 def test_a_backend_is_judged_by_its_own_precision_and_update(tmp_path: Path) -> None:
-    parity = plan_of(with_methods(tmp_path)).parity
-    assert {name: update for name, update in parity.updates.items() if update} == {"adafactor": "adafactor"}
-    assert parity.tolerances["pytorch"] == Tolerances(loss=1e-3, gradient_norm=GRADIENT_TOLERANCE["fp32"])
-    assert parity.tolerances["bf16"] == Tolerances(
+    backends = plan_of(with_methods(tmp_path)).backends
+    assert {name: backend.update for name, backend in backends.items() if backend.update} == {
+        "adafactor": "adafactor"
+    }
+    assert backends["pytorch"].tolerances == Tolerances(loss=1e-3, gradient_norm=GRADIENT_TOLERANCE["fp32"])
+    assert backends["bf16"].tolerances == Tolerances(
         loss=LOSS_TOLERANCE["bf16"], gradient_norm=GRADIENT_TOLERANCE["bf16"]
     )
-    assert parity.precisions["fp16"] == "fp16"
 
 
 def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:

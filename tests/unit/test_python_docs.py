@@ -12,8 +12,8 @@ from bench.config.data import Data
 from bench.config.python_docs import FIRST_ID, MASK_ID, VOCABULARY
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.measure.preflight_dataset import check_dataset
-from bench.measure.resolve import resolve
+from bench.measure.plan.preflight_dataset import check_dataset
+from bench.measure.plan.resolve import resolve
 from bench.worker.workload.order import Order
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
 from bench.worker.workload.text_windows import (

@@ -17,8 +17,8 @@ from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.measure.comparison import Comparison
-from bench.measure.launches import PARITY, Launch
-from bench.measure.running import RunningGroups
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import PARITY, Launch
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
@@ -42,7 +42,7 @@ def served(tmp_path: Path) -> Iterator[Node]:
 
 
 def remote_ranks(node: Node, folder: Path) -> RemoteRanks:
-    spec = Comparison(a_config(folder), "m").starter.spec("pytorch", PARITY)
+    spec = Comparison(a_config(folder), "m").shared.starter.spec("pytorch", PARITY)
     rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
     return RemoteRanks(Assignment(node=node, spec=spec, settings={}, stack="nonesuch"), rendezvous)
 
@@ -79,20 +79,18 @@ def test_a_group_on_a_living_node_that_fails_leaves_its_log_in_its_row(started: 
     def fail() -> None:
         raise LaunchFailed("crashed", "rank 1 was killed")
 
-    class OneGroup:
-        def start(self, name: str, launch: Launch) -> Any:
-            group = ExitStack()
-            group.callback(started.close)
-            vars(group).update(connect=lambda: None, log_tail=started.log_tail)
-            return group
+    def start(name: str, launch: Launch) -> Any:
+        group = ExitStack()
+        group.callback(started.close)
+        vars(group).update(connect=lambda: None, log_tail=started.log_tail)
+        return group
 
-    class Kept:
-        def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-            recorded.append(log_tail)
+    def record(name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
+        recorded.append(log_tail)
 
-    with RunningGroups(PARITY, OneGroup(), Kept()) as groups:  # type: ignore[arg-type]
+    with RunningGroups(PARITY, start, record) as groups:
         groups.start(["pytorch"])
-        with groups.recording_failure("pytorch"):
+        with groups.closing_if_it_fails("pytorch"):
             fail()
     assert recorded == ["what the node's ranks wrote"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.machine import fingerprint
-from bench.measure.lock import locked
+from bench.measure.record.lock import locked
 from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS
@@ -74,7 +74,7 @@ def test_only_the_profiles_are_made_again_where_one_is_missing(tmp_path: Path) -
     measure = {"explain": True}
     without: dict[str, Script] = {"ortmodule": {"fails": {("profile", 0, 4): CRASH}}}
     first = Resumable(tmp_path, without, measure=measure)
-    table = BREAKDOWN.path_of(first.comparison.output.csv)
+    table = BREAKDOWN.path_of(first.comparison.shared.output.csv)
     assert set(BREAKDOWN.read(table)["backend"]) == {"pytorch", "ortmodule_zero1"}
     second = Resumable(tmp_path, measure=measure, resume=True)
     assert [group.spec.backend for group in second.groups if group.spec.profiled_groups] == list(BACKENDS)

@@ -59,7 +59,7 @@ def measured(folder: Path, ranks: int, allocator: str = "tuned", name: str = "m"
         bar=RecordingBar(),
     )
     comparison.measure()
-    return comparison.output.csv
+    return comparison.shared.output.csv
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from bench.measure import schedule
-from bench.measure.cores import core_shares
+from bench.measure.plan import schedule
+from bench.measure.plan.cores import core_shares
 
 NAMES = ["a", "b", "c", "d", "e"]
 

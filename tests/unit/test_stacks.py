@@ -10,7 +10,7 @@ import pytest
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment
 from bench.measure.comparison import Comparison
-from bench.measure.launches import timed
+from bench.measure.plan.launches import timed
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from tests.support.configs import a_config
@@ -59,12 +59,12 @@ def test_each_backend_runs_on_its_own_stack_and_its_rows_say_so(tmp_path: Path) 
     made.backends = {"pytorch": made.backends["pytorch"], "todays": todays}
     comparison = Comparison(made, "m-cpux2", start_group=start)  # type: ignore[arg-type]
     for name in made.backends:
-        comparison.starter.start(name, timed(1))
+        comparison.shared.starter.start(name, timed(1))
     assert started["pytorch"]["interpreter"] == sys.executable
     assert started["todays"]["interpreter"] == "/todays/python"
     assert started["todays"]["variables"]["PATH"].startswith("/todays/bin:")
     assert started["pytorch"]["variables"]["PATH"].startswith(f"{sys.prefix}/bin:")
-    found = {name: record.environment for name, record in comparison.plan.records.items()}
+    found = {name: record.environment for name, record in comparison.shared.plan.records.items()}
     assert found["todays"]["packages"] == TODAYS.packages
     assert found["todays"]["python"] == "3.13.1"
     different = {line.split(":")[0].split(".")[0] for line in environment.find_differences(*found.values())}

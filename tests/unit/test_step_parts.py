@@ -9,7 +9,7 @@ import pytest
 
 from bench.config.identity import config_hash
 from bench.errors import UserError
-from bench.measure.cores import core_shares
+from bench.measure.plan.cores import core_shares
 from bench.results.collectives import Collective, sent_bytes, volumes
 from bench.results.side_files import STEP_PARTS
 from tests.support.comparisons import Simulated
@@ -17,7 +17,7 @@ from tests.support.configs import a_config
 
 
 def parts_of(simulated: Simulated) -> pd.DataFrame:
-    return STEP_PARTS.read(STEP_PARTS.path_of(simulated.comparison.output.csv))
+    return STEP_PARTS.read(STEP_PARTS.path_of(simulated.comparison.shared.output.csv))
 
 
 def test_every_backend_is_taken_apart_in_fresh_processes_after_the_timed_launches(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_parity_alone_can_be_counted_and_nobody_asks_for_parts_by_default(tmp_pa
         "ortmodule_zero1",
     }
     usual = Simulated(tmp_path / "usual")
-    assert not STEP_PARTS.path_of(usual.comparison.output.csv).exists()
+    assert not STEP_PARTS.path_of(usual.comparison.shared.output.csv).exists()
 
 
 def test_taking_steps_apart_changes_nothing_that_is_measured(tmp_path: Path) -> None:

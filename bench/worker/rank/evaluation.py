@@ -29,7 +29,9 @@ class Evaluation:
                 "unsupported",
                 f"sharding={spec.sharding} leaves no rank the whole weights that a held-out loss needs",
             )
-        assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
+        assert spec.seq_len is not None, (
+            "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
+        )
         self._model = model
         self._device = device
         task = spec.model.task

@@ -60,7 +60,7 @@ def _make_windows(
     spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool
 ) -> Feed:
     """Windows of the text that Python ships, shuffled anew in every epoch."""
-    assert spec.seq_len is not None, "its tasks have lengths; bench.measure.preflight_dataset sees to it"
+    assert spec.seq_len is not None, "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
     batches = TextBatches(seq_len=spec.seq_len, task=spec.model.task, seed=spec.seed, rank=rank)
     order = Order(
         len(batches.windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from bench.results import arithmetic
+
 
 class ProgressBar:
     """A progress bar on a terminal; elsewhere, a line for each thing that is done.
@@ -39,9 +41,9 @@ class ProgressBar:
         self._bar.stop()
 
     @contextmanager
-    def doing(self, kind: str, what: str) -> Iterator[None]:
-        """Show `what` while it runs; count it as done afterwards, however it ended."""
-        self._show(what)
+    def doing(self, kind: str, activity: str) -> Iterator[None]:
+        """Show `activity` while it runs; count it as done afterwards, however it ended."""
+        self._show(activity)
         start = time.monotonic()
         try:
             yield
@@ -58,29 +60,24 @@ class ProgressBar:
         """Print a line that stays."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def redraw(self, what: str) -> None:
-        """Show `what` in place of what runs now; only on a terminal, since elsewhere it would be a line."""
+    def redraw(self, activity: str) -> None:
+        """Show `activity` in place of what runs now; elsewhere than on a terminal it would be a line."""
         if self.console.is_terminal:
-            self._show(what)
+            self._show(activity)
 
     def seconds_left(self) -> float | None:
         """From the mean duration of each kind so far; None until every kind has been seen."""
-        unseen = [kind for kind, count in self._left.items() if count and not self._durations[kind]]
-        if unseen:
+        left = {kind: count for kind, count in self._left.items() if count}
+        if not all(self._durations[kind] for kind in left):
             return None
-        return sum(
-            count * sum(self._durations[kind]) / len(self._durations[kind])
-            for kind, count in self._left.items()
-            if count
-        )
+        return sum(count * arithmetic.mean(self._durations[kind]) for kind, count in left.items())
 
-    def _show(self, what: str) -> None:
+    def _show(self, activity: str) -> None:
         left = self.seconds_left()
-        shown = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
-        if not self.console.is_terminal:
-            elapsed = time.monotonic() - self._started
-            self.print_line(f"{elapsed:6.1f} s  {what}" + (f"  ({shown})" if shown else ""))
-            return
+        estimate = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
         passed = time.monotonic() - self._started
+        if not self.console.is_terminal:
+            self.print_line(f"{passed:6.1f} s  {activity}" + (f"  ({estimate})" if estimate else ""))
+            return
         share = passed / (passed + left) if left is not None else 0.0
-        self._bar.update(self._task, description=what, completed=share, left=shown, refresh=True)
+        self._bar.update(self._task, description=activity, completed=share, left=estimate, refresh=True)

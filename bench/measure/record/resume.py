@@ -7,14 +7,14 @@ A block counts if the reference was measured in the same round; what is missing 
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bench.errors import UserError
-from bench.measure.plans import Output
+from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment
@@ -66,16 +66,6 @@ class EarlierRun:
         if self.failed:
             sentence += f"; not tried again: {', '.join(sorted(self.failed))}"
         return sentence
-
-    def without(self, backend: str) -> "EarlierRun":
-        """The same without what was measured of a backend."""
-        return replace(
-            self,
-            rows=[row for row in self.rows if row["backend"] != backend],
-            retried=[row for row in self.retried if row["backend"] != backend],
-            rounds={name: count for name, count in self.rounds.items() if name != backend},
-            micro_batches={name: size for name, size in self.micro_batches.items() if name != backend},
-        )
 
 
 def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
@@ -157,8 +147,8 @@ def rows_to_keep(
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         if row.environment_hash != fingerprints[row.backend]:
             differences = environment_differences(str(row.environment), environments[row.backend])
-            shown = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
-            raise UserError(f"{file} was measured in another environment ({shown}); {remedy}.")
+            differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
+            raise UserError(f"{file} was measured in another environment ({differing}); {remedy}.")
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

@@ -1,5 +1,6 @@
 """The way to a target: after each timed block the loss on held-out data, which all backends compute alike."""
 
+import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,12 +9,10 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import Evaluate
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import ConvergePlan, Output
-from bench.measure.resume import EarlierRun
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import TimedPlan
+from bench.measure.stages.stage import Run
 from bench.results import arithmetic, side_files
-from bench.results.disk import reporting_write_errors
 from bench.results.records import Phase, Record
 from bench.results.side_files import HELD_OUT_LOSSES
 from bench.results.validity import find_contamination
@@ -23,17 +22,14 @@ Row = dict[Any, Any]
 
 @dataclass
 class Evaluations:
-    """Asks for held-out losses between the blocks, and keeps the file about them."""
+    """Asks for held-out losses between the blocks if they are wanted, and keeps the file about them."""
 
-    plan: ConvergePlan | None  # how; None if nobody wants to know
-    output: Output
-    ledger: Ledger  # that has the seconds
-    earlier: EarlierRun  # whose launches stay in the file
+    shared: Run
+    plan: TimedPlan
 
     def __post_init__(self) -> None:
-        self._path = HELD_OUT_LOSSES.path_of(self.output.csv)
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        self._earlier: list[Row] = [] if self.plan is None else self._kept(self.plan, self.earlier)
+        self._earlier = self._kept() if self.plan.converge else []
         self._woken: dict[tuple[int, str], float] = {}
         # By launch and evaluation: the backend that came first, and its steps.
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
@@ -48,7 +44,8 @@ class Evaluations:
         Raises:
             LaunchFailed: the loss is not finite, or this backend has not taken as many steps as another.
         """
-        if self.plan is None:
+        plan = self.plan.converge
+        if plan is None:
             return
         answers = group.request(Evaluate())
         key = launch.number, name
@@ -63,51 +60,45 @@ class Evaluations:
             raise LaunchFailed(
                 "invalid", f"it is evaluated after {steps} steps, and {other} was after {expected}"
             )
-        record = self.ledger.records[key]
+        record = self.shared.ledger.records[key]
         seconds = sum(map(_slowest, record.blocks))
         self._rows[key].append(
             {
                 **side_files.describe(record),
                 "launch": launch.number,
-                "seed": record.seed + self.plan.seed_step * launch.number,
+                "seed": self.shared.starter.spec(name, launch).seed,
                 "evaluation": number,
                 "steps": steps,
                 "seconds": seconds,
                 "seconds_with_start": seconds + _start_of(record) + self._woken.get(key, 0.0),
-                "disturbed": int(self._is_disturbed(self.plan, record)),
+                "disturbed": int(_is_disturbed(record)),
                 "held_out_loss": loss,
-                "target_loss": self.plan.target,
-                "margin_loss": self.plan.margin,
+                "target_loss": plan.target,
+                "margin_loss": plan.margin,
             }
         )
 
     def write(self) -> None:
         """Replace the file by what is known now; a launch that failed is left out."""
-        if self.plan is None:
-            return
-        made = [
-            row for key in self._rows if self.ledger.records[key].status == "ok" for row in self._rows[key]
-        ]
-        rows = [*self._earlier, *made]
-        if rows:
-            with reporting_write_errors(self._path):
-                HELD_OUT_LOSSES.write(self._path, rows)
+        records = self.shared.ledger.records
+        ended_well = [rows for key, rows in self._rows.items() if records[key].status == "ok"]
+        self.shared.write_beside(HELD_OUT_LOSSES, [*self._earlier, *itertools.chain(*ended_well)])
 
-    @staticmethod
-    def _is_disturbed(plan: ConvergePlan, record: Record) -> bool:
-        last = record.blocks[-1:]
-        return any(find_contamination(block, plan.cores_per_rank) for block in last)
-
-    def _kept(self, plan: ConvergePlan, earlier: EarlierRun) -> list[Row]:
+    def _kept(self) -> list[Row]:
         """What an earlier run's file holds of launches that are kept, and that went to their end."""
+        path, earlier = HELD_OUT_LOSSES.path_of(self.shared.output.csv), self.shared.earlier
         launches = {(row["backend"], row["launch"]) for row in earlier.rows}
-        if not launches or not self._path.exists():
+        if not launches or not path.exists():
             return []
         hashes = {row["config_hash"] for row in earlier.rows}
-        table = HELD_OUT_LOSSES.read(self._path)
-        whole = table.groupby(["backend", "launch"])["evaluation"].transform("size") == plan.rounds + 1
+        table = HELD_OUT_LOSSES.read(path)
+        whole = table.groupby(["backend", "launch"])["evaluation"].transform("size") == self.plan.rounds + 1
         rows = table[whole & table["config_hash"].isin(hashes)].to_dict("records")
         return [row for row in rows if (row["backend"], row["launch"]) in launches]
+
+
+def _is_disturbed(record: Record) -> bool:
+    return any(find_contamination(block, record.cores_per_rank) for block in record.blocks[-1:])
 
 
 def _start_of(record: Record) -> float:

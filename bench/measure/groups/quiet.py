@@ -1,7 +1,7 @@
 """Waits before a launch until other processes leave the ranks' cores alone, but not for ever."""
 
 from bench.machine.telemetry.other_processes import Look, describe_takers
-from bench.measure.progress import ProgressBar
+from bench.measure.record.progress import ProgressBar
 from bench.results.validity import allowed_seconds
 
 LOOK_SECONDS = 1.0

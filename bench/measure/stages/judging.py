@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor, ParityTrained
+from bench.measure.groups.answers import mean_over_ranks
+from bench.measure.plan.plans import Tolerances
 from bench.results.records import TensorVerdict
-
-GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
-"""By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
-
-Adam's update stays the same when all gradients are scaled, so that losses alone would not show gradients that
-were summed where they should have been averaged, which is at least a factor of 2."""
-
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
 """How many times more than by rounding a tensor of the first step may be off, and one of the last step."""
@@ -26,10 +21,12 @@ FLOOR = 1e-4
 """How far any tensor of the first step may be off, relative to it."""
 
 LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
-"""The same of the last step: several times what a single ReLU changes that rounding switches on or off."""
+"""How far a tensor of the last step may be off: several times what a single ReLU changes that
+rounding switches on or off."""
 
 COARSE_FLOOR = 0.7
-"""The same of the last step in precisions that round more than fp32: all that is seen is a lost update."""
+"""How far a tensor of the last step may be off in precisions that round more than fp32: all
+that is seen is a lost update."""
 
 ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}
 """By precision, the relative distance of its neighbouring numbers: how far a gradient may be off, relative to
@@ -55,14 +52,6 @@ tenth of it or more.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tolerances:
-    """How far a backend may be from the reference."""
-
-    loss: float  # relative, of every step
-    gradient_norm: float  # relative, of every step
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trajectory:
     """What one backend did in the parity launch, step by step; means over the ranks.
 
@@ -71,6 +60,14 @@ class Trajectory:
 
     losses: tuple[float, ...]  # of every step
     gradient_norms: tuple[float, ...]  # of every step, over all parameters
+
+
+def trajectory_of(answers: Sequence[ParityTrained]) -> Trajectory:
+    """From what every rank says of the steps that a backend took."""
+    return Trajectory(
+        losses=mean_over_ranks([answer.losses for answer in answers]),
+        gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
+    )
 
 
 def check_parity(
@@ -146,7 +143,7 @@ def judge_tensors(
     leftovers = _leftovers_of_rounding(expected, precision)
     verdicts = []
     for name, error in ours.items():
-        one = expected.get(name, NOTHING)
+        tensor = expected.get(name, NOTHING)
         kind = _kind_of(name)
         multiple, floor = NOISE_MULTIPLE, BUFFER_TOLERANCE if kind == BUFFER else FLOOR
         if kind in LATER_FLOORS:
@@ -154,13 +151,13 @@ def judge_tensors(
                 continue
             multiple, floor = LATER_MULTIPLE, LATER_FLOORS[kind] if reference is None else COARSE_FLOOR
         allowed = max(
-            multiple * one.noise,
-            floor * one.norm,
+            multiple * tensor.noise,
+            floor * tensor.norm,
             OWN_MULTIPLE * own.get(name, 0.0),
             leftovers.get(name, 0.0),
         )
         verdicts.append(
-            TensorVerdict(tensor=name, error=error, norm=one.norm, noise=one.noise, allowed=allowed)
+            TensorVerdict(tensor=name, error=error, norm=tensor.norm, noise=tensor.noise, allowed=allowed)
         )
     return sorted(verdicts, key=TensorVerdict.share, reverse=True)
 
@@ -187,8 +184,8 @@ def _peers_of(tensor: str) -> tuple[str, ...]:
 
     So are those of the queries, keys and values of an attention. A tensor in no layer has itself alone.
     """
-    found = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
-    return found.groups() if found else (tensor,)
+    match = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
+    return match.groups() if match else (tensor,)
 
 
 def _kind_of(tensor: str) -> str:
@@ -202,7 +199,7 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
     Raises:
         LaunchFailed: status `diverged`, naming the tensor that is off the most.
     """
-    wrong = [one for one in verdicts if not one.share() <= 1]
+    wrong = [verdict for verdict in verdicts if not verdict.share() <= 1]
     if not wrong:
         return
     worst = wrong[0]
@@ -219,5 +216,5 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
 
 
 def largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
-    """Of two series step by step, relative to the second."""
+    """The largest difference of two series step by step, relative to the second."""
     return max(abs(our - other) / abs(other) for our, other in zip(ours, reference, strict=True))

@@ -5,8 +5,9 @@ Predictions for more ranks start from these figures (`bench.analysis.scale`). Th
 of their own, and no timed figure depends on them.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +26,11 @@ from bench.launch.messages import (
     TimeCollectives,
     TimeParts,
 )
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import timed
-from bench.measure.plans import Output, PartsPlan
-from bench.measure.progress import ProgressBar
+from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import PartsPlan
+from bench.measure.stages.stage import Run, Stage
 from bench.results import side_files
 from bench.results.collectives import SENT, Collective, TimedCollective
-from bench.results.disk import reporting_write_errors
-from bench.results.records import Record
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart
 from bench.statistics.intervals import median_interval
@@ -41,7 +39,7 @@ WARMUP_STEPS = 4
 """Before anything is counted or timed."""
 
 FEWEST_TIMES, MOST_TIMES = 6, 34
-"""That each kind of step is timed in a launch, however long it takes."""
+"""How often each kind of step is timed in a launch, however long it takes."""
 
 LADDER_BYTES = tuple(2**exponent for exponent in range(12, 29, 2))
 """4 KiB to 256 MiB."""
@@ -50,74 +48,65 @@ MEMORY, PART, GRADIENTS, COLLECTIVE = "memory", "part", "gradients", "collective
 """What a row is about."""
 
 RUNTIME, PEAK = "runtime", "peak"
-"""Of a rank's memory: what it had before there was a model; and the most it had while it trained, all of
-it."""
+"""What a rank had in memory before there was a model, and the most it had while it trained."""
 
 
 @dataclass
-class StepParts:
+class StepParts(Stage):
     """Takes steps apart, and writes `<comparison>.parts.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """
 
-    plan: PartsPlan | None
-    output: Output
-    records: Mapping[str, Record]
-    starter: GroupStarter
-    bar: ProgressBar
+    shared: Run
+    plan: PartsPlan
 
-    def is_missing(self, names: Sequence[str]) -> bool:
-        """Whether it is wanted and one of these backends has none, or one of another comparison."""
-        path = STEP_PARTS.path_of(self.output.csv)
-        if self.plan is None or not path.exists():
-            return self.plan is not None
+    def is_missing(self) -> bool:
+        """Whether a backend with timed blocks has none, or one of another comparison."""
+        path = STEP_PARTS.path_of(self.shared.output.csv)
+        if not path.exists():
+            return True
         table = STEP_PARTS.read(path)
         has_all = (
             table["launch"].max() >= self.plan.launches
             and ((table["name"] == TOGETHER).any() or not self.plan.timed)
             and ((table["calls"] == 0).any() or not self.plan.ladder)
         )
-        return not (has_all and side_files.is_of(table, self.records, names))
+        return not (has_all and side_files.is_of(table, self.shared.plan.records, self.shared.timed_names()))
 
-    def planned(self, backends: int) -> dict[str, int]:
-        """How many things of each kind there are to do, for the progress bar."""
-        return {} if self.plan is None else {"parts": self.plan.launches * backends}
+    def expected(self) -> dict[str, int]:
+        """A launch of each backend, as often as is planned."""
+        return {"parts": self.plan.launches * len(self.shared.names)}
 
-    def run(self, names: Sequence[str]) -> None:
-        """Take the steps of these backends apart, if that is wanted."""
-        if self.plan is None:
-            return
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Take the steps of these backends apart."""
         rows: list[dict[str, Any]] = []
-        path = STEP_PARTS.path_of(self.output.csv)
         for launch in range(1, self.plan.launches + 1):
             for name in names if launch % 2 else reversed(names):
-                with self.bar.doing("parts", f"parts of a step, {launch}/{self.plan.launches}: {name}"):
+                where = f"parts of a step, {launch}/{self.plan.launches}: {name}"
+                with self.shared.bar.doing("parts", where):
                     rows += self._rows_of(name, launch)
-                with reporting_write_errors(path):
-                    STEP_PARTS.write(path, rows)
+                self.shared.write_beside(STEP_PARTS, rows)
+        return names
 
     def _rows_of(self, name: str, launch: int) -> list[dict[str, Any]]:
         """What one launch of a backend shows; what fails last hides nothing that came before."""
-        described = side_files.describe(self.records[name]) | {"launch": launch, "status": "ok"}
-        found: list[dict[str, Any]] = []
+        described = self.shared.describe(name) | {"launch": launch, "status": "ok"}
+        rows: list[dict[str, Any]] = []
         try:
-            spec = self.starter.spec(name, timed(launch))
-            folder = self.output.folder / f"parts-{launch}" / name
-            with self.starter.start_spec(spec, folder) as group:
-                for rows in self._requests(group):
-                    found += rows
+            spec = self.shared.starter.spec(name, timed(launch))
+            folder = self.shared.output.folder / f"parts-{launch}" / name
+            with self.shared.starter.start_spec(spec, folder) as group:
+                for further in self._requests(group):
+                    rows += further
                 group.end()
-        except (LaunchFailed, OSError) as failure:
-            status = failure.status if isinstance(failure, LaunchFailed) else "crashed"
-            message = failure.message if isinstance(failure, LaunchFailed) else str(failure)
-            self.bar.print_line(f"parts of a step of {name}: {message}")
-            found.append({"status": status, "message": message})
-        return [described | row for row in found]
+        except LaunchFailed as failure:
+            self.shared.bar.print_line(f"parts of a step of {name}: {failure.message}")
+            rows.append({"status": failure.status, "message": failure.message})
+        return [described | row for row in rows]
 
     def _requests(self, group: Group) -> Iterable[list[dict[str, Any]]]:
         """Everything that a group is asked for, and the rows that come of it, one after the other."""
-        assert self.plan is not None, "`run` has seen to it"
         group.connect()
         built = group.request(Build())
         group.request(TakeFirstStep())
@@ -134,7 +123,7 @@ class StepParts:
             wanted += [
                 Collective(kind=kind, bytes=size, element_bytes=4) for kind in SENT for size in LADDER_BYTES
             ]
-        wanted = [one for one in dict.fromkeys(wanted) if one.kind in SENT]
+        wanted = [collective for collective in dict.fromkeys(wanted) if collective.kind in SENT]
         timed_alone: list[CollectivesTimed] = []
         if len(counted) > 1:
             timed_alone = group.request(TimeCollectives(collectives=wanted))
@@ -144,30 +133,28 @@ class StepParts:
 
 
 def _memory_rows(built: Sequence[Built], warmed: Sequence[BlockTimed]) -> list[dict[str, Any]]:
-    """What the highest rank holds on its device: torch's allocator counts it on a GPU, the system on a
-    host."""
-    on_gpu = [one.torch_peak_allocated_bytes for one in warmed]
-    figures = (
-        {PEAK: on_gpu}
-        if None not in on_gpu
-        else {
-            RUNTIME: [one.host_runtime_bytes for one in built],
-            PEAK: [one.host_peak_bytes for one in warmed],
+    """What the highest rank holds on its device.
+
+    Torch's allocator counts it on a GPU, the system on a host.
+    """
+    by_name = {PEAK: [answer.torch_peak_allocated_bytes for answer in warmed]}
+    if None in by_name[PEAK]:
+        by_name = {
+            RUNTIME: [answer.host_runtime_bytes for answer in built],
+            PEAK: [answer.host_peak_bytes for answer in warmed],
         }
-    )
     return [
         {"item": MEMORY, "name": name, "ranks": len(built), "whole_bytes": max(known)}
-        for name, each in figures.items()
-        if (known := [one for one in each if one is not None])
+        for name, of_ranks in by_name.items()
+        if (known := [count for count in of_ranks if count is not None])
     ]
 
 
 def _calls(counted: Sequence[CollectivesCounted]) -> dict[Collective, int]:
     """Calls in a step, of the rank that has most: a broadcast's or a reduce's are the same on all."""
     calls: dict[Collective, int] = {}
-    for rank in counted:
-        for one in rank.counted:
-            calls[one.collective] = max(one.calls, calls.get(one.collective, 0))
+    for sent in itertools.chain(*(rank.counted for rank in counted)):
+        calls[sent.collective] = max(sent.calls, calls.get(sent.collective, 0))
     return calls
 
 
@@ -175,46 +162,43 @@ def _collective_rows(
     calls: Mapping[Collective, int], ranks_timed: Sequence[CollectivesTimed], *, ranks: int
 ) -> list[dict[str, Any]]:
     """A row for each collective that was counted or timed."""
-    times = _by(lambda one: one.collective, (one for rank in ranks_timed for one in rank.timed))
+    times: dict[Collective, list[TimedCollective]] = defaultdict(list)
+    for timed_alone in itertools.chain(*(rank.timed for rank in ranks_timed)):
+        times[timed_alone.collective].append(timed_alone)
     return [
         {
             "item": COLLECTIVE,
-            "name": one.kind,
+            "name": collective.kind,
             "ranks": ranks,
-            "calls": calls.get(one, 0),
-            "whole_bytes": one.bytes,
-            "element_bytes": one.element_bytes,
-            **_cells(times.get(one, ())),
+            "calls": calls.get(collective, 0),
+            "whole_bytes": collective.bytes,
+            "element_bytes": collective.element_bytes,
+            **_cells(times.get(collective, ())),
         }
-        for one in dict.fromkeys([*calls, *times])
+        for collective in dict.fromkeys([*calls, *times])
     ]
 
 
 def _part_rows(ranks_timed: Sequence[PartsTimed]) -> list[dict[str, Any]]:
     """A row for each part, and for each point at which gradients were there on the first rank."""
-    times = _by(lambda one: one.part, (one for rank in ranks_timed for one in rank.parts))
+    times: dict[str, list[TimedPart]] = defaultdict(list)
+    for timed_part in itertools.chain(*(rank.parts for rank in ranks_timed)):
+        times[timed_part.part].append(timed_part)
     ranks = len(ranks_timed)
     return [
-        *({"item": PART, "name": part, "ranks": ranks, **_cells(each)} for part, each in times.items()),
+        *({"item": PART, "name": part, "ranks": ranks, **_cells(parts)} for part, parts in times.items()),
         *(
-            {"item": GRADIENTS, "ranks": ranks, "elements": one.elements, "share": one.share}
-            for one in ranks_timed[0].ready
+            {"item": GRADIENTS, "ranks": ranks, "elements": point.elements, "share": point.share}
+            for point in ranks_timed[0].ready
         ),
     ]
-
-
-def _by(key: Callable[[Any], Any], timed_on_ranks: Iterable[Any]) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = defaultdict(list)
-    for one in timed_on_ranks:
-        found[key(one)].append(one)
-    return found
 
 
 def _cells(on_ranks: Sequence[TimedPart | TimedCollective]) -> dict[str, float]:
     """Seconds of the slowest rank in each repetition: their median with its interval."""
     if not on_ranks:
         return {}
-    slowest = [max(each) for each in zip(*(one.seconds for one in on_ranks), strict=True)]
+    slowest = [max(seconds) for seconds in zip(*(rank.seconds for rank in on_ranks), strict=True)]
     median, low, high = median_interval(slowest)
-    cpu = sum(one.cpu_seconds for one in on_ranks) / len(on_ranks)
+    cpu = sum(rank.cpu_seconds for rank in on_ranks) / len(on_ranks)
     return {"seconds": median, "low_s": low, "high_s": high, "cpu_s": cpu}

@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
-from bench.measure.preflight_dataset import check_dataset
+from bench.measure.plan.preflight_dataset import check_dataset
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
@@ -178,17 +178,16 @@ def check_packages(config: Config) -> None:
                     raise UserError(
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
-        _check_kernels(name, config, here)
+        _check_kernels(name, config, stack, here.prefix)
 
 
-def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
+def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
     """Refuse a backend whose compiled kernels are not there, or not for this machine's GPUs.
 
     An environment that was not made by `make setup` says nothing of them.
     """
-    choice = recorded_choice(here.prefix)
+    choice, make = recorded_choice(prefix), partial(_make, stack)
     backend, on_cuda = config.backends[name], config.device.type == "cuda"
-    make = partial(_make, backend.stack or stacks.own())
     optimizer = backend.optimizer_on(config.device.type)
     if choice and optimizer == "deepspeed_cpu_adam" and not choice.cpu_adam:
         raise UserError(
@@ -203,8 +202,8 @@ def _check_kernels(name: str, config: Config, here: stacks.Installed) -> None:
                     f"{choice.architectures}, and {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                     f"run {make('--device cuda')}",
                 )
-    is_pinned = (backend.stack or stacks.own()) == "ort"  # a later DeepSpeed asks for nothing
-    if on_cuda and is_pinned and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(here.prefix):
+    is_pinned = stack == "ort"  # a later DeepSpeed asks for nothing
+    if on_cuda and is_pinned and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(prefix):
         raise UserError(
             f"backends.{name}.sharding={backend.sharding}: DeepSpeed asks for a CUDA compiler when it is "
             "imported, and there is none",

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,12 @@ from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look
-from bench.measure.answers import model_figures, phase_figures
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import BlockPlan
-from bench.measure.repeats import Repeats
-from bench.measure.schedule import steps_per_block
+from bench.measure.groups.answers import model_figures, phase_figures
+from bench.measure.groups.repeats import Repeats
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import BlockPlan, ResolvedBackend
+from bench.measure.plan.schedule import steps_per_block
+from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp
@@ -38,6 +38,7 @@ class BlockTimer:
     """
 
     plan: BlockPlan  # how long blocks are, and when one is repeated
+    backends: Mapping[str, ResolvedBackend]
     sampler: GpuSampler  # of the devices
     ledger: Ledger  # that gets the figures
     look: Look  # at what other processes do on the cores, after a block that they spoiled
@@ -47,7 +48,7 @@ class BlockTimer:
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
-        built = self._request(group, Build())
+        spec, built = self.backends[name].spec, self._request(group, Build())
         self.ledger.update_workload(name, launch, **model_figures(built))
         self.ledger.update(
             name,
@@ -59,10 +60,10 @@ class BlockTimer:
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
-                optimizer=self.plan.optimizers[name],
-                sharding=self.plan.shardings[name],
-                world_size=self.plan.world_size,
-                device=self.plan.device,
+                optimizer=spec.optimizer,
+                sharding=spec.sharding,
+                world_size=len(built),
+                device=spec.device,
             ),
         )
 
@@ -148,7 +149,7 @@ class BlockTimer:
                 **self._figures(answers),
             )
             repeats = self.ledger.add_block(name, launch, block, self._absent(answers))
-            contamination = validity.find_contamination(block, self.plan.cores_per_rank)
+            contamination = validity.find_contamination(block, len(self.backends[name].spec.cores[0]))
             if not contamination:
                 return
             again = repeats < self.plan.repeats
@@ -169,8 +170,7 @@ class BlockTimer:
             return validity.has_settled(blocks) or len(blocks) >= MOST_WARMUP_BLOCKS
 
         while not is_over():
-            answers = self._request(group, TimeBlock(steps=steps))
-            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+            blocks.append(self._time_warm_up(group, steps))
         return blocks
 
     def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:
@@ -179,10 +179,13 @@ class BlockTimer:
         spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
         while spent < self.plan.preheat_s:
             steps = steps_per_block(per_step, min(self.plan.block_seconds, self.plan.preheat_s - spent))
-            answers = self._request(group, TimeBlock(steps=steps))
-            blocks.append(WarmUp(steps=steps, **self._figures(answers)))
+            blocks.append(self._time_warm_up(group, steps))
             spent += max(blocks[-1].seconds)
         return blocks
+
+    def _time_warm_up(self, group: Group, steps: int) -> WarmUp:
+        answers = self._request(group, TimeBlock(steps=steps))
+        return WarmUp(steps=steps, **self._figures(answers))
 
     def _request(self, group: Group, request: Request[A]) -> list[A]:
         """Ask for a phase, and sample the devices while it runs."""

@@ -5,7 +5,7 @@ nothing else: nothing that is timed depends on it.
 """
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,10 @@ import msgspec
 from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
-from bench.measure.plans import ExportPlan, Output
-from bench.measure.progress import ProgressBar
-from bench.measure.running import RunningGroups
-from bench.results import side_files
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.plans import ExportPlan
+from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
-from bench.results.disk import reporting_write_errors
-from bench.results.records import Record
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.statistics.intervals import median_interval
@@ -34,22 +31,21 @@ CHECKER = "bench.worker.state.check_exports"
 
 
 @dataclass
-class AfterExport:
+class Exports(Stage):
     """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
+    shared: Run
     plan: ExportPlan
-    output: Output
-    records: Mapping[str, Record]  # by backend
-    bar: ProgressBar  # says what is done
 
     def __post_init__(self) -> None:
         self._exported: dict[str, ModelExported] = {}
         self._failed: dict[str, LaunchFailed] = {}
+        self.shared.when_trained.append(self.export)
 
-    def use(self, groups: RunningGroups) -> None:
+    def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""
         for name in list(groups):
-            with self.bar.doing("export", f"export of {name}"):
+            with self.shared.bar.doing("export", f"export of {name}"):
                 try:
                     answers = groups[name].request(ExportModel(folder=str(self._folder / name)))
                 except LaunchFailed as failure:
@@ -58,47 +54,37 @@ class AfterExport:
                 else:
                     self._exported[name] = answers[0]
 
-    def finish(self) -> None:
+    def run(self, names: Sequence[str]) -> Sequence[str]:
         """Run everything that was exported, and write what came of it."""
-        if not self._exported and not self._failed:
-            return
         interpreter = find_interpreter()
         if interpreter is None:
             missing = UserError("no stack of this checkout has ONNX Runtime", "run `make setup`")
             self._failed |= {name: LaunchFailed("unsupported", str(missing)) for name in self._exported}
             self._exported = {}
         checked = self._run_checker(interpreter) if interpreter and self._exported else {}
-        rows = [self._row(name, checked.get(name)) for name in self.records if self._is_tried(name)]
-        path = EXPORTS.path_of(self.output.csv)
-        with reporting_write_errors(path):
-            EXPORTS.write(path, rows)
+        tried = [name for name in self.shared.plan.records if name in (*self._exported, *self._failed)]
+        self.shared.write_beside(EXPORTS, [self._row(name, checked.get(name)) for name in tried])
+        return names
 
     @property
     def _folder(self) -> Path:
-        return self.output.folder / "export"
-
-    def _is_tried(self, name: str) -> bool:
-        return name in self._exported or name in self._failed
+        return self.shared.output.folder / "export"
 
     def _run_checker(self, interpreter: str) -> dict[str, CheckedExport]:
         names = list(self._exported)
         command = [interpreter, "-m", CHECKER, str(self._folder), str(self.plan.threads)]
-        with self.bar.doing("export", "exported models in ONNX Runtime"):
+        with self.shared.bar.doing("export", "exported models in ONNX Runtime"):
             ended = subprocess.run(
-                [*command, self.plan.reference, *names], capture_output=True, text=True, check=False
+                [*command, self.shared.plan.reference, *names], capture_output=True, text=True, check=False
             )
         if ended.returncode != 0:
             reason = (ended.stderr.strip().splitlines() or ["without a word"])[-1]
-            failure = CheckedExport(runtime="", failure=reason)
-            return dict.fromkeys(names, failure)
-        found: dict[str, CheckedExport] = msgspec.json.decode(
-            (self._folder / CHECKED).read_bytes(), type=dict[str, CheckedExport]
-        )
-        return found
+            return dict.fromkeys(names, CheckedExport(runtime="", failure=reason))
+        checked = (self._folder / CHECKED).read_bytes()
+        return msgspec.json.decode(checked, type=dict[str, CheckedExport])
 
     def _row(self, name: str, checked: CheckedExport | None) -> dict[str, Any]:
-        record = self.records[name]
-        row = side_files.describe(record)
+        row = self.shared.describe(name)
         if checked is None:
             failure = self._failed[name]
             return row | {"status": failure.status, "message": failure.message}

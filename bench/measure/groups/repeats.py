@@ -1,7 +1,7 @@
 """Counts the blocks that were contaminated, for one line per backend and launch on the terminal."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.machine.telemetry.other_processes import MOST_NAMED, Taker, describe_takers
@@ -19,9 +19,15 @@ class Tally:
     # who had the cores, by process id; the largest share that was seen
     takers: dict[int, Taker] = field(default_factory=dict)
 
+    def add_takers(self, takers: Iterable[Taker]) -> None:
+        """Keep the largest share of each process."""
+        for taker in takers:
+            known = self.takers.get(taker.pid, taker)
+            self.takers[taker.pid] = max(known, taker, key=lambda taker: taker.cores)
+
     def largest_takers(self) -> list[Taker]:
         """Who had the largest shares, the largest first."""
-        return sorted(self.takers.values(), key=lambda one: -one.cores)[:MOST_NAMED]
+        return sorted(self.takers.values(), key=lambda taker: -taker.cores)[:MOST_NAMED]
 
 
 class Repeats:
@@ -43,10 +49,7 @@ class Repeats:
             again: it is measured again; else its round stays without it.
         """
         tally = self._tallies[launch, name]
-        for taker in takers:
-            known = tally.takers.get(taker.pid)
-            if known is None or taker.cores > known.cores:
-                tally.takers[taker.pid] = taker
+        tally.add_takers(takers)
         if contamination.cause == OTHER_PROCESSES:
             tally.by_others += again
             tally.lost += not again
@@ -72,9 +75,7 @@ class Repeats:
         merged = Tally()
         for (number, _), tally in self._tallies.items():
             if number == launch:
-                for taker in tally.takers.values():
-                    known = merged.takers.get(taker.pid, taker)
-                    merged.takers[taker.pid] = max(known, taker, key=lambda one: one.cores)
+                merged.add_takers(tally.takers.values())
         return merged.largest_takers()
 
 

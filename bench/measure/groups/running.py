@@ -1,16 +1,14 @@
-"""The groups of one launch that still run: a group that fails leaves a row, and the others go on."""
+"""The groups of one launch that still run: a group that fails is closed, and the others go on."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import Launch
+from bench.measure.plan.launches import Launch
 
-Recovery = Callable[[str, Launch, LaunchFailed], bool]
-"""Whether a failure of this backend in this launch was dealt with, so that it leaves no row."""
+OnFailure = Callable[[str, Launch, LaunchFailed, str], None]
+"""What becomes of a failure: it is given the backend, its launch, the failure and the end of the log."""
 
 
 class RunningGroups(dict[str, Group]):
@@ -18,27 +16,24 @@ class RunningGroups(dict[str, Group]):
 
     Args:
         launch: that they belong to.
-        starter: starts them.
-        failures: puts what fails on record.
+        start_group: starts the group of a backend in a launch.
+        on_failure: deals with a failure once its group is closed.
         all_resident: several groups live side by side, and those that are not measured must sleep.
-        recover: what may be done about a failure instead.
     """
 
     def __init__(
         self,
         launch: Launch,
-        starter: GroupStarter,
-        failures: Failures,
+        start_group: Callable[[str, Launch], Group],
+        on_failure: OnFailure,
         *,
         all_resident: bool = True,
-        recover: Recovery | None = None,
     ) -> None:
         super().__init__()
         self.launch = launch
-        self._starter = starter
-        self._failures = failures
+        self._start_group = start_group
+        self._on_failure = on_failure
         self._all_resident = all_resident
-        self._recover = recover
         self._stack = ExitStack()
         self._log_tails: dict[str, str] = {}  # of closed groups
 
@@ -48,16 +43,18 @@ class RunningGroups(dict[str, Group]):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def start(self, names: Sequence[str]) -> None:
-        """Start the groups of `names` side by side and wait until their ranks have connected."""
+    def start(self, names: Sequence[str], start: Callable[[str], Group] | None = None) -> None:
+        """Start the groups of `names` side by side and wait until their ranks have connected.
+
+        Args:
+            names: of the backends.
+            start: starts the group of a backend in another way than the others of its launch.
+        """
         for name in names:
-            with self.recording_failure(name):
-                try:
-                    self.add(name, self._starter.start(name, self.launch))
-                except OSError as error:  # no process, no socket or no room for the temporary folder
-                    raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
+            with self.closing_if_it_fails(name):
+                self.add(name, start(name) if start else self._start_group(name, self.launch))
         for name in list(self):
-            with self.recording_failure(name):
+            with self.closing_if_it_fails(name):
                 self[name].connect()
 
     def add(self, name: str, group: Group) -> Group:
@@ -72,15 +69,13 @@ class RunningGroups(dict[str, Group]):
             group.close()
 
     @contextmanager
-    def recording_failure(self, name: str) -> Iterator[None]:
-        """Turn a failure of this backend into its row, and close its group."""
+    def closing_if_it_fails(self, name: str) -> Iterator[None]:
+        """Close the group of this backend if it fails here, and deal with the failure."""
         try:
             yield
         except LaunchFailed as failure:
             self.close_group(name)
-            if self._recover is not None and self._recover(name, self.launch, failure):
-                return
-            self._failures.record(name, self.launch, failure, self._log_tails.get(name, ""))
+            self._on_failure(name, self.launch, failure, self._log_tails.get(name, ""))
 
     def pause_unless_alone(self, name: str) -> None:
         """Keep a group from taking any CPU time while another one is measured."""

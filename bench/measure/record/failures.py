@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 from bench.errors import PASSED, LaunchFailed, UserError
-from bench.measure.launches import Launch
-from bench.measure.ledger import Ledger
-from bench.measure.plans import Output
-from bench.measure.progress import ProgressBar
+from bench.measure.plan.launches import Launch
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
 from bench.statistics.summary import summarise
 
 MOST_LINES, LONGEST_LINE = 6, 160
-"""Of a failure's traceback or log on the terminal; all of it lies in the run's folder."""
+"""How many and how long lines of a log the terminal shows; all of it lies in the run's folder."""
 
 
 @dataclass
@@ -18,7 +17,6 @@ class Failures:
     """Records and lists failures."""
 
     ledger: Ledger
-    output: Output  # where logs lie
     launches: int  # timed ones that were asked for, for messages
     bar: ProgressBar  # prints lines
 
@@ -28,8 +26,7 @@ class Failures:
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
         self.ledger.fail(name, launch, failure, log_tail=log_tail)
-        where = launch.label(self.launches)
-        self.bar.print_line(f"{name}, {where}: {failure.status}: {failure.message}")
+        self.bar.print_line(f"{name}, {launch.label(self.launches)}: {failure.status}: {failure.message}")
         for line in last_lines(failure.details or log_tail):
             self.bar.print_line(f"    | {line}")
         self.ledger.write()
@@ -37,22 +34,22 @@ class Failures:
     def note_incomplete(self, error: UserError) -> None:
         """Say, now and at the end, why launches that were asked for are not made."""
         self.bar.print_line(str(error))
-        self._incomplete.append(f"{self.output.stem}: {error}")
+        self._incomplete.append(f"{self.ledger.output.stem}: {error}")
 
     def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
-        rows, stem = self.ledger.rows(), self.output.stem
+        rows, output = self.ledger.rows(), self.ledger.output
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = []
         for row in failed.itertuples():
             launch = self.ledger.launch_of(row.backend, int(row.launch))
-            log = self.output.log_of(row.backend, launch)
+            log = output.log_of(row.backend, launch)
             lines.append(
-                f"{stem}: {row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
+                f"{output.stem}: {row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
                 + (f" (log: {log})" if log is not None else "")
             )
         invalid = [
-            f"{stem}: {summary.backend}: {summary.status}: {summary.message}"
+            f"{output.stem}: {summary.backend}: {summary.status}: {summary.message}"
             for summary in summarise(rows)
             if summary.status not in PASSED and summary.backend not in set(failed["backend"])
         ]

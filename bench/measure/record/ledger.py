@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import LaunchFailed
-from bench.measure.launches import PARITY, Launch, timed
-from bench.measure.plans import Output
-from bench.measure.resume import EarlierRun
+from bench.measure.plan.launches import PARITY, Launch, timed
+from bench.measure.plan.plans import Output
+from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files
 from bench.results.disk import reporting_write_errors
 from bench.results.records import NOT_TIMED, Block, Record
@@ -31,6 +31,7 @@ class Ledger:
     earlier: EarlierRun  # whose rows stay in the results file
 
     def __post_init__(self) -> None:
+        self._earlier_rows, self._retried_rows = self.earlier.rows, self.earlier.retried
         self.records: dict[tuple[int, str], Record] = {}
         # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
         self._formatted: dict[tuple[int, str], tuple[Record, list[csv_files.Line]]] = {}
@@ -40,20 +41,16 @@ class Ledger:
         changed = dataclasses.replace(self.templates[name], **known)
         self.templates = {**self.templates, name: changed}
 
-    def set_workload_for_later_records(self, name: str, **known: Any) -> None:
-        """The same for fields of the workload."""
-        self.set_for_later_records(name, workload=dataclasses.replace(self.templates[name].workload, **known))
-
     def update(self, name: str, launch: Launch, **changes: Any) -> None:
         """Change this backend's record of this launch, on disk too; it is opened if there is none yet."""
-        record = self.records.get((launch.number, name)) or self._open(name, launch)
-        record = self.records[launch.number, name] = dataclasses.replace(record, **changes)
+        record = dataclasses.replace(self._record(name, launch), **changes)
+        self.records[launch.number, name] = record
         with reporting_write_errors(self.output.csv):
             record.save(self.output.folder_of(name, launch) / "record.json")
 
     def update_workload(self, name: str, launch: Launch, **changes: Any) -> None:
-        """The same for fields of the workload that are known only once there is a model."""
-        record = self.records.get((launch.number, name)) or self._open(name, launch)
+        """Change fields of the workload that are known only once there is a model."""
+        record = self._record(name, launch)
         self.update(name, launch, workload=dataclasses.replace(record.workload, **changes))
 
     def add_block(self, name: str, launch: Launch, block: Block, absent: Mapping[str, str]) -> int:
@@ -78,12 +75,12 @@ class Ledger:
     def forget(self, name: str) -> None:
         """Leave out all that was measured of this backend; its raw records stay on disk."""
         self.records = {key: record for key, record in self.records.items() if key[1] != name}
-        self.earlier = self.earlier.without(name)
+        self._earlier_rows = [row for row in self._earlier_rows if row["backend"] != name]
+        self._retried_rows = [row for row in self._retried_rows if row["backend"] != name]
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        earlier = [*self.earlier.rows, *self._retried()]
-        parts = [csv_files.format_rows(earlier), *map(self._format, self.records)]
+        parts = [csv_files.format_rows(self._kept()), *map(self._format, self.records)]
         if any(parts):
             with reporting_write_errors(self.output.csv):
                 csv_files.write_formatted(self.output.csv, parts)
@@ -101,19 +98,14 @@ class Ledger:
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""
-        return csv_files.table_of_rows(self._rows())
-
-    def _rows(self) -> list[dict[Any, Any]]:
         new = [row for record in self.records.values() for row in rows_of_record(record)]
-        return [*self.earlier.rows, *self._retried(), *new]
+        return csv_files.table_of_rows([*self._kept(), *new])
 
-    def _retried(self) -> list[dict[Any, Any]]:
-        """Failures of an earlier run, but of the backends that have been tried again since."""
-        tried = {name for (_, name) in self.records if self._has_rows(name)}
-        return [row for row in self.earlier.retried if row["backend"] not in tried]
-
-    def _has_rows(self, name: str) -> bool:
-        return any(self._format(key) for key in self.records if key[1] == name)
+    def _kept(self) -> list[dict[Any, Any]]:
+        """An earlier run's rows, without failures of the backends that have been tried again since."""
+        tried = {name for number, name in self.records if self._format((number, name))}
+        retried = [row for row in self._retried_rows if row["backend"] not in tried]
+        return [*self._earlier_rows, *retried]
 
     def _format(self, key: tuple[int, str]) -> list[csv_files.Line]:
         """The lines of a record, which stay the same as long as it is the same object."""
@@ -123,8 +115,9 @@ class Ledger:
             known = self._formatted[key] = record, csv_files.format_rows(rows_of_record(record))
         return known[1]
 
-    def _open(self, name: str, launch: Launch) -> Record:
-        return dataclasses.replace(
+    def _record(self, name: str, launch: Launch) -> Record:
+        """The record of a launch, or how one begins now."""
+        return self.records.get((launch.number, name)) or dataclasses.replace(
             self.templates[name],
             stage=launch.stage,
             launch=launch.number,

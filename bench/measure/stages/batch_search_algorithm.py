@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
+from bench.measure.groups.micro_batches import next_smaller
 from bench.results.arithmetic import search_resolution
 from bench.results.records import Trial
 
@@ -18,12 +19,6 @@ RESERVE = 0.1
 Heaps fragment differently in each process: without a reserve, PyTorch came through a rehearsal on a small
 BERT with 20 samples, and in one launch of six ran out of memory with 17.
 """
-
-CONFIRMATIONS = 1
-"""Further fresh starts in a row in which what was found must fit."""
-
-MOST_STEPS_DOWN = 3
-"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +98,12 @@ def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResu
     """
     if result.gap is None:
         return result
-    size, trials, in_a_row = result.micro_batch, list(result.trials), 0
-    while in_a_row < CONFIRMATIONS:
+    size, trials = result.micro_batch, list(result.trials)
+    while size:
         trials.append(attempt(size))
         if trials[-1].fits:
-            in_a_row += 1
-        else:
-            size, in_a_row = step_down(size), 0
-        if not size:
-            raise LaunchFailed(
-                "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
-            )
-    return SearchResult(micro_batch=size, trials=tuple(trials))
-
-
-def step_down(micro_batch: int) -> int:
-    """The next smaller micro-batch to go on with; 0 if there is none."""
-    return micro_batch - search_resolution(micro_batch)
+            return SearchResult(micro_batch=size, trials=tuple(trials))
+        size = next_smaller(size)
+    raise LaunchFailed(
+        "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
+    )

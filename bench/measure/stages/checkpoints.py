@@ -6,7 +6,7 @@ The two must have the same losses, as if nothing had happened. What fails leaves
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,30 +17,23 @@ from bench.launch.messages import (
     CheckpointLoaded,
     CheckpointSaved,
     LoadCheckpoint,
-    ParityTrained,
     SaveCheckpoint,
     TrainForParity,
     UseFirstBatches,
 )
-from bench.measure.answers import mean_over_ranks
-from bench.measure.failures import Failures
-from bench.measure.groups import GroupStarter
-from bench.measure.launches import FROM_CHECKPOINT, Launch
-from bench.measure.parity import Trajectory, largest_difference
-from bench.measure.plans import CheckpointPlan, Output
-from bench.measure.progress import ProgressBar
-from bench.measure.running import RunningGroups
-from bench.results import side_files
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import FROM_CHECKPOINT, Launch
+from bench.measure.plan.plans import ParityPlan
+from bench.measure.stages.judging import Trajectory, largest_difference, trajectory_of
+from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
-from bench.results.disk import reporting_write_errors
-from bench.results.records import Record
 from bench.results.side_files import CHECKPOINTS
 
 STEPS_BEFORE = 1
-"""That are taken after the parity launch's own and before a save: the next batch is then not the first."""
+"""How many are taken before a save, after the parity launch's own: the next batch is then not the first."""
 
 STEPS_AFTER = 3
-"""That are taken after a save, and again after loading it.
+"""How many are taken after a save, and again after loading it.
 
 The first has the weights that were saved: a lost state of the optimizer is seen from the second on."""
 
@@ -50,7 +43,7 @@ changes the second loss by a hundred times as much."""
 
 
 @dataclass
-class _Found:
+class _Checkpoint:
     """What is known of one backend's checkpoint."""
 
     saved: Sequence[CheckpointSaved] = ()
@@ -61,79 +54,75 @@ class _Found:
 
 
 @dataclass
-class AfterCheckpoint:
+class Checkpoints(Stage):
     """Saves at the end of the parity launch, in which dropout is off, and resumes in a launch of its own."""
 
-    plan: CheckpointPlan  # what was trained before
-    output: Output
-    records: Mapping[str, Record]  # by backend
-    starter: GroupStarter  # starts the groups that resume
-    failures: Failures  # of the comparison; a checkpoint adds none
-    bar: ProgressBar  # says what is done
+    shared: Run
+    plan: ParityPlan  # what was trained before
 
     def __post_init__(self) -> None:
-        self._found: dict[str, _Found] = {}
+        self._checkpoints: dict[str, _Checkpoint] = {}
+        self.shared.when_trained.append(self.save)
 
-    def use(self, groups: RunningGroups) -> None:
+    def save(self, groups: RunningGroups, _: object) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""
         for name in list(groups):
-            found = self._found[name] = _Found()
-            with self.bar.doing("checkpoint", f"{name} saves a checkpoint, and goes on"):
+            checkpoint = self._checkpoints[name] = _Checkpoint()
+            with self.shared.bar.doing("checkpoint", f"{name} saves a checkpoint, and goes on"):
                 try:
                     # Rank 0 of the reference may have counted FLOPs on a batch more: all begin anew.
                     groups[name].request(UseFirstBatches(count=self.plan.batches))
                     groups[name].request(TrainForParity(steps=STEPS_BEFORE))
                     request = SaveCheckpoint(folder=str(self._folder(name)), steps=STEPS_BEFORE)
-                    found.saved = groups[name].request(request)
-                    found.went_on = _trajectory(groups[name].request(TrainForParity(steps=STEPS_AFTER)))
+                    checkpoint.saved = groups[name].request(request)
+                    went_on = groups[name].request(TrainForParity(steps=STEPS_AFTER))
+                    checkpoint.went_on = trajectory_of(went_on)
                 except LaunchFailed as failure:
-                    found.failure = failure
+                    checkpoint.failure = failure
                     groups.close_group(name)
 
-    def finish(self) -> None:
+    def run(self, names: Sequence[str]) -> Sequence[str]:
         """Let fresh groups go on from what was saved, and write what came of it."""
-        for name, found in self._found.items():
-            if found.failure is None:
-                with self.bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
-                    self._go_on(name, found)
+        for name, checkpoint in self._checkpoints.items():
+            if checkpoint.failure is None:
+                with self.shared.bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
+                    self._go_on(name, checkpoint)
             shutil.rmtree(self._folder(name), ignore_errors=True)  # three times as large as the model
-        if self._found:
-            path = CHECKPOINTS.path_of(self.output.csv)
-            rows = [self._row(name, found) for name, found in self._found.items()]
-            with reporting_write_errors(path):
-                CHECKPOINTS.write(path, rows)
+        rows = [self._row(name, checkpoint) for name, checkpoint in self._checkpoints.items()]
+        self.shared.write_beside(CHECKPOINTS, rows)
+        return names
 
-    def _go_on(self, name: str, found: _Found) -> None:
-        def keep(_: str, __: Launch, failure: LaunchFailed) -> bool:
-            found.failure = failure
-            return True
+    def _go_on(self, name: str, checkpoint: _Checkpoint) -> None:
+        def keep(_: str, __: Launch, failure: LaunchFailed, ___: str) -> None:
+            checkpoint.failure = failure
 
-        with RunningGroups(FROM_CHECKPOINT, self.starter, self.failures, recover=keep) as groups:
+        with self.shared.groups(FROM_CHECKPOINT, keep) as groups:
             groups.start([name])
             if name not in groups:
                 return
-            with groups.recording_failure(name):
+            with groups.closing_if_it_fails(name):
                 group = groups[name]
                 group.request(Build())
                 group.request(UseFirstBatches(count=self.plan.batches))
-                found.loaded = group.request(LoadCheckpoint(folder=str(self._folder(name))))
-                found.loaded_went_on = _trajectory(group.request(TrainForParity(steps=STEPS_AFTER)))
+                checkpoint.loaded = group.request(LoadCheckpoint(folder=str(self._folder(name))))
+                went_on = group.request(TrainForParity(steps=STEPS_AFTER))
+                checkpoint.loaded_went_on = trajectory_of(went_on)
             groups.end()
 
     def _folder(self, name: str) -> Path:
-        return self.output.checkpoints / name
+        return self.shared.output.checkpoints / name
 
-    def _row(self, name: str, found: _Found) -> dict[str, Any]:
-        status, message, difference = judge(found.failure, found.went_on, found.loaded_went_on)
-        row = side_files.describe(self.records[name]) | {"status": status, "message": message}
-        if found.saved:
+    def _row(self, name: str, checkpoint: _Checkpoint) -> dict[str, Any]:
+        status, message, difference = judge(checkpoint.failure, checkpoint.went_on, checkpoint.loaded_went_on)
+        row = self.shared.describe(name) | {"status": status, "message": message}
+        if checkpoint.saved:
             row |= {
                 "steps": self.plan.steps + STEPS_BEFORE,
-                "save_s": max(one.seconds for one in found.saved),
-                "checkpoint_mib": mib(sum(one.bytes for one in found.saved)),
+                "save_s": max(answer.seconds for answer in checkpoint.saved),
+                "checkpoint_mib": mib(sum(answer.bytes for answer in checkpoint.saved)),
             }
-        if found.loaded:
-            row["load_s"] = max(one.seconds for one in found.loaded)
+        if checkpoint.loaded:
+            row["load_s"] = max(answer.seconds for answer in checkpoint.loaded)
         return row | {"difference": difference}
 
 
@@ -146,7 +135,7 @@ def judge(
     assert went_on is not None, "it has saved"
     assert loaded is not None, "it has loaded"
     figures = [*went_on.losses, *went_on.gradient_norms, *loaded.losses, *loaded.gradient_norms]
-    if not all(one > 0 and math.isfinite(one) for one in figures):
+    if not all(figure > 0 and math.isfinite(figure) for figure in figures):
         return "diverged", "a loss or gradient around its checkpoint is zero or not finite", None
     difference = max(
         largest_difference(loaded.losses, went_on.losses),
@@ -156,10 +145,3 @@ def judge(
         words = f"what goes on from its checkpoint differs by {difference:.2g} from what went on without"
         return "diverged", words, difference
     return "ok", "", difference
-
-
-def _trajectory(answers: Sequence[ParityTrained]) -> Trajectory:
-    return Trajectory(
-        losses=mean_over_ranks([answer.losses for answer in answers]),
-        gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
-    )

@@ -1,15 +1,12 @@
 """When a comparison stops: how many launches are missing, and whether `measure.until` wants one more."""
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
-from bench.measure.plans import Schedule
-from bench.measure.resume import EarlierRun
-from bench.measure.schedule import missing_launches
+from bench.measure.plan.plans import TimedPlan
+from bench.measure.plan.schedule import missing_launches
+from bench.measure.stages.stage import Run
 from bench.statistics.summary import widest_half_width
 
 
@@ -25,43 +22,38 @@ class Decision:
 class Stopping:
     """Decides after each launch whether another one follows."""
 
-    schedule: Schedule  # what was asked for
-    earlier: EarlierRun  # what has been measured already
-    backends: int  # how many are compared
-    clock: Callable[[], float] = time.monotonic  # seconds
+    shared: Run
+    plan: TimedPlan
 
     def __post_init__(self) -> None:
-        self._started = self.clock()
+        self.start_clock()
 
     def start_clock(self) -> None:
         """The time that `measure.most_seconds` limits begins now."""
-        self._started = self.clock()
+        self._started = self.shared.clock()
 
     def missing(self, names: Sequence[str]) -> int:
         """How many launches of these backends are still to be made of those that were asked for."""
-        if self.schedule.reference not in names:
+        if self.shared.plan.reference not in names:
             return 0
-        missing = missing_launches(
-            launches=self.schedule.launches,
-            rounds=self.schedule.rounds,
-            measured=self.earlier.fewest_rounds(names),
-        )
-        return max(missing, int(any(row["backend"] in names for row in self.earlier.retried)))
+        earlier, rounds = self.shared.earlier, self.plan.rounds
+        measured = earlier.fewest_rounds(names)
+        missing = missing_launches(launches=self.shared.plan.launches, rounds=rounds, measured=measured)
+        return max(missing, int(any(row["backend"] in names for row in earlier.retried)))
 
-    def decide_on_another_launch(self, read_rows: Callable[[], pd.DataFrame], launches: int) -> Decision:
+    def decide_on_another_launch(self, launches: int) -> Decision:
         """Whether an interval is still too wide and the caps allow one more launch.
 
         Args:
-            read_rows: the results file's rows as they are now; asked for only where there is a goal.
             launches: that this run has made.
         """
-        until = self.schedule.until
-        if until is None or self.backends < 2:
+        until = self.plan.until
+        if until is None or len(self.shared.names) < 2:
             return Decision(another=False)
-        widest = widest_half_width(read_rows())
+        widest = widest_half_width(self.shared.ledger.rows())
         if widest is None:
             return Decision(False, "no backend has a speed-up, so that measure.until has nothing to wait for")
-        total = self.earlier.launches + launches
+        total = self.shared.earlier.launches + launches
         if widest <= until:
             return Decision(False, f"every interval is within ± {until:.1%} after {total} launches")
         reached = (
@@ -73,11 +65,11 @@ class Stopping:
 
     def _reached_cap(self, launches: int) -> str:
         """The setting that forbids another launch; empty if none does."""
-        schedule = self.schedule
-        if self.earlier.launches + launches >= max(schedule.launches, schedule.most_launches):
-            return f"measure.most_launches={schedule.most_launches}"
+        plan = self.plan
+        if self.shared.earlier.launches + launches >= max(self.shared.plan.launches, plan.most_launches):
+            return f"measure.most_launches={plan.most_launches}"
         if launches:
-            seconds = self.clock() - self._started
-            if seconds * (launches + 1) / launches > schedule.most_seconds:
-                return f"measure.most_seconds={schedule.most_seconds:g}"
+            seconds = self.shared.clock() - self._started
+            if seconds * (launches + 1) / launches > plan.most_seconds:
+                return f"measure.most_seconds={plan.most_seconds:g}"
         return ""

@@ -1,0 +1,1 @@
+"""Groups of ranks: started, waited for, timed block by block."""

@@ -1,0 +1,1 @@
+"""What a comparison does, one stage after the other: a file for each."""

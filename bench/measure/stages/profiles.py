@@ -1,0 +1,142 @@
+"""After the timed launches: backends take turns at untimed steps under a profiler: where does time go?"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import LaunchFailed
+from bench.launch.group import Group
+from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
+from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import Launch, timed
+from bench.measure.plan.plans import ProfilePlan
+from bench.measure.plan.schedule import round_orders, steps_per_block
+from bench.measure.stages.stage import Run, Stage
+from bench.results import breakdown, side_files
+from bench.results.side_files import BREAKDOWN
+
+WARMUP_STEPS = 3
+"""How many are taken before any is profiled: the first start of a profile takes time."""
+
+MOST_WARMUPS = 6
+"""How often so many steps are profiled uncounted, until the heap has room for events beside the tensors:
+until none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
+
+WARMUP_SECONDS = 1.5
+"""How long uncounted steps should last: long ones are profiled one by one, like those that count."""
+
+SETTLED_WARMUPS = 2
+
+WHERE = "where the time goes, untimed"
+"""Begins what the progress bar says."""
+
+MOST_STEPS = 3
+"""How many a backend takes in a round: ONNX Runtime's own file of events has to fit into memory."""
+
+FEWEST_ROUNDS = 4
+"""However long a step is: an interval over fewer says little."""
+
+
+@dataclass
+class Profiles(Stage):
+    """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
+
+    What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
+    """
+
+    shared: Run
+    plan: ProfilePlan
+
+    def is_missing(self) -> bool:
+        """Whether a backend with timed blocks has none, or one of another comparison."""
+        path = BREAKDOWN.path_of(self.shared.output.csv)
+        return not path.exists() or not side_files.is_of(
+            BREAKDOWN.read(path), self.shared.plan.records, self.shared.timed_names()
+        )
+
+    def expected(self) -> dict[str, int]:
+        """Starts, set-ups, and rounds."""
+        backends = len(self.shared.names)
+        launches = len(self.shared.sides(self.shared.names))
+        return {
+            "profile start": launches,
+            "profile set-up": backends,
+            "profile": self.plan.rounds * launches,
+        }
+
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Profile these backends."""
+        rows: list[dict[str, Any]] = []
+        for side_by_side in self.shared.sides(names) if names else []:
+            with self.shared.groups(timed(1), self._leave_gap) as groups:
+                rows += self._profile(side_by_side, groups)
+        self.shared.write_beside(BREAKDOWN, rows)
+        return names
+
+    def _profile(self, names: Sequence[str], groups: RunningGroups) -> list[dict[str, Any]]:
+        """The rows of backends that take turns."""
+        with self.shared.bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
+            groups.start(names, lambda name: self._start(name, len(names)))
+        step_seconds = self._warm_up(groups)
+        self._run_rounds(names, groups, step_seconds)
+        rows: list[dict[str, Any]] = []
+        for name in list(groups):
+            with groups.closing_if_it_fails(name):
+                answers = groups[name].request(FinishProfile())
+                rounds = [answer.rounds for answer in answers]
+                rows += breakdown.rows_of_profile(rounds, described=self.shared.describe(name))
+                groups[name].end()
+                groups.pop(name).close()
+        return rows
+
+    def _start(self, name: str, side_by_side: int) -> Group:
+        """Start a group whose engine keeps a profile, too."""
+        starter = self.shared.starter
+        spec = dataclasses.replace(starter.spec(name, timed(1)), profiled_groups=side_by_side)
+        return starter.start_spec(spec, self.shared.output.folder / "profile" / name)
+
+    def _warm_up(self, groups: RunningGroups) -> dict[str, float]:
+        """Everything before the first round; how many seconds a step of each backend takes."""
+        step_seconds: dict[str, float] = {}
+        for name in list(groups):
+            with (
+                self.shared.bar.doing("profile set-up", f"{WHERE}: {name}, set-up"),
+                groups.closing_if_it_fails(name),
+            ):
+                self.shared.timer.take_first_step(groups[name])
+                answers = groups[name].request(TimeBlock(steps=WARMUP_STEPS))
+                step_seconds[name] = max(answer.seconds for answer in answers) / WARMUP_STEPS
+                self._settle(groups[name], step_seconds[name])
+                groups[name].pause()
+        return step_seconds
+
+    def _settle(self, group: Group, step_seconds: float) -> None:
+        """Profile uncounted steps until a profile of them is what it will be."""
+        steps = min(WARMUP_STEPS, steps_per_block(step_seconds, WARMUP_SECONDS))
+        settled = 0
+        for _ in range(MOST_WARMUPS):
+            profiled = group.request(ProfileSteps(steps=steps, counted=False))
+            settled = settled + 1 if all(answer.settled for answer in profiled) else 0
+            if settled == SETTLED_WARMUPS:
+                return
+
+    def _run_rounds(
+        self, names: Sequence[str], groups: RunningGroups, step_seconds: Mapping[str, float]
+    ) -> None:
+        """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
+        slowest = max(step_seconds.values(), default=self.plan.seconds)
+        rounds = min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / slowest)))
+        self.shared.bar.expect({"profile": rounds - self.plan.rounds})
+        each = self.plan.seconds / self.plan.rounds
+        steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
+        for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
+            where = f"{WHERE}, round {number}/{rounds}"
+            with self.shared.bar.doing("profile", f"{where}: {', '.join(order)}"):
+                for name in [name for name in order if name in groups]:
+                    with groups.closing_if_it_fails(name):
+                        groups[name].request(ProfileSteps(steps=steps[name], counted=True))
+                        groups[name].pause()
+
+    def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
+        self.shared.bar.print_line(f"no breakdown of {name}: {failure.message}")

@@ -1,0 +1,93 @@
+"""What a stage of a comparison is, and what all stages share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bench.launch.messages import Built
+from bench.measure.groups.blocks import BlockTimer
+from bench.measure.groups.micro_batches import MicroBatches
+from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.running import OnFailure, RunningGroups
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import ComparisonPlan, Output
+from bench.measure.record.failures import Failures
+from bench.measure.record.ledger import Ledger
+from bench.measure.record.progress import ProgressBar
+from bench.measure.record.resume import EarlierRun
+from bench.results import side_files
+from bench.results.disk import reporting_write_errors
+from bench.results.side_files import SideFile
+
+UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]
+"""Uses groups that have come to the end of the parity launch; it is also given what each one has built."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What all stages of a comparison share."""
+
+    plan: ComparisonPlan
+    names: Sequence[str]  # the backends to measure, the reference first
+    earlier: EarlierRun
+    ledger: Ledger
+    failures: Failures
+    starter: GroupStarter
+    timer: BlockTimer
+    micro_batches: MicroBatches
+    quiet: QuietCores
+    bar: ProgressBar
+    clock: Callable[[], float]  # seconds, for the cap of `measure.until`
+    # called in the parity launch for every set of groups that has been trained there, while they live
+    when_trained: list[UseTrained] = field(default_factory=list)
+
+    @property
+    def output(self) -> Output:
+        """Where the comparison writes."""
+        return self.plan.output
+
+    def groups(self, launch: Launch, on_failure: OnFailure | None = None, **options: Any) -> RunningGroups:
+        """The groups of a launch, none of which is started yet; by default failures become rows."""
+        return RunningGroups(launch, self.starter.start, on_failure or self.failures.record, **options)
+
+    def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
+        """The backends whose groups may live side by side, set by set."""
+        return [names] if self.plan.all_resident else [[name] for name in names]
+
+    def label(self, launch: Launch) -> str:
+        """What messages to the user call a launch."""
+        return launch.label(self.plan.launches)
+
+    def timed_names(self) -> list[str]:
+        """The backends with timed blocks that ended well."""
+        rows = self.ledger.rows()
+        timed_well = set(rows.loc[rows["round"].notna() & (rows["status"] == "ok"), "backend"])
+        failed = set(rows.loc[rows["round"].isna(), "backend"])
+        return [name for name in self.plan.backends if name in timed_well - failed]
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """The cells with which a backend's rows begin in every file beside the results."""
+        return side_files.describe(self.plan.records[name])
+
+    def write_beside(self, kind: SideFile, rows: Sequence[Mapping[Any, Any]]) -> None:
+        """Replace a file beside the results file by these rows; without any it stays as it is."""
+        if rows:
+            path = kind.path_of(self.output.csv)
+            with reporting_write_errors(path):
+                kind.write(path, rows)
+
+
+class Stage(Protocol):
+    """One stage: made of a `Run` and its own plan. It is not made where it is not wanted."""
+
+    def is_missing(self) -> bool:
+        """Whether an earlier run that is resumed has left something to do, so that stages are run."""
+        return False
+
+    def expected(self) -> Mapping[str, int]:
+        """How many things of each kind there are to do, for the progress bar."""
+        return {}
+
+    def run(self, names: Sequence[str]) -> Sequence[str]:
+        """Do it with these backends, the reference first; those with which the next stages go on."""
