@@ -17,7 +17,7 @@ from bench.statistics.summary import BackendSummary, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class BackendChange:
     """One backend in two files. A ratio is None where a side has no number for it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Change:
     regressions: tuple[str, ...] = ()  # the metrics that became worse beyond their tolerance, or `status`
 
 
-def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[Change]:
+def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[BackendChange]:
     """The change of every backend of either file.
 
     Args:
@@ -57,11 +57,11 @@ def _change(
     new: pd.DataFrame,
     sides: list[dict[str, BackendSummary]],
     tolerances: Mapping[str, float],
-) -> Change:
+) -> BackendChange:
     before, after = (side.get(name) for side in sides)
     if not (before and after and before.status == after.status == "ok"):
         broke = before is not None and before.status == "ok"  # it failed now, or was not measured
-        return Change(
+        return BackendChange(
             backend=name,
             base=_throughput(before),
             new=_throughput(after),
@@ -75,7 +75,7 @@ def _change(
         "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
         "memory": _has_risen(memory_change, tolerances["memory"]),
     }
-    return Change(
+    return BackendChange(
         backend=name,
         base=_throughput(before),
         new=_throughput(after),

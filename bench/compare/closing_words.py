@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.compare.changes import Change
+from bench.compare.changes import BackendChange
 from bench.report.formatting import plural
 
 MOST_NAMED = 3
@@ -10,7 +10,7 @@ MOST_NAMED = 3
 
 
 def answer_of(
-    compared: Mapping[str, Sequence[Change]],
+    compared: Mapping[str, Sequence[BackendChange]],
     *,
     uncompared: int,
     new: int,

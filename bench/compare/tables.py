@@ -9,7 +9,7 @@ from rich.text import Text
 
 from bench.analysis.machines import SameComparison
 from bench.analysis.table_values import distinct_text
-from bench.compare.changes import Change
+from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
@@ -32,7 +32,7 @@ HEADERS = (
 )
 
 
-def render_terminal(title: str, changes: list[Change], differences: list[str]) -> Group:
+def render_terminal(title: str, changes: list[BackendChange], differences: list[str]) -> Group:
     """The table of one pair of files and what differs between them, at most 100 columns wide."""
     grid = _grid(title)
     for header in HEADERS:
@@ -50,7 +50,7 @@ def render_terminal(title: str, changes: list[Change], differences: list[str]) -
     return Group(grid, *(Text(f"- {line}") for line in _below_the_table(changes, differences)))
 
 
-def render_markdown(title: str, changes: list[Change], differences: list[str]) -> str:
+def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
     """The same in Markdown, to paste into a pull request."""
     return "\n".join(
         [
@@ -119,7 +119,7 @@ def _grid(title: str) -> Table:
     return Table(title=Text(one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
 
 
-def _cells(change: Change) -> list[str]:
+def _cells(change: BackendChange) -> list[str]:
     memory = change.memory_change
     return [
         one_line(change.backend),
@@ -132,12 +132,12 @@ def _cells(change: Change) -> list[str]:
     ]
 
 
-def _below_the_table(changes: list[Change], differences: list[str]) -> list[str]:
+def _below_the_table(changes: list[BackendChange], differences: list[str]) -> list[str]:
     notes = {c.ratio.note for c in changes if c.ratio and c.ratio.note}
     return [*sorted(notes), *(differences or ["nothing differs in the environment"])]
 
 
-def _verdict(change: Change) -> str:
+def _verdict(change: BackendChange) -> str:
     if not change.regressions:
         return change.verdict or MISSING
     return f"{change.verdict} REGRESSION: {', '.join(change.regressions)}".strip()
