@@ -23,7 +23,7 @@ OUT_OF_MEMORY = (
     "memoryerror",
     "failed to map segment from shared object",  # the dynamic loader under a memory limit
     "can't start new thread",  # no memory for its stack
-    "resource temporarily unavailable",  # likewise, in C++
+    "resource temporarily unavailable",  # the same in C++
 )
 """How torch, ONNX Runtime, Python, CUDA, cuBLAS, C++ and the loader say it, in lower case."""
 
