@@ -71,7 +71,15 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     by_uuid = setting.strip().startswith("GPU-")
     chosen: list[int] = []
     for entry in map(str.strip, setting.split(",")):
-        places = _starting_with(entry, uuids) if by_uuid else _parse_index(entry, len(uuids))
+        if by_uuid:
+            places = [
+                place
+                for place, uuid in enumerate(uuids)
+                if entry.startswith("GPU-") and uuid.startswith(entry)
+            ]
+        else:
+            number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
+            places = [int(number[0])] if number and int(number[0]) < len(uuids) else []
         if not places:
             break
         if len(places) > 1 or places[0] in chosen:
@@ -148,11 +156,11 @@ def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
         places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except nvml.NVMLError:  # it knows no MIG, or is a slice itself
         return None
-    found = []
+    slices = []
     for index in range(places):
         with suppress(nvml.NVMLError):  # not every place has one
-            found.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
-    return tuple(found)
+            slices.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+    return tuple(slices)
 
 
 def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:
@@ -163,14 +171,3 @@ def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:
     except nvml.NVMLError:  # a slice of a GPU has none
         return ()
     return tuple(64 * place + bit for place, word in enumerate(mask) for bit in range(64) if word >> bit & 1)
-
-
-def _parse_index(entry: str, count: int) -> list[int]:
-    number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
-    return [int(number[0])] if number and int(number[0]) < count else []
-
-
-def _starting_with(entry: str, uuids: Sequence[str]) -> list[int]:
-    if not entry.startswith("GPU-"):
-        return []
-    return [place for place, uuid in enumerate(uuids) if uuid.startswith(entry)]

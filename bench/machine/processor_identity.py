@@ -18,21 +18,15 @@ def name_processor(environment: Mapping[str, Any]) -> str:
     """Return `AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)`."""
     cpu = _cpu(environment)
     name = str(cpu.get("model") or "CPU")
-    if not is_described(environment):
+    if any(cpu.get(entry) is None for entry in ("vendor", "family", "model_number")):
         return f"{name} ({NOT_RECORDED})"
-    known = {
-        word: cpu[entry]
-        for word, entry in (("family", "family"), ("model", "model_number"), ("stepping", "stepping"))
-        if cpu.get(entry) is not None
-    }
-    words = ", ".join(f"{word} {value}" for word, value in known.items())
-    return f"{name} ({cpu['vendor']} {words})"
+    return f"{name} ({cpu['vendor']} {', '.join(number_words(cpu))})"
 
 
-def is_described(environment: Mapping[str, Any]) -> bool:
-    """Return whether more than the marketing name is known."""
-    cpu = _cpu(environment)
-    return all(cpu.get(entry) is not None for entry in ("vendor", "family", "model_number"))
+def number_words(cpu: Mapping[str, Any]) -> list[str]:
+    """Return `family 25`, `model 1` and `stepping 1`, as far as they are known."""
+    entries = {"family": "family", "model": "model_number", "stepping": "stepping"}
+    return [f"{word} {cpu[entry]}" for word, entry in entries.items() if cpu.get(entry) is not None]
 
 
 def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:

@@ -58,10 +58,7 @@ def worker_variables(
 
     Args:
         base: the coordinator's variables.
-        device: cpu or cuda.
-        threads: of each rank.
-        allocator: tuned, or system.
-        blas: stock, or full.
+        device, threads, allocator, blas: as in `bench.config.device.Device`.
         precision: by its name.
         checkpointing: whether activations are recomputed in the backward pass.
         prefix: the folder of the workers' virtual environment.
