@@ -32,7 +32,7 @@ from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
 from bench.results import side_files
 from bench.results.arithmetic import mib
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import CHECKPOINTS
 

@@ -47,7 +47,7 @@ from bench.measure.search import USUAL_TRIALS, Search
 from bench.measure.step_parts import StepParts
 from bench.measure.stopping import Stopping
 from bench.measure.timed_launch import TimedLaunch
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
 
 

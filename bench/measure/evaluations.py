@@ -13,7 +13,7 @@ from bench.measure.ledger import Ledger
 from bench.measure.plans import ConvergePlan, Output
 from bench.measure.resume import EarlierRun
 from bench.results import arithmetic, side_files
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.records import Phase, Record
 from bench.results.side_files import HELD_OUT_LOSSES
 from bench.results.validity import find_contamination

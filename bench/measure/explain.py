@@ -15,8 +15,8 @@ from bench.measure.launches import timed
 from bench.measure.plans import ExplainPlan, Output
 from bench.measure.progress import ProgressBar
 from bench.measure.schedule import round_orders, steps_per_block
-from bench.results import breakdown, side_files
-from bench.results.disk import reporting_write_errors
+from bench.results import operator_kinds, side_files
+from bench.results.atomic import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import BREAKDOWN
 
@@ -168,6 +168,6 @@ class Explanation:
             self.bar.print_line(f"no breakdown of {name}: {reason}")
 
     def _rows(self, name: str, answers: Sequence[StepsProfiled]) -> list[dict[str, Any]]:
-        return breakdown.rows_of_profile(
+        return operator_kinds.rows_of_profile(
             [answer.rounds for answer in answers], described=side_files.describe(self.records[name])
         )

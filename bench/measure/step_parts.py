@@ -30,8 +30,8 @@ from bench.measure.launches import timed
 from bench.measure.plans import Output, PartsPlan
 from bench.measure.progress import ProgressBar
 from bench.results import side_files
+from bench.results.atomic import reporting_write_errors
 from bench.results.collectives import SENT, Collective, TimedCollective
-from bench.results.disk import reporting_write_errors
 from bench.results.records import Record
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart

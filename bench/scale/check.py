@@ -23,9 +23,8 @@ from bench.analysis.scale.steps import predict_step
 from bench.config.overrides import last_values
 from bench.errors import UserError
 from bench.results.collectives import sent_bytes
-from bench.results.model_facts import ModelFacts
 from bench.results.prediction import DIVIDED
-from bench.results.step_parts import TOGETHER
+from bench.results.step_parts import TOGETHER, ModelFacts
 from bench.scale.facts import facts_of
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
