@@ -46,7 +46,7 @@ def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, floa
         UserError: if they differ in workload or hardware, so that no ratio would mean anything.
     """
     refuse_unequal(base, new)
-    sides = [{one.backend: one for one in summarise(rows)} for rows in (base, new)]
+    sides = [{summary.backend: summary for summary in summarise(rows)} for rows in (base, new)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [_change(name, base, new, sides, tolerances) for name in names]
 

@@ -30,7 +30,9 @@ def answer_of(
     """
     worse = {
         title: [
-            f"{one.backend} of {title} ({', '.join(one.regressions)})" for one in changes if one.regressions
+            f"{change.backend} of {title} ({', '.join(change.regressions)})"
+            for change in changes
+            if change.regressions
         ]
         for title, changes in compared.items()
     }

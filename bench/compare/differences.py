@@ -65,7 +65,8 @@ def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     if not (at_largest_batch(base) and at_largest_batch(new)):
         return []
     before, after = (
-        {one.backend: one.micro_batch for one in summarise(rows) if one.micro_batch} for rows in (base, new)
+        {summary.backend: summary.micro_batch for summary in summarise(rows) if summary.micro_batch}
+        for rows in (base, new)
     )
     return [
         f"largest micro-batch of {name}: {before[name]}, now {after[name]}"

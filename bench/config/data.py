@@ -7,7 +7,7 @@ from bench.config.choices import LENGTHS
 from bench.errors import UserError
 
 LOADER_SETTINGS = ("workers", "pinned_memory")
-"""Of the data: how batches are prepared, which changes none of them. A backend may have its own."""
+"""How batches are prepared, which changes none of them; a backend may have its own."""
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from bench.errors import UserError
 from bench.setup.recipes import STACKS
 
 ALL, HEAD = "all", "head"
-"""Of `Model.trained`."""
+"""Values of `Model.trained`."""
 
 
 @dataclass(kw_only=True)

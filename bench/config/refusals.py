@@ -62,8 +62,8 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
     if isinstance(error, yaml.YAMLError):
         return f"A configuration file is not valid YAML: {message}; correct it there."
     for pattern, sentence in _SENTENCES.items():
-        if found := re.match(pattern, message):
-            return sentence.format(*found.groups())
+        if match := re.match(pattern, message):
+            return sentence.format(*match.groups())
     return f"{message}."
 
 
@@ -89,10 +89,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _wrong_key(error: OmegaConfBaseException) -> str:
     key = error.full_key
-    what = str(error).splitlines()[0].rstrip(".")
+    reason = str(error).splitlines()[0].rstrip(".")
     if not key:
-        return f"{what}."
-    if "is not a subclass of Backend" in what:  # + on one that is not there
+        return f"{reason}."
+    if "is not a subclass of Backend" in reason:  # + on one that is not there
         name = key.removeprefix("backends.")
         return f"backends.{name} is not among the chosen backends; add {name} to backend=[…]."
     if isinstance(error, ConfigKeyError | ConfigAttributeError):
@@ -100,17 +100,17 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         if not dataclasses.is_dataclass(error.object_type):
             return _not_in_mapping(key, parent)
         return unknown_key(key, [str(name) for name in parent if name != "hydra"])
-    if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", what):
+    if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", reason):
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
-    if wrong := re.match(r"Value '(.*)' is not a valid bool", what):
+    if wrong := re.match(r"Value '(.*)' is not a valid bool", reason):
         return f"{key} must be true or false, not {wrong[1]}."
-    if wrong := re.match(r"Interpolation key '(.*)' not found", what):
+    if wrong := re.match(r"Interpolation key '(.*)' not found", reason):
         return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
-    if "is not Optional" in what:
+    if "is not Optional" in reason:
         return f"{key} must have a value, not null."
     if key == "backends":
         return "backends is made of the chosen files; choose them with backend=[…]."
-    return f"{key}: {what[0].lower()}{what[1:]}."
+    return f"{key}: {reason[0].lower()}{reason[1:]}."
 
 
 _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
@@ -159,5 +159,5 @@ def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
 
 def _file(error: BaseException) -> str:
     """Where a wrong key stands, if it is not on the command line."""
-    found = re.match(r"In '([^']+)':", str(error))
-    return f"{found[1]}.yaml: " if found else ""
+    place = re.match(r"In '([^']+)':", str(error))
+    return f"{place[1]}.yaml: " if place else ""

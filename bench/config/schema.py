@@ -151,10 +151,10 @@ class Config:
         if backend.engine != ON_DEVICE:
             return
         for key, wanted in (("optimizer", "adamw"), ("sharding", "ddp"), ("loop", "bare"), ("slowed_by", 0)):
-            found = getattr(backend, key)
-            if found != wanted:
+            value = getattr(backend, key)
+            if value != wanted:
                 raise UserError(
-                    f"backends.{name}.{key}={found} cannot be combined with engine={ON_DEVICE}, which trains "
+                    f"backends.{name}.{key}={value} cannot be combined with engine={ON_DEVICE}, which trains "
                     "one rank with ONNX Runtime's own AdamW",
                     f"set backends.{name}.{key}={wanted}",
                 )

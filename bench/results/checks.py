@@ -65,9 +65,9 @@ def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
     return len(set(keys)) < len(keys)
 
 
-def damaged(name: str, what: str) -> UserError:
-    """The refusal of the file `name`; `what` says why it cannot be trusted."""
-    return UserError(f"{name} is damaged: {what}", "restore it with `git checkout`, or measure it again")
+def damaged(name: str, reason: str) -> UserError:
+    """The refusal of the file `name`, which cannot be trusted for this reason."""
+    return UserError(f"{name} is damaged: {reason}", "restore it with `git checkout`, or measure it again")
 
 
 def check_schema(table: pd.DataFrame, name: str) -> None:
