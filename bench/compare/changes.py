@@ -18,15 +18,11 @@ from bench.statistics.summary import BackendSummary, summarise
 
 @dataclass(frozen=True, kw_only=True)
 class BackendChange:
-    """One backend in two files. A ratio is None where a side has no number for it.
-
-    Attributes:
-        base, new: throughput in samples/s, or the status.
-    """
+    """One backend in two files. A ratio is None where a side has no number for it."""
 
     backend: str
-    base: str
-    new: str
+    base: str  # throughput in samples/s, or the status
+    new: str  # the same
     ratio: Speedup | None = None  # of throughputs, new over base
     # ratio of the speed-ups over each file's own reference backend, new over base
     speedup_change: Speedup | None = None

@@ -18,14 +18,13 @@ def answer_of(
     unchanged: int = 0,
     base: str = "base",
 ) -> str:
-    """How many comparisons became worse, and which; what could not be compared is told apart.
+    """Return how many comparisons became worse, and which; and how many files could not be compared.
 
     Args:
         compared: the changes of every pair of files that has a number on both sides, by its title.
-        uncompared: pairs and files that could not be compared.
-        new: files that the base has no version of.
-        missing: files that only the base has.
-        unchanged: files that are the same on both sides.
+        uncompared: how many pairs and files could not be compared.
+        new, missing: how many files only one side has.
+        unchanged: how many files are the same on both sides.
         base: its name.
     """
     worse = {

@@ -91,10 +91,5 @@ def environment_settings(config: Config) -> dict[str, Any]:
 
 
 def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """Return the environment as plain JSON. Nothing in it depends on time, load or the checkout's path.
-
-    Args:
-        config: of the comparison.
-        stack: a backend's; this process's own if None.
-    """
+    """Return the environment of a stack, or of this process, as plain JSON: `fingerprint.take`."""
     return fingerprint.take(environment_settings(config), stack)

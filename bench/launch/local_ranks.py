@@ -68,16 +68,7 @@ class NodeRanks(Protocol):
 
 
 class LocalRanks:
-    """Ranks on this machine.
-
-    Args:
-        spec: what the workers need to know.
-        arguments: torchrun's, about how many ranks there are and where.
-        folder: where the spec and the log go.
-        variables: the workers' environment variables.
-        interpreter: the Python that runs it.
-        name: of this machine, if there are others.
-    """
+    """Ranks on this machine; `arguments` tell torchrun how many there are and where."""
 
     def __init__(
         self,

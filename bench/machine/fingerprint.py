@@ -83,12 +83,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
-    """The workers' environment variables that matter; a path as a hash, since it reveals who measured.
-
-    Args:
-        base: the coordinator's variables.
-        settings: as in `take`.
-    """
+    """Return the workers' variables that matter; a path as a hash, since it reveals who measured."""
     ours = worker_variables({}, **settings)
     recorded = {
         name: _without_paths(value)

@@ -107,12 +107,7 @@ def count_sockets(cpus: Path) -> int | None:
 
 
 def find_virtual(cpuinfo: str, product: str) -> bool | None:
-    """Return whether this is a virtual machine; None where nothing tells.
-
-    Args:
-        cpuinfo: the text of /proc/cpuinfo. On x86 a hypervisor shows itself as a flag.
-        product: what DMI says of the machine and who made it.
-    """
+    """Return whether this is a virtual machine, by /proc/cpuinfo and DMI; None where nothing tells."""
     fields = _fields(cpuinfo)
     if any("hypervisor" in flags.split() for flags in fields.get("flags", [])):
         return True

@@ -35,13 +35,14 @@ def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(cpu.get(entry)) for entry in ("model", *IDENTITY))
 
 
-def find_processor_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def find_processor_differences(environment: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the words for what is known to differ between two CPUs; none if it may be the same one."""
     names = (("model", "name"), *((entry, entry.replace("_", " ")) for entry in IDENTITY))
     return [
         words
         for entry, words in names
-        if None not in (sides := (_cpu(one).get(entry), _cpu(other).get(entry))) and sides[0] != sides[1]
+        if None not in (sides := (_cpu(environment).get(entry), _cpu(other).get(entry)))
+        and sides[0] != sides[1]
     ]
 
 

@@ -81,12 +81,7 @@ def kind_of(operator: Operator) -> str:
 def rows_of_profile(
     ranks: Sequence[Sequence[ProfiledRound]], *, described: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """A row for each operator in each round: the mean over the ranks, per step.
-
-    Args:
-        ranks: each rank's rounds.
-        described: the columns up to `stack`.
-    """
+    """Return a row for each operator in each round: the mean over the ranks, per step; behind `described`."""
     return [
         {**described, "round": number, **row}
         for number, of_ranks in enumerate(zip(*ranks, strict=True), start=1)

@@ -75,8 +75,7 @@ def find_takers(
     """Return who took the largest shares between two moments, the largest first.
 
     Args:
-        before: all processes at the first moment; who is not there has started since.
-        after: all processes at the second moment.
+        before, after: all processes at either moment; who is not there before has started since.
         seconds: between the two.
         is_left_out: whether a process, by its id, is none that takes the cores away.
     """

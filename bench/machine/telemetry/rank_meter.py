@@ -12,9 +12,6 @@ from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 class RankMeter:
     """Measures a phase between `start` and `stop`; `prepare` comes before, outside the clock.
 
-    Args:
-        device: the rank's own GPU.
-
     Attributes:
         absent: why a figure is None, by its name.
     """
@@ -26,11 +23,7 @@ class RankMeter:
         self._peak_is_of_the_phase = True  # from the start of the process on
 
     def prepare(self, *, new_peak: bool = True) -> None:
-        """Begin a phase with whatever takes long.
-
-        Args:
-            new_peak: whether the peak of host memory starts anew.
-        """
+        """Begin a phase with whatever takes long; the peak of host memory starts anew if `new_peak`."""
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
         self._device_before = self._sample()
