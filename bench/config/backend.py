@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.config.checks import at_least, one_of
 from bench.config.choices import ATTENTIONS, ENGINES, LOOPS, OPTIMIZERS, PRECISIONS, SHARDINGS
+from bench.config.fields import at_least, one_of
 from bench.setup.recipes import STACKS
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from bench.config.checks import at_least, check_fields, one_of
 from bench.config.choices import LENGTHS
+from bench.config.fields import at_least, check_fields, one_of
 from bench.errors import UserError
 
 LOADER_SETTINGS = ("workers", "pinned_memory")

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, check_fields, one_of
+from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, check_fields, one_of
 from bench.config.choices import COUNT, LADDER, STEP
+from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
 TYPING_MISTAKE = "a larger number is likely a typing mistake"

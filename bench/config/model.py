@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.checks import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.choices import TASKS
+from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from bench.config import python_docs
 from bench.config.backend import Backend
-from bench.config.checks import at_least, check_fields, one_of
 from bench.config.choices import (
     ATTENTIONS,
     CHECKPOINT,
@@ -28,6 +27,7 @@ from bench.config.choices import (
 from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
+from bench.config.fields import at_least, check_fields, one_of
 from bench.config.measure import Measure
 from bench.config.model import Model
 from bench.config.track import Track

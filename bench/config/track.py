@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, check_fields, not_empty, one_of
+from bench.config.fields import above_zero, check_fields, not_empty, one_of
 
 
 @dataclass(kw_only=True)

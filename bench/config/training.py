@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.choices import PRECISIONS
+from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.errors import UserError
 
 LARGEST_SCALE = 2**40

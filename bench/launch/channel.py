@@ -163,7 +163,7 @@ class Listener:
         return self.socket.fileno()
 
     def accept(self, greetings: "msgspec.msgpack.Decoder[T]") -> tuple[Channel, T] | None:
-        """Return a channel and the greeting that came over it; None if the caller does not know the secret."""
+        """Return a channel and its greeting; None if the caller does not know the secret."""
         connection, _ = self.socket.accept()
         if connection.family != socket.AF_UNIX:
             _watch_the_line(connection)
