@@ -76,11 +76,14 @@ class Config:
                     f"{key}={getattr(self, key)} cannot be a folder's name",
                     "use letters, digits, `_` and `-`",
                 )
-        self._check_reference()
-        self._check_device()
-        self._check_shared_cores()
+        if self.reference not in self.backends:
+            raise UserError(
+                f"reference={self.reference} is not among the chosen backends "
+                f"({', '.join(self.backends) or 'none'})",
+                "add it to backend=[…] or choose another reference",
+            )
+        self._check_measure()
         self._check_precision()
-        self._check_held_out()
 
     def attention_of(self, name: str) -> str:
         """Return the attention of a backend."""
@@ -236,25 +239,14 @@ class Config:
                 "choose another, such as 65536",
             )
 
-    def _check_shared_cores(self) -> None:
-        """Refuse to time ranks that take turns on a core."""
+    def _check_measure(self) -> None:
+        """Refuse ways to measure that the device or the data cannot serve."""
         parts = self.measure.parts
         if self.device.share_cores and (self.measure.launches or parts not in (None, COUNT)):
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.parts={COUNT}, which counts what they send and hold",
             )
-
-    def _check_reference(self) -> None:
-        if self.reference not in self.backends:
-            raise UserError(
-                f"reference={self.reference} is not among the chosen backends "
-                f"({', '.join(self.backends) or 'none'})",
-                "add it to backend=[…] or choose another reference",
-            )
-
-    def _check_device(self) -> None:
-        """Refuse ways to measure that the device cannot serve."""
         if self.device.type == "cuda" and self.measure.resident == "all":
             raise UserError(
                 "measure.resident=all works on a CPU only: groups that share a GPU disturb each other",
@@ -265,6 +257,12 @@ class Config:
                 "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
                 "gets slow before its memory ends",
                 "set it",
+            )
+        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
+            raise UserError(
+                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
+                f"data={self.data.name} has none",
+                f"choose data={python_docs.NAME}",
             )
 
     def _check_length(self) -> None:
@@ -307,15 +305,6 @@ class Config:
                     "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
                     "choose attention=sdpa, or device=cuda with precision=bf16",
                 )
-
-    def _check_held_out(self) -> None:
-        """Refuse to follow a loss on data of which nothing is held out."""
-        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
-            raise UserError(
-                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
-                f"data={self.data.name} has none",
-                f"choose data={python_docs.NAME}",
-            )
 
 
 def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:
