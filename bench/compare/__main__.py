@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console, RenderableType
 
@@ -218,12 +217,6 @@ def _count_more(count: int, noun: str, words: str) -> list[str]:
     return [f"and {plural(count - MOST_SHOWN, noun)}{words}"] if count > MOST_SHOWN else []
 
 
-def _end_unread() -> NoReturn:
-    """The reader has gone, as in `| head`; Python's own exit status would mean a regression."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(NOT_COMPARED)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("bench.compare", __doc__)
     parser.add_argument("base", nargs="?", metavar="BASE")
@@ -243,4 +236,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        _end_unread()
+        # The reader has gone, as in `| head`; Python's own exit status would mean a regression.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(NOT_COMPARED)

@@ -124,7 +124,7 @@ def _grid(title: str) -> Table:
 
 
 def _cells(change: BackendChange) -> list[str]:
-    memory = change.memory_change
+    memory, worse = change.memory_change, ", ".join(change.regressions)
     return [
         one_line(change.backend),
         change.base,
@@ -132,16 +132,10 @@ def _cells(change: BackendChange) -> list[str]:
         ratio_and_interval(change.ratio),
         ratio_and_interval(change.speedup_change),
         ratio(memory.ratio) if memory else MISSING,
-        _verdict(change),
+        f"{change.verdict} {f'REGRESSION: {worse}' if worse else ''}".strip() or MISSING,
     ]
 
 
 def _below_the_table(changes: list[BackendChange], differences: list[str]) -> list[str]:
     notes = {c.ratio.note for c in changes if c.ratio and c.ratio.note}
     return [*sorted(notes), *(differences or ["nothing differs in the environment"])]
-
-
-def _verdict(change: BackendChange) -> str:
-    if not change.regressions:
-        return change.verdict or MISSING
-    return f"{change.verdict} REGRESSION: {', '.join(change.regressions)}".strip()

@@ -55,7 +55,8 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
             return not_a_choice(group, choice, cause.options or choices_of(group, overrides))
         if isinstance(cause, OmegaConfBaseException):
-            return _file(error) + _wrong_key(cause)
+            file = re.match(r"In '([^']+)':", str(error))  # of a wrong key that is not on the command line
+            return (f"{file[1]}.yaml: " if file else "") + _wrong_key(cause)
     if isinstance(error, OSError) and error.filename:  # Hydra could not make its folder
         return f"{error.filename}: {error.strerror}; choose another results_dir."
     message = " ".join(str(error).split()).rstrip(".")
@@ -155,9 +156,3 @@ def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
         return list(loader.get_group_options(group, config_name="config", overrides=searchpath))
-
-
-def _file(error: BaseException) -> str:
-    """Where a wrong key stands, if it is not on the command line."""
-    place = re.match(r"In '([^']+)':", str(error))
-    return f"{place[1]}.yaml: " if place else ""

@@ -53,8 +53,19 @@ def list_gpus(setting: str | None) -> list[Gpu]:
         ) from error
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        handles = _visible_handles(pynvml, setting)
-        return [_describe(pynvml, *item, driver) for item in enumerate(handles)]
+        return [
+            Gpu(
+                index=index,
+                uuid=pynvml.nvmlDeviceGetUUID(handle),
+                name=pynvml.nvmlDeviceGetName(handle),
+                memory_total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+                driver=driver,
+                capability=tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+                near_cores=_near_cores(pynvml, handle),
+                slices=_slices(pynvml, handle),
+            )
+            for index, handle in enumerate(_visible_handles(pynvml, setting))
+        ]
     finally:
         pynvml.nvmlShutdown()
 
@@ -134,19 +145,6 @@ def _visible_handles(nvml: Any, setting: str | None) -> list[Any]:
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     uuids = [nvml.nvmlDeviceGetUUID(handle) for handle in handles]
     return [handles[place] for place in select_visible(uuids, setting)]
-
-
-def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
-    return Gpu(
-        index=index,
-        uuid=nvml.nvmlDeviceGetUUID(handle),
-        name=nvml.nvmlDeviceGetName(handle),
-        memory_total_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
-        driver=driver,
-        capability=tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
-        near_cores=_near_cores(nvml, handle),
-        slices=_slices(nvml, handle),
-    )
 
 
 def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:

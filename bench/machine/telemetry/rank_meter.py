@@ -49,6 +49,9 @@ class RankMeter:
         if throttles is None:
             self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
         others, stolen = self._time_of_others()
+        host_peak = host_peak_bytes() if self._peak_is_of_the_phase else None
+        if host_peak is None:
+            self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
         return {
             "cpu_seconds": cpu - self._cpu,
             "page_faults": faults - self._faults,
@@ -56,7 +59,7 @@ class RankMeter:
             "cpu_throttles": _difference(throttles, self._throttles),
             "other_cpu_seconds": others,
             "stolen_seconds": stolen,
-            "host_peak_bytes": self._host_peak(),
+            "host_peak_bytes": host_peak,
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
             "energy_joules": _difference(energy, self._energy),
@@ -75,12 +78,6 @@ class RankMeter:
             self.absent |= {"other_cpu_seconds": reason, "stolen_seconds": reason}
             return None, None
         return (now.busy - before.busy) - (own - self._own_seconds), now.stolen - before.stolen
-
-    def _host_peak(self) -> int | None:
-        peak = host_peak_bytes() if self._peak_is_of_the_phase else None
-        if peak is None:
-            self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
-        return peak
 
 
 def _difference(now: Any, before: Any) -> Any:
