@@ -49,7 +49,20 @@ OFFLOADED = ("zero2_offload", "zero3_offload")
 IN_16_BITS_ALONE = ("zero1_native",)
 """Shardings that hold 16-bit weights and gradients themselves, and cannot train in fp32."""
 
-WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
+DIVIDED = {
+    "ddp": (),
+    "zero_redundancy": ("optimizer",),
+    "zero1": ("optimizer",),
+    "zero1_native": ("optimizer",),
+    "zero2": ("optimizer", "gradients"),
+    "zero3": ("optimizer", "gradients", "weights"),
+    "zero2_offload": ("optimizer", "gradients"),
+    "zero3_offload": ("optimizer", "gradients", "weights"),
+    "fsdp2": ("optimizer", "gradients", "weights"),
+}
+"""What the ranks divide among them under each sharding; of everything else each has the whole."""
+
+WITHOUT_WHOLE_WEIGHTS = tuple(name for name, divided in DIVIDED.items() if "weights" in divided)
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
 LOOPS = ("bare", *_modules("loops"))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.choices import DEEPSPEED, IN_16_BITS_ALONE, OFFLOADED
+from bench.config.choices import DEEPSPEED, DIVIDED, IN_16_BITS_ALONE, OFFLOADED
 
 FP32_BYTES, BYTES_OF_16_BITS = 4, 2
 
@@ -18,19 +18,6 @@ STATE_BYTES = {
     "adamw_4bit_torchao": 1,
 }
 """Bytes per parameter of the optimizers that hold less; the scales of blocks not counted."""
-
-DIVIDED = {
-    "ddp": (),
-    "zero_redundancy": ("optimizer",),
-    "zero1": ("optimizer",),
-    "zero1_native": ("optimizer",),
-    "zero2": ("optimizer", "gradients"),
-    "zero3": ("optimizer", "gradients", "weights"),
-    "zero2_offload": ("optimizer", "gradients"),
-    "zero3_offload": ("optimizer", "gradients", "weights"),
-    "fsdp2": ("optimizer", "gradients", "weights"),
-}
-"""What the ranks divide among them under each sharding; of everything else each has the whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
