@@ -14,7 +14,7 @@ from bench.launch.spec import WorkerSpec
 from bench.measure.cores import core_shares
 from bench.measure.launches import PARITY, Launch
 from bench.measure.plans import BackendPlan, LaunchPlan, Output
-from bench.results.records import Stage
+from bench.results.records import LaunchStage
 
 
 @dataclass
@@ -66,7 +66,7 @@ class GroupStarter:
         spec = self.plan.backends[name].spec
         if launch.in_fp32:
             spec = dataclasses.replace(spec, precision=Precision(name="fp32"))
-        if launch.stage is Stage.PARITY:
+        if launch.stage is LaunchStage.PARITY:
             saves = name == self.reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         return dataclasses.replace(

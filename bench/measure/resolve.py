@@ -38,7 +38,7 @@ from bench.measure.plans import (
     Schedule,
     SearchPlan,
 )
-from bench.results.records import NOT_TIMED, Record, Stage, Workload
+from bench.results.records import NOT_TIMED, LaunchStage, Record, Workload
 from bench.setup import stacks
 
 PROFILED_ROUNDS = 8
@@ -298,7 +298,7 @@ def _records(
             sharding=backend.sharding,
             loop=backend.loop,
             slowed_by=backend.slowed_by,
-            stage=Stage.PARITY,
+            stage=LaunchStage.PARITY,
             launch=NOT_TIMED,
             status="ok",
             started_at="",

@@ -15,7 +15,7 @@ from bench.measure.ledger import Ledger
 from bench.measure.plans import Output, SearchPlan
 from bench.measure.progress import ProgressBar
 from bench.measure.running import RunningGroups
-from bench.results.records import Stage, Trial
+from bench.results.records import BatchTrial, LaunchStage
 
 USUAL_TRIALS = 8
 """Of a search, for the estimate of the time that is left."""
@@ -47,7 +47,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._micro_batches: dict[str, int] = {} if self.plan is None else dict(self.known)
-        self._trials: dict[str, tuple[Trial, ...]] = {}
+        self._trials: dict[str, tuple[BatchTrial, ...]] = {}
         self.steps_down: dict[str, int] = {}
 
     def still_to_search(self, names: Sequence[str]) -> list[str]:
@@ -76,7 +76,7 @@ class Search:
         All that was measured of it goes, since a number counts only for a size at which whole launches ran.
         """
         micro_batch = self._micro_batches.get(name)
-        if failure.status != "oom" or launch.stage is not Stage.TIMED or micro_batch is None:
+        if failure.status != "oom" or launch.stage is not LaunchStage.TIMED or micro_batch is None:
             return False
         smaller = batch_search_algorithm.step_down(micro_batch)
         if not smaller or self.steps_down.get(name, 0) >= batch_search_algorithm.MOST_STEPS_DOWN:
@@ -85,7 +85,7 @@ class Search:
         self.steps_down[name] = self.steps_down.get(name, 0) + 1
         self.ledger.forget(name)
         message = f"launch {launch.number}: {failure.message}"
-        self._add_trials(name, Trial(micro_batch=micro_batch, fits=False, message=message))
+        self._add_trials(name, BatchTrial(micro_batch=micro_batch, fits=False, message=message))
         self._use(name, smaller)
         self.bar.print_line(
             f"{name}, {launch.label(self.plan.launches)}: micro-batch {micro_batch} did not last a whole "
@@ -100,7 +100,7 @@ class Search:
         self.starter.use_micro_batch(name, micro_batch)
         self.ledger.set_workload_for_later_records(name, micro_batch=micro_batch)
 
-    def _add_trials(self, name: str, *trials: Trial) -> None:
+    def _add_trials(self, name: str, *trials: BatchTrial) -> None:
         self._trials[name] = (*self._trials.get(name, ()), *trials)
         self.ledger.set_for_later_records(name, trials=self._trials[name])
 
@@ -115,7 +115,7 @@ class Search:
             raise LaunchFailed("skipped", f"{IN_THE_SEARCH}the reference backend {plan.reference} failed")
         number = itertools.count(1)
 
-        def attempt(micro_batch: int) -> Trial:
+        def attempt(micro_batch: int) -> BatchTrial:
             return self._try(plan, name, next(number), micro_batch, groups)
 
         try:
@@ -131,7 +131,7 @@ class Search:
 
     def _try(
         self, plan: SearchPlan, name: str, number: int, micro_batch: int, groups: RunningGroups
-    ) -> Trial:
+    ) -> BatchTrial:
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
         It has less memory than a launch, since at the edge heaps differ from process to process. `step_down`
@@ -161,4 +161,4 @@ class Search:
                 message = failure.message
             finally:
                 groups.close_group(name)
-        return Trial(micro_batch=micro_batch, fits=not message, message=message)
+        return BatchTrial(micro_batch=micro_batch, fits=not message, message=message)

@@ -24,7 +24,7 @@ NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
 
 
-class Stage(str, Enum):
+class LaunchStage(str, Enum):
     """What a launch is for."""
 
     PARITY = "parity"
@@ -121,7 +121,7 @@ class Workload:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class BatchTrial:
     """One fresh start in the search for the largest micro-batch."""
 
     micro_batch: int
@@ -230,7 +230,7 @@ class Record:
     sharding: str
     loop: str = "bare"  # what made the steps: the harness's own loop, or one of users'
     slowed_by: float = 0.0  # share of its time that every step waits, on purpose
-    stage: Stage
+    stage: LaunchStage
     launch: int  # NOT_TIMED, or from 1 if timed
     status: str
     message: str = ""
@@ -260,7 +260,7 @@ class Record:
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
-    trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
+    trials: tuple[BatchTrial, ...] = ()  # of the search for the largest micro-batch
     roofline: Roofline = Roofline()
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # of the same steps, before the update
@@ -278,7 +278,7 @@ class Record:
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
-        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is Stage.TIMED):
+        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is LaunchStage.TIMED):
             raise ValueError(f"{self.launch} is no number of a {self.stage.value} launch")
         if self.status == "ok" and self.message:
             raise ValueError("an ok record has no message")
