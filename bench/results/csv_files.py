@@ -17,7 +17,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.checks import check_columns, check_rows, check_schema, damaged
+from bench.results.checks import check_header, check_rows, damaged
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
 
 Line = list[str]
@@ -139,8 +139,7 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
     if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
         raise damaged(name, "it breaks off, or a row has too few or too many cells")
     table = pd.DataFrame(lines, columns=header, dtype=object)
-    check_schema(table, name)
-    check_columns(tuple(header), name)
+    check_header(table, name)
     hashes, cells = table["environment_hash"], table["environment"]
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
     table["environment"] = [environments.get(key, "") for key in hashes]
