@@ -100,11 +100,11 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     from rich.console import Console  # these are not imported for --help, which answers at once
 
     from bench.measure.comparison import measure_comparison
+    from bench.report.build import render_report
     from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
     from bench.report.files import reported_folders
     from bench.report.next_command import answer_with_target, suggest
-    from bench.report.render import render_report
     from bench.results.atomic import reporting_write_errors
     from bench.tracking.track import track
 

@@ -24,7 +24,7 @@ from bench.closing import command_parser
 from bench.compare.sources import RESULTS
 from bench.compare.tolerances import TOLERANCES
 from bench.errors import UserError
-from bench.report.markdown import escaped
+from bench.report.render.markdown import escaped
 
 HARNESS = Path(__file__).resolve().parents[2]
 """The checkout that this file lies in, which may be another than the one whose results are compared."""

@@ -13,7 +13,8 @@ from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
-from bench.report.markdown import escaped, table
+from bench.report.markdown import table
+from bench.report.render.markdown import escaped
 
 WIDTH = 100
 """Characters of a line in the terminal."""

@@ -17,8 +17,8 @@ from textwrap import fill
 from bench.closing import WIDTH, print_closing, this_python
 from bench.errors import UserError
 from bench.report import definitions, figure_command, table_command
+from bench.report.build import Rendered, render_all, render_report
 from bench.report.files import RENDERED
-from bench.report.render import Rendered, render_all, render_report
 from bench.results.machines import list_machines
 
 

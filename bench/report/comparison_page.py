@@ -8,7 +8,8 @@ from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
 from bench.report.comparison_sections import sections
-from bench.report.markdown import escaped, table_of
+from bench.report.markdown import table_of
+from bench.report.render.markdown import escaped
 from bench.statistics.summary import BackendSummary
 
 

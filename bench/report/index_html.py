@@ -24,7 +24,7 @@ def render_html(contents: Contents) -> str:
     """The page as HTML; the template escapes everything that comes from a file."""
     collection = contents.collection
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader([Path(__file__).parent, Path(__file__).parent / "render"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

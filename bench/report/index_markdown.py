@@ -16,8 +16,9 @@ from bench.report.division_words import Division
 from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
 from bench.report.index_contents import Contents, ReportFigure
 from bench.report.index_models import STATUS, ModelTable
-from bench.report.markdown import escaped, table, table_of
+from bench.report.markdown import table, table_of
 from bench.report.means import Mean, geometric_means
+from bench.report.render.markdown import escaped
 
 _MEANS: dict[str, Callable[[Mean], str]] = {
     "backend": lambda mean: mean.backend,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from bench.report.answer_words import QUESTION, AnswerWords
-from bench.report.markdown import escaped
+from bench.report.render.markdown import escaped
 
 
 def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> str:

@@ -1,20 +1,11 @@
-"""Markdown: foreign text made harmless, and tables."""
+"""Tables in Markdown."""
 
-import html
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from bench.report.formatting import one_line
+from bench.report.render.markdown import escaped
 
 T = TypeVar("T")
-
-
-def escaped(text: str) -> str:
-    """Foreign text for Markdown, inside a table or out of it: shown as it is, never interpreted."""
-    text = html.escape(one_line(text), quote=False)
-    text = re.sub(r"[\\`*|~$]|\](?=[(\[:])", r"\\\g<0>", text)
-    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it means nothing
 
 
 def table(

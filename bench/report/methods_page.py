@@ -18,7 +18,8 @@ from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
-from bench.report.markdown import escaped, table
+from bench.report.markdown import table
+from bench.report.render.markdown import escaped
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",

@@ -7,7 +7,8 @@ from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
-from bench.report.markdown import escaped, table, table_of
+from bench.report.markdown import table, table_of
+from bench.report.render.markdown import escaped
 from bench.report.scale_tables import (
     CHECKS_FIGURE,
     KINDS_OF_SCALING,

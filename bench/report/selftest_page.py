@@ -18,7 +18,8 @@ from bench.analysis.selftest import (
 from bench.analysis.table_values import distinct_text
 from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.formatting import MISSING
-from bench.report.markdown import escaped, table, table_of
+from bench.report.markdown import table, table_of
+from bench.report.render.markdown import escaped
 
 
 def _half_width(share: float) -> str:

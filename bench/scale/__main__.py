@@ -155,8 +155,8 @@ def _measure_links(settings: Sequence[str]) -> int:
 
 def _render() -> list[Path]:
     """Rebuild the page of predictions."""
+    from bench.report.build import write_scale
     from bench.report.files import RENDERED
-    from bench.report.render import write_scale
 
     written, refused = write_scale(RESULTS, RENDERED)
     for sentence in refused:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.report.build import render_report, write_methods, write_support
 from bench.report.files import reported_folders
-from bench.report.render import render_report, write_methods, write_support
 
 Written = tuple[Sequence[Path], Sequence[str]]
 """The files, the most important first, and what could not be read, in sentences."""

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from bench.compare.__main__ import main as compare
+from bench.report.build import render_report
 from bench.report.collection import read_comparison
 from bench.report.comparison_terminal import render_terminal
-from bench.report.render import render_report
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload

@@ -99,7 +99,7 @@ def points(overrides: list[str]) -> list[str]:
 
 
 def test_readme_is_read_in_a_minute() -> None:
-    assert len(text_of("README.md").splitlines()) <= 170
+    assert len(text_of("README.md").splitlines()) <= 120
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -18,9 +18,9 @@ from bench.compare.changes import compare
 from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
 from bench.compare.tolerances import TOLERANCES, read_tolerances
+from bench.report.build import render_all, render_report
 from bench.report.collection import ReportedComparison
 from bench.report.files import files_of
-from bench.report.render import render_all, render_report
 from bench.results import csv_files
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ from bench.analysis.methods import AGREES, DISAGREES, MethodsFound, find_methods
 from bench.config.compose import compose
 from bench.config.identity import measured_settings
 from bench.errors import UserError
+from bench.report.build import write_methods
 from bench.report.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
 from bench.report.methods_page import answer, name_method
-from bench.report.render import write_methods
 from bench.results.records import Record, Workload
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts

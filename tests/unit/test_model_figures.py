@@ -17,6 +17,7 @@ from matplotlib.text import Text
 
 from bench.report import __main__ as command
 from bench.report.breakdown_chart import breakdown_chart
+from bench.report.build import render_report
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
@@ -31,7 +32,6 @@ from bench.report.figures.ratio_axis import RatioAxis, limits
 from bench.report.formatting import one_line
 from bench.report.model_chart import model_chart
 from bench.report.quantities import MEMORY, SPEEDUP
-from bench.report.render import render_report
 from bench.report.titles import spell_model
 from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload

@@ -7,8 +7,8 @@ import pytest
 
 from bench.config.compose import compose
 from bench.report import __main__ as command
+from bench.report.build import render_report
 from bench.report.files import RENDERED
-from bench.report.render import render_report
 from tests.support.pages import ROOT
 from tests.support.reports import golden_records, make_machine, save, section_of
 from tests.support.result_files import write_records

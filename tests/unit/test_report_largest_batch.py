@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report.render import render_report
+from bench.report.build import render_report
 from bench.results.records import Record
 from tests.support.factories import comparison, workload
 from tests.support.reports import printed, save, section_of, svg_texts

@@ -1,0 +1,1 @@
+"""What a report says, without a word of any format."""

@@ -1,0 +1,203 @@
+"""What pages are made of: headings, paragraphs, tables, pictures, folded parts.
+
+A page is a list of blocks; bench/report/render/ turns blocks into a format. Words are foreign text: a
+renderer shows them as they are and never interprets them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeAlias, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Bold:
+    """Words that stand out."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """A command or a setting."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Small:
+    """Words below the main ones of a cell, such as an interval; behind them where a cell has one line."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """Words that lead elsewhere: to a file beside the page, or to `#anchor` on it."""
+
+    words: str
+    target: str
+
+
+Inline: TypeAlias = str | Bold | Code | Small | Link
+Text: TypeAlias = Inline | Sequence[Inline]
+
+
+def inlines(text: Text) -> Sequence[Inline]:
+    """The parts of a text in order."""
+    return [text] if isinstance(text, Inline) else text
+
+
+def plain(text: Text) -> str:
+    """The words of a text alone, its parts separated as they are."""
+    parts = ((" " if isinstance(part, Small) else "", part) for part in inlines(text))
+    return "".join(gap + (part if isinstance(part, str) else part.words) for gap, part in parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """A heading of a part of the page; the title has level 1."""
+
+    words: str
+    level: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paragraph:
+    """A paragraph; a faint one is small print."""
+
+    text: Text
+    is_faint: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bullets:
+    """A list; a numbered one begins with 1."""
+
+    items: Sequence[Text]
+    is_numbered: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Generic[Row]):
+    """A column of a table over things of one kind.
+
+    Attributes:
+        header: its words.
+        cell: what it says of a thing.
+        is_text: whether it is aligned to the left; all others hold numbers.
+        sort_key: what a screen sorts by; None in place of a missing number, which comes last.
+        look: the class of a cell on a screen, for its colour.
+    """
+
+    header: str
+    cell: Callable[[Row], Text]
+    is_text: bool = False
+    sort_key: Callable[[Row], float | None] | None = None
+    look: Callable[[Row], str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of a table."""
+
+    text: Text
+    sort_key: float | None = None
+    look: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table.
+
+    Attributes:
+        columns: header and alignment of each; what fills the cells was called already.
+        rows: as many cells each as there are columns.
+        label: what it shows, for readers who do not see it.
+        anchor: where links lead to it; empty without any.
+        is_sortable: whether a screen sorts and filters its rows.
+    """
+
+    columns: Sequence[Column]  # type: ignore[type-arg]  # of things of any kind
+    rows: Sequence[Sequence[Cell]]
+    label: str = ""
+    anchor: str = ""
+    is_sortable: bool = False
+
+
+def table(
+    things: Iterable[Row],
+    columns: Sequence[Column[Row]],
+    *,
+    label: str = "",
+    anchor: str = "",
+    is_sortable: bool = False,
+) -> Table:
+    """A table with a row for each thing."""
+    rows = [
+        [
+            Cell(
+                text=column.cell(thing),
+                sort_key=column.sort_key(thing) if column.sort_key else None,
+                look=column.look(thing) if column.look else "",
+            )
+            for column in columns
+        ]
+        for thing in things
+    ]
+    return Table(columns=columns, rows=rows, label=label, anchor=anchor, is_sortable=is_sortable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A picture in a file beside the page, and what it shows in words."""
+
+    path: Path
+    caption: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """Pictures that a wide screen shows side by side."""
+
+    pictures: Sequence[Picture]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """Blocks that belong together; a screen sets them apart.
+
+    Attributes:
+        label: what it is, for readers who do not see it.
+        look: the class on a screen.
+    """
+
+    blocks: Sequence["Block"]
+    label: str
+    look: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded:
+    """A part that opens at a click.
+
+    Attributes:
+        summary: what is seen before.
+        anchor: where links lead to it, and open it; empty without any.
+        is_section: whether it is a part of the page, and not a detail within one.
+    """
+
+    summary: str
+    blocks: Sequence["Block"]
+    anchor: str = ""
+    is_section: bool = False
+
+
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded
+
+
+def folded_section(summary: str, blocks: Sequence[Block], anchor: str = "") -> list[Block]:
+    """A folded part of the page; nothing if it would be empty."""
+    return [Folded(summary=summary, blocks=blocks, anchor=anchor, is_section=True)] if blocks else []

@@ -1,0 +1,105 @@
+"""Blocks in Markdown as GitHub shows it."""
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from bench.report.content.blocks import (
+    Block,
+    Bold,
+    Box,
+    Bullets,
+    Code,
+    Folded,
+    Heading,
+    Inline,
+    Link,
+    Paragraph,
+    Picture,
+    Pictures,
+    Small,
+    Table,
+    Text,
+    inlines,
+)
+from bench.report.formatting import one_line
+
+
+def render_markdown(blocks: Iterable[Block]) -> str:
+    """The page; its lines end with one line break."""
+    return "\n".join(_lines(blocks))
+
+
+def escaped(words: str) -> str:
+    """Foreign text, inside a table or out of it: shown as it is, never interpreted."""
+    words = html.escape(one_line(words), quote=False)
+    words = re.sub(r"[\\`*|~$]|\](?=[(\[:])", r"\\\g<0>", words)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", words)  # inside a word it means nothing
+
+
+def _lines(blocks: Iterable[Block]) -> list[str]:
+    """The lines of blocks, an empty one behind each block."""
+    return [line for block in blocks for line in _block(block)]
+
+
+def _block(block: Block) -> list[str]:
+    match block:
+        case Heading():
+            return [f"{'#' * block.level} {escaped(block.words)}", ""]
+        case Paragraph():
+            return [_text(block.text), ""]
+        case Bullets():
+            marks = (f"{place}." if block.is_numbered else "-" for place in range(1, len(block.items) + 1))
+            return [*(f"{mark} {_text(item)}" for mark, item in zip(marks, block.items, strict=True)), ""]
+        case Table():
+            return _table(block)
+        case Picture():
+            return [f"![{escaped(block.caption)}]({quote(block.path.name)})", ""]
+        case Pictures():
+            return _lines(block.pictures)
+        case Box():
+            return _lines(block.blocks)
+        case Folded():
+            return _folded(block)
+
+
+def _table(block: Table) -> list[str]:
+    return [
+        _row([escaped(column.header) for column in block.columns]),
+        _row(["---" if column.is_text else "---:" for column in block.columns]),
+        *(_row([_text(cell.text) for cell in row]) for row in block.rows),
+        "",
+    ]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _folded(block: Folded) -> list[str]:
+    """A folded part; Markdown inside it needs the empty lines."""
+    anchor = [f'<a id="{quote(block.anchor)}"></a>', ""] if block.anchor else []
+    summary = html.escape(one_line(block.summary))
+    summary = f"<b>{summary}</b>" if block.is_section else summary
+    lines = [f"<details><summary>{summary}</summary>", "", *_lines(block.blocks), "</details>", ""]
+    return [*anchor, *lines]
+
+
+def _text(text: Text) -> str:
+    return "".join(map(_inline, inlines(text)))
+
+
+def _inline(part: Inline) -> str:
+    match part:
+        case str():
+            # a part's own spaces at its ends separate it from its neighbours
+            return re.sub(r"\S(.*\S)?", lambda words: escaped(words[0]), part, count=1, flags=re.DOTALL)
+        case Bold():
+            return f"**{escaped(part.words)}**"
+        case Code():
+            return f"`{one_line(part.words).replace('`', chr(39))}`"
+        case Small():
+            return f" {escaped(part.words)}"
+        case Link():
+            return f"[{escaped(part.words)}]({quote(part.target, safe='/#')})"
