@@ -105,7 +105,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
     from bench.report.files import reported_folders
     from bench.report.next_command import answer_with_target, suggest
-    from bench.results.disk import reporting_write_errors
+    from bench.results.atomic import reporting_write_errors
     from bench.tracking.track import track
 
     outcome = measure_comparison(config, stem, overrides)

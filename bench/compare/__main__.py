@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console, RenderableType
 
 from bench.analysis.table_values import distinct_text
 from bench.closing import command_parser, print_closing
-from bench.compare.changes import Change, compare
+from bench.compare.changes import BackendChange, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
@@ -58,7 +57,7 @@ MOST_SHOWN = 3
 class ComparedPair:
     """What differs between two versions of a file."""
 
-    changes: list[Change]
+    changes: list[BackendChange]
     differences: list[str]
     command: str  # that measures the newer one again; empty if the file does not say
 
@@ -73,10 +72,12 @@ class ComparedPair:
         return any(change.ratio and change.ratio.low is not None for change in self.changes)
 
 
-@dataclass
-class Found:
-    """What has been compared so far; what could not be was said on stderr."""
+@dataclass(kw_only=True)
+class ComparedSources:
+    """What has been compared so far; why a file could not be stands on stderr."""
 
+    base: Source
+    pairing: Pairing
     pairs: dict[str, ComparedPair] = field(default_factory=dict)
     new: dict[str, OtherMachines] = field(default_factory=dict)
     uncompared: int = 0
@@ -87,46 +88,46 @@ class Found:
         self.uncompared += 1
 
     @property
-    def worth_showing(self) -> dict[str, ComparedPair]:
+    def pairs_to_show(self) -> dict[str, ComparedPair]:
         """The pairs that became worse, or all if none did."""
         return {title: pair for title, pair in self.pairs.items() if pair.is_worse} or self.pairs
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        if any(pair.is_worse for pair in self.pairs.values()):
+            return REGRESSION
+        has_files = self.new or self.pairing.missing or self.pairing.unchanged
+        has_numbers = any(pair.has_numbers for pair in self.pairs.values())
+        return NOT_COMPARED if self.uncompared or not (has_files or has_numbers) else FINE
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, and return the exit status."""
     options = _parser().parse_args(arguments)
-    found = Found()
+    folder = options.results
     try:
         tolerances = read_tolerances(options.tolerances)
-        folder = options.results
         base = find_source(options.base, folder) if options.base else last_commit_source(folder)
         new = (
             find_source(options.new, folder)
             if options.new
             else folder_source(Path(folder), "the working tree")
         )
-        pairing = pair_files(base, new)
-        for title, old, now in pairing.pairs:
-            _compare_pair(title, old, now, tolerances, found)
-        if pairing.new:
-            _look_at_other_machines(pairing.new, base, folder, found)
+        compared = ComparedSources(base=base, pairing=pair_files(base, new))
+        for title, old, now in compared.pairing.pairs:
+            _compare_pair(title, old, now, tolerances, compared)
+        if compared.pairing.new:
+            _look_at_other_machines(compared, folder)
     except UserError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
-    if options.markdown:
-        _print_markdown(found, pairing, base)
-    else:
-        _print_for_terminal(found, pairing, base)
-    if any(pair.is_worse for pair in found.pairs.values()):
-        return REGRESSION
-    nothing = not (found.new or pairing.missing or pairing.unchanged)
-    if found.uncompared or (nothing and not any(pair.has_numbers for pair in found.pairs.values())):
-        return NOT_COMPARED
-    return FINE
+    (_print_markdown if options.markdown else _print_for_terminal)(compared)
+    return compared.status
 
 
 def _compare_pair(
-    title: str, old: ResultsFile, now: ResultsFile, tolerances: Mapping[str, float], found: Found
+    title: str, old: ResultsFile, now: ResultsFile, tolerances: Mapping[str, float], compared: ComparedSources
 ) -> None:
     try:
         base, new = old.read(), now.read()
@@ -136,10 +137,10 @@ def _compare_pair(
             command=distinct_text(new, "command"),
         )
     except UserError as error:
-        named = str(error).startswith((old.name, now.name))
-        found.refuse(error if named else f"{title}: {error}")
+        names_file = str(error).startswith((old.name, now.name))
+        compared.refuse(error if names_file else f"{title}: {error}")
         return
-    found.pairs[title] = pair
+    compared.pairs[title] = pair
     if not pair.has_numbers and not pair.is_worse:
         print(
             f"{title}: nothing could be compared, since no backend is ok with at least two "
@@ -148,87 +149,72 @@ def _compare_pair(
         )
 
 
-def _look_at_other_machines(
-    files: Mapping[str, ResultsFile], base: Source, folder: str, found: Found
-) -> None:
+def _look_at_other_machines(compared: ComparedSources, folder: str) -> None:
     names: dict[str, str] = {}
     try:
         names = find_machine_names(folder)
     except UserError as error:
-        found.refuse(error)
-    known = read_results(base.files)
-    for place, file in files.items():
+        compared.refuse(error)
+    known = read_results(compared.base.files)
+    for place, file in compared.pairing.new.items():
         try:
-            found.new[place] = look_at_other_machines(place, file.read(), known, names)
+            compared.new[place] = look_at_other_machines(place, file.read(), known, names)
         except UserError as error:
-            found.refuse(error)
+            compared.refuse(error)
 
 
-def _print_markdown(found: Found, pairing: Pairing, base: Source) -> None:
-    for title, pair in found.worth_showing.items():
+def _print_markdown(compared: ComparedSources) -> None:
+    for title, pair in compared.pairs_to_show.items():
         print(render_markdown(title, pair.changes, pair.differences))
-    for place, others in found.new.items():
+    for place, others in compared.new.items():
         print(render_machines_in_markdown(place, others))
+    base, pairing = compared.base, compared.pairing
     for place in pairing.missing:
-        print(f"- {_gone(place, base)}")
+        print(f"- {place} is gone: only {base.name} has it")
     if not base.single:
         print(f"\nResults files that are the same as in {base.name}: {pairing.unchanged}.")
 
 
-def _print_for_terminal(found: Found, pairing: Pairing, base: Source) -> None:
-    """The answer, the tables and what to type next; no more than the answer if nothing has changed."""
+def _print_for_terminal(compared: ComparedSources) -> None:
+    """Print the answer, the tables and what to type next; the answer alone if nothing has changed."""
+    pairs, new, base, missing = compared.pairs, compared.new, compared.base.name, compared.pairing.missing
     answer = answer_of(
-        {title: pair.changes for title, pair in found.pairs.items() if pair.is_worse or pair.has_numbers},
-        uncompared=found.uncompared,
-        new=len(found.new),
-        missing=len(pairing.missing),
-        unchanged=pairing.unchanged,
-        base=base.name,
+        {title: pair.changes for title, pair in pairs.items() if pair.is_worse or pair.has_numbers},
+        uncompared=compared.uncompared,
+        new=len(new),
+        missing=len(missing),
+        unchanged=compared.pairing.unchanged,
+        base=base,
     )
-    if not (found.pairs or found.new or pairing.missing):
-        if pairing.unchanged and not found.uncompared:  # else errors have said everything
+    if not (pairs or new or missing):
+        if compared.pairing.unchanged and not compared.uncompared:  # else errors have said everything
             print(answer)
         return
     parts: list[RenderableType] = [
         *(
             render_terminal(title, pair.changes, pair.differences)
-            for title, pair in found.worth_showing.items()
+            for title, pair in compared.pairs_to_show.items()
         ),
-        *(render_machines_for_terminal(*one) for one in islice(found.new.items(), MOST_SHOWN)),
-        *_count_more(len(found.new), "more new file", "; --markdown shows all"),
-        *(_gone(place, base) for place in pairing.missing[:MOST_SHOWN]),
-        *_count_more(len(pairing.missing), "more file", f" only {base.name} has"),
+        *(render_machines_for_terminal(*item) for item in islice(new.items(), MOST_SHOWN)),
+        *_count_more(len(new), "more new file", "; --markdown shows all"),
+        *(f"{place} is gone: only {base} has it" for place in missing[:MOST_SHOWN]),
+        *_count_more(len(missing), "more file", f" only {base} has"),
     ]
-    worse = next((pair.command for pair in found.pairs.values() if pair.is_worse and pair.command), "")
-    next_command, purpose = (
-        (worse, "does it become worse again?")
-        if worse
-        else ("make bench", "measure what is to be compared")
-        if found.uncompared
-        else ("make report", "rebuild tables, figures and page")
-    )
-    print_closing(answer, table="\n".join(map(_draw, parts)), next_command=next_command, purpose=purpose)
+    terminal = Console(width=WIDTH, highlight=False, markup=False)
+    with terminal.capture() as tables:
+        for part in parts:
+            terminal.print(part)
+            terminal.print()
+    next_command, purpose = "make report", "rebuild tables, figures and page"
+    if compared.uncompared:
+        next_command, purpose = "make bench", "measure what is to be compared"
+    if worse := next((pair.command for pair in pairs.values() if pair.is_worse and pair.command), ""):
+        next_command, purpose = worse, "does it become worse again?"
+    print_closing(answer, table=tables.get(), next_command=next_command, purpose=purpose)
 
 
 def _count_more(count: int, noun: str, words: str) -> list[str]:
     return [f"and {plural(count - MOST_SHOWN, noun)}{words}"] if count > MOST_SHOWN else []
-
-
-def _draw(part: RenderableType) -> str:
-    terminal = Console(width=WIDTH, highlight=False, markup=False)
-    with terminal.capture() as drawn:
-        terminal.print(part)
-    return drawn.get()
-
-
-def _gone(place: str, base: Source) -> str:
-    return f"{place} is gone: only {base.name} has it"
-
-
-def _end_unread() -> NoReturn:
-    """The reader has gone, as in `| head`; Python's own exit status would mean a regression."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(NOT_COMPARED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -250,4 +236,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        _end_unread()
+        # The reader has gone, as in `| head`; Python's own exit status would mean a regression.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(NOT_COMPARED)

@@ -17,16 +17,12 @@ from bench.statistics.summary import BackendSummary, summarise
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """One backend in two files. A ratio is None where a side has no number for it.
-
-    Attributes:
-        base, new: throughput in samples/s, or the status.
-    """
+class BackendChange:
+    """One backend in two files. A ratio is None where a side has no number for it."""
 
     backend: str
-    base: str
-    new: str
+    base: str  # throughput in samples/s, or the status
+    new: str  # the same
     ratio: Speedup | None = None  # of throughputs, new over base
     # ratio of the speed-ups over each file's own reference backend, new over base
     speedup_change: Speedup | None = None
@@ -35,7 +31,7 @@ class Change:
     regressions: tuple[str, ...] = ()  # the metrics that became worse beyond their tolerance, or `status`
 
 
-def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[Change]:
+def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[BackendChange]:
     """The change of every backend of either file.
 
     Args:
@@ -46,7 +42,7 @@ def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, floa
         UserError: if they differ in workload or hardware, so that no ratio would mean anything.
     """
     refuse_unequal(base, new)
-    sides = [{one.backend: one for one in summarise(rows)} for rows in (base, new)]
+    sides = [{summary.backend: summary for summary in summarise(rows)} for rows in (base, new)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [_change(name, base, new, sides, tolerances) for name in names]
 
@@ -57,11 +53,11 @@ def _change(
     new: pd.DataFrame,
     sides: list[dict[str, BackendSummary]],
     tolerances: Mapping[str, float],
-) -> Change:
+) -> BackendChange:
     before, after = (side.get(name) for side in sides)
     if not (before and after and before.status == after.status == "ok"):
         broke = before is not None and before.status == "ok"  # it failed now, or was not measured
-        return Change(
+        return BackendChange(
             backend=name,
             base=_throughput(before),
             new=_throughput(after),
@@ -75,7 +71,7 @@ def _change(
         "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
         "memory": _has_risen(memory_change, tolerances["memory"]),
     }
-    return Change(
+    return BackendChange(
         backend=name,
         base=_throughput(before),
         new=_throughput(after),

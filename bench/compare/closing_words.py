@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.compare.changes import Change
+from bench.compare.changes import BackendChange
 from bench.report.formatting import plural
 
 MOST_NAMED = 3
@@ -10,7 +10,7 @@ MOST_NAMED = 3
 
 
 def answer_of(
-    compared: Mapping[str, Sequence[Change]],
+    compared: Mapping[str, Sequence[BackendChange]],
     *,
     uncompared: int,
     new: int,
@@ -18,19 +18,20 @@ def answer_of(
     unchanged: int = 0,
     base: str = "base",
 ) -> str:
-    """How many comparisons became worse, and which; what could not be compared is told apart.
+    """Return how many comparisons became worse, and which; and how many files could not be compared.
 
     Args:
         compared: the changes of every pair of files that has a number on both sides, by its title.
-        uncompared: pairs and files that could not be compared.
-        new: files that the base has no version of.
-        missing: files that only the base has.
-        unchanged: files that are the same on both sides.
+        uncompared: how many pairs and files could not be compared.
+        new, missing: how many files only one side has.
+        unchanged: how many files are the same on both sides.
         base: its name.
     """
     worse = {
         title: [
-            f"{one.backend} of {title} ({', '.join(one.regressions)})" for one in changes if one.regressions
+            f"{change.backend} of {title} ({', '.join(change.regressions)})"
+            for change in changes
+            if change.regressions
         ]
         for title, changes in compared.items()
     }

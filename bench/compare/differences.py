@@ -27,7 +27,6 @@ WORKLOAD = (
 HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
 """Columns of the hardware: a difference forbids a comparison."""
 
-
 NAMED_COLUMNS = ("git_commit", "stack", "allocator", "blas", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
 
@@ -40,12 +39,21 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
     """
     both_largest = at_largest_batch(base) and at_largest_batch(new)
     workload = [name for name in WORKLOAD if not (both_largest and name in OF_OWN_BATCH)]
-    if obstacles := [*_unequal(base, new, (*workload, *HARDWARE)), *_unequal_gpus(base, new)]:
+    obstacles = [
+        f"{column} ({distinct_text(base, column)}, {distinct_text(new, column)})"
+        for column in (*workload, *HARDWARE)
+        if set(base[column].dropna()) != set(new[column].dropna())
+    ]
+    environments = latest_environment(base), latest_environment(new)
+    old, now = map(gpu_names, environments)
+    if old != now:
+        obstacles.append(f"gpu names ({old}, {now})")
+    if obstacles:
         raise UserError(
             f"these files cannot be compared, since {'; '.join(obstacles)} differ between base and "
             "new; measure both with the same workload on the same hardware"
         )
-    _refuse_another_cpu(latest_environment(base), latest_environment(new))
+    _refuse_another_cpu(*environments)
 
 
 def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -65,27 +73,14 @@ def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     if not (at_largest_batch(base) and at_largest_batch(new)):
         return []
     before, after = (
-        {one.backend: one.micro_batch for one in summarise(rows) if one.micro_batch} for rows in (base, new)
+        {summary.backend: summary.micro_batch for summary in summarise(rows) if summary.micro_batch}
+        for rows in (base, new)
     )
     return [
         f"largest micro-batch of {name}: {before[name]}, now {after[name]}"
         for name in before
         if name in after and before[name] != after[name]
     ]
-
-
-def _unequal(base: pd.DataFrame, new: pd.DataFrame, columns: tuple[str, ...]) -> list[str]:
-    """`column (base value, new value)` for every column that differs."""
-    return [
-        f"{column} ({distinct_text(base, column)}, {distinct_text(new, column)})"
-        for column in columns
-        if set(base[column].dropna()) != set(new[column].dropna())
-    ]
-
-
-def _unequal_gpus(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    old, now = (gpu_names(latest_environment(side)) for side in (base, new))
-    return [f"gpu names ({old}, {now})"] if old != now else []
 
 
 def _refuse_another_cpu(base: dict[str, Any], new: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """A result without an earlier version, beside what other machines found with the same comparison."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
@@ -33,13 +34,11 @@ class OtherMachines:
 
 def read_results(files: Mapping[str, ResultsFile]) -> dict[str, ComparisonResults]:
     """The comparisons by place; without those that are damaged, of which `make report` tells."""
-    found = {}
+    comparisons = {}
     for place, file in files.items():
-        try:
-            found[place] = ComparisonResults(stem=place.rpartition("/")[2], rows=file.read())
-        except UserError:
-            continue
-    return found
+        with suppress(UserError):
+            comparisons[place] = ComparisonResults(stem=place.rpartition("/")[2], rows=file.read())
+    return comparisons
 
 
 def look_at_other_machines(
@@ -57,54 +56,57 @@ def look_at_other_machines(
     settings = settings_of(new)
     if not settings:
         return OtherMachines(reason=f"{new.reference}, its reference, was not timed, so it has no speed-up")
-    others = {it: one for it, one in known.items() if machine_of(it) != machine_of(place)}
-    alike = {it: one for it, one in others.items() if settings_of(one) == settings and _shared(new, one)}
+    others = {other: results for other, results in known.items() if _machine_of(other) != _machine_of(place)}
+    shared = {
+        other: number
+        for other, results in others.items()
+        if settings_of(results) == settings and (number := _count_shared(new, results))
+    }
     best: dict[str, ComparisonResults] = {}  # of each machine that with most of the same backends
-    for it in sorted(alike, key=lambda it: (-_shared(new, alike[it]), len(alike[it].stem), it)):
-        best.setdefault(names.get(machine_of(it), machine_of(it)), alike[it])
-    here = f"here: {names.get(machine_of(place), machine_of(place)) or 'this machine'}"
+    for other in sorted(shared, key=lambda other: (-shared[other], len(others[other].stem), other)):
+        best.setdefault(names.get(_machine_of(other), _machine_of(other)), others[other])
+    here = f"here: {names.get(_machine_of(place), _machine_of(place)) or 'this machine'}"
     same = compare_machines({here: new, **best})
-    backends = [one for one in same.backends if here in one.speedups]
+    backends = [backend for backend in same.backends if here in backend.speedups]
     if not backends:
-        return OtherMachines(reason=_nearest(settings, new, others))
+        return OtherMachines(reason=_describe_nearest(settings, new, others))
+    differences = {machine: _differences(results, new) for machine, results in best.items()}
     return OtherMachines(
         same=replace(same, backends=backends),
-        differences=[
-            f"{machine}: {words}" for machine, one in best.items() if (words := _differences(one, new))
-        ],
+        differences=[f"{machine}: {words}" for machine, words in differences.items() if words],
     )
 
 
-def machine_of(place: str) -> str:
+def _machine_of(place: str) -> str:
     """The folder of the machine in a file's place; empty for a file outside of such."""
     return place.split("/")[0] if "/" in place else ""
 
 
-def _shared(new: ComparisonResults, other: ComparisonResults) -> int:
-    """How many backends have speed-ups in both."""
-    mine, theirs = backends_of(new), backends_of(other)
-    return sum(theirs.get(name) == choices for name, choices in mine.items())
+def _count_shared(new: ComparisonResults, other: ComparisonResults) -> int:
+    """Return how many backends have speed-ups in both."""
+    theirs = backends_of(other)
+    return sum(theirs.get(name) == choices for name, choices in backends_of(new).items())
 
 
-def _nearest(
+def _describe_nearest(
     settings: Mapping[str, str], new: ComparisonResults, others: Mapping[str, ComparisonResults]
 ) -> str:
-    """That there is no such comparison, and which is the nearest one of this model."""
+    """Say that there is no such comparison, and which is the nearest one of this model."""
     model = distinct_text(new.rows, "model")
     unequal = {
-        it: [
+        other: [
             f"{column} ({theirs[column] or 'none'}, here {value or 'none'})"
             for column, value in settings.items()
             if theirs[column] != value
         ]
-        for it, one in others.items()
-        if (theirs := settings_of(one)).get("model") == model
+        for other, results in others.items()
+        if (theirs := settings_of(results)).get("model") == model
     }
     if not unequal:
         return f"no other machine has a result of {model}; the same command there would give one"
-    it = min(unequal, key=lambda it: (len(unequal[it]), it))
-    words = _shorten(unequal[it]) or "none of its backends is the same"
-    return f"no other machine has made this comparison; nearest is {it}: {words}"
+    nearest = min(unequal, key=lambda other: (len(unequal[other]), other))
+    words = _shorten(unequal[nearest]) or "none of its backends is the same"
+    return f"no other machine has made this comparison; nearest is {nearest}: {words}"
 
 
 def _differences(other: ComparisonResults, new: ComparisonResults) -> str:
@@ -113,6 +115,6 @@ def _differences(other: ComparisonResults, new: ComparisonResults) -> str:
 
 
 def _shorten(parts: Iterable[str]) -> str:
-    shown = [one_line(part) for part in parts]
-    more = [f"{len(shown) - MOST_DIFFERENCES} more"] if len(shown) > MOST_DIFFERENCES else []
-    return "; ".join([*shown[:MOST_DIFFERENCES], *more])
+    lines = [one_line(part) for part in parts]
+    more = [f"{len(lines) - MOST_DIFFERENCES} more"] if len(lines) > MOST_DIFFERENCES else []
+    return "; ".join([*lines[:MOST_DIFFERENCES], *more])

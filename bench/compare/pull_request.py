@@ -13,6 +13,7 @@ regression; 2: something could not be compared.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -48,21 +49,21 @@ def main(arguments: list[str] | None = None) -> int:
     event = _read_event()
     try:
         base = find_revision(options.base or base_of(event))
-        markdown, status = compare(base, options.results, options.tolerances)
+        markdown, status = compare_with(base, options.results, options.tolerances)
     except UserError as error:
         markdown, status = _page(HEADLINES[2], options.results, f"{error}\n"), 2
     print(markdown)
     _append("GITHUB_STEP_SUMMARY", markdown)
     _append("GITHUB_OUTPUT", f"status={status}\n")
-    if options.comment == "true" and (number := _number_of(event)):
+    if options.comment == "true" and event.get("pull_request"):
         try:
-            keep_one_comment(markdown, options.results, number)
+            keep_one_comment(markdown, options.results, int(event["pull_request"]["number"]))
         except UserError as error:
             print(f"::warning::{error}")  # a pull request from a fork may not write comments
     return status
 
 
-def compare(base: str, results: str, tolerances: Path) -> tuple[str, int]:
+def compare_with(base: str, results: str, tolerances: Path) -> tuple[str, int]:
     """The Markdown and the exit status of comparing the working tree's results with a revision's."""
     command = ["-m", "bench.compare", base, "--markdown", "--results", results]
     done = subprocess.run(
@@ -72,9 +73,8 @@ def compare(base: str, results: str, tolerances: Path) -> tuple[str, int]:
         text=True,
         check=False,
     )
-    if (
-        done.returncode not in HEADLINES or "Traceback" in done.stderr
-    ):  # Python's own status 1 is no regression
+    # Python's own status 1 is no regression
+    if done.returncode not in HEADLINES or "Traceback" in done.stderr:
         raise UserError(f"python {' '.join(command)} broke down:\n\n```\n{done.stderr.strip()}\n```")
     problems = "".join(f"- {escaped(line)}\n" for line in done.stderr.splitlines())
     headline = HEADLINES[done.returncode] if problems or "### " in done.stdout else NO_TABLE
@@ -113,12 +113,10 @@ def base_of(event: Mapping[str, Any]) -> str:
     request = event.get("pull_request")
     if not request:
         raise UserError("There is no base to compare with, since this is no pull request", NO_BASE)
-    lines = _git(
-        "cat-file", "-p", "HEAD"
-    ).splitlines()  # a shallow clone hides parents from all other commands
-    parents = [
-        line.removeprefix("parent ") for line in lines[: lines.index("")] if line.startswith("parent ")
-    ]
+    head, _, _ = _git("cat-file", "-p", "HEAD").partition(
+        "\n\n"
+    )  # other commands hide a shallow clone's parents
+    parents = re.findall("^parent (.*)$", head, re.MULTILINE)
     if len(parents) == 2 and parents[1] == request["head"]["sha"]:
         return parents[0]
     return str(request["base"]["sha"])
@@ -159,8 +157,8 @@ def _run(program: str, arguments: tuple[str, ...], remedy: str) -> str:
     except FileNotFoundError:
         raise UserError(f"{program} is not installed", "install it") from None
     except subprocess.CalledProcessError as error:
-        said = " ".join(error.stderr.split()) or f"exit status {error.returncode}"
-        raise UserError(f"`{program} {arguments[0]}` failed ({said})", remedy) from None
+        reason = " ".join(error.stderr.split()) or f"exit status {error.returncode}"
+        raise UserError(f"`{program} {arguments[0]}` failed ({reason})", remedy) from None
     return done.stdout
 
 
@@ -179,12 +177,10 @@ def keep_one_comment(markdown: str, results: str, number: int) -> None:
     repository = os.environ.get("GITHUB_REPOSITORY", "{owner}/{repo}")  # gh fills in the checkout's own
     comments = f"repos/{repository}/issues/{number}/comments"
     ours = f'.[] | select(.user.type == "Bot" and (.body | startswith({json.dumps(_marker(results))}))) | .id'
-    earlier = _gh("--paginate", comments, "--jq", ours).split()
-    if earlier:
-        place = ("--method", "PATCH", f"repos/{repository}/issues/comments/{earlier[0]}")
-    else:
-        place = ("--method", "POST", comments)
-    _gh(*place, "--raw-field", f"body={markdown}")
+    place = ("POST", comments)
+    if earlier := _gh("--paginate", comments, "--jq", ours).split():
+        place = ("PATCH", f"repos/{repository}/issues/comments/{earlier[0]}")
+    _gh("--method", *place, "--raw-field", f"body={markdown}")
 
 
 def _gh(*arguments: str) -> str:
@@ -198,25 +194,18 @@ def _read_event() -> dict[str, Any]:
     return json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
 
 
-def _number_of(event: Mapping[str, Any]) -> int | None:
-    request = event.get("pull_request")
-    return int(request["number"]) if request else None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("bench.compare.pull_request", __doc__)
     parser.add_argument("--base", default="", metavar="REVISION", help="default: the pull request's")
     parser.add_argument("--results", default=RESULTS, metavar="FOLDER", help="default: results")
-    parser.add_argument("--tolerances", type=_tolerances, default=TOLERANCES, metavar="FILE")
+    # an input of the Action that was left out is empty
+    parser.add_argument(
+        "--tolerances", type=lambda path: Path(path or TOLERANCES), default=TOLERANCES, metavar="FILE"
+    )
     parser.add_argument(
         "--comment", choices=("true", "false"), default="false", help="keep a comment of the pull request"
     )
     return parser
-
-
-def _tolerances(path: str) -> Path:
-    """An input of the Action that was left out is empty."""
-    return Path(path) if path else TOLERANCES
 
 
 if __name__ == "__main__":

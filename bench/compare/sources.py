@@ -102,18 +102,15 @@ def folder_source(folder: Path, name: str) -> Source:
     Raises:
         UserError: there is none.
     """
-    under = _under(folder)
-    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*.csv"))}
-    files = {
-        under + place.with_suffix("").as_posix(): ResultsFile(
-            name=str(path), content=csv_files.read_content(path)
-        )
-        for place, path in paths.items()
+    places = [path.relative_to(folder) for path in sorted(folder.rglob("*.csv"))]
+    contents = {
+        place: (str(folder / place), csv_files.read_content(folder / place))
+        for place in places
         if _holds_comparison(place)
     }
-    if not files:
+    if not contents:
         raise UserError(f"{folder} holds no results file", "measure with `make bench` first")
-    return Source(name=name, files=files, under=under)
+    return _source(name, folder, contents)
 
 
 def revision_source(name: str, folder: str = RESULTS) -> Source:
@@ -126,13 +123,17 @@ def revision_source(name: str, folder: str = RESULTS) -> Source:
         if line.endswith(".csv")
         and _holds_comparison(place := Path(line.partition("\t")[2]).relative_to(start))
     }
-    contents = _read_objects(list(objects.values()))
-    under = _under(Path(folder))
+    contents = zip(objects, _read_objects(list(objects.values())), strict=True)
+    named = {place: (f"{name}:{start}/{place.as_posix()}", content) for place, content in contents}
+    return _source(name, Path(folder), named)
+
+
+def _source(name: str, folder: Path, contents: Mapping[Path, tuple[str, bytes]]) -> Source:
+    """Return the source of the results in a folder; by place in it, each file's name and content."""
+    under = _under(folder)
     files = {
-        under + place.with_suffix("").as_posix(): ResultsFile(
-            name=f"{name}:{start}/{place.as_posix()}", content=content
-        )
-        for place, content in zip(objects, contents, strict=True)
+        under + place.with_suffix("").as_posix(): ResultsFile(name=file_name, content=content)
+        for place, (file_name, content) in contents.items()
     }
     return Source(name=name, files=files, under=under)
 

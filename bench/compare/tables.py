@@ -9,7 +9,7 @@ from rich.text import Text
 
 from bench.analysis.machines import SameComparison
 from bench.analysis.table_values import distinct_text
-from bench.compare.changes import Change
+from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
@@ -17,7 +17,7 @@ from bench.report.markdown import table
 from bench.report.render.markdown import escaped
 
 WIDTH = 100
-"""Of the terminal, in characters."""
+"""Characters of a line in the terminal."""
 
 MOST_MACHINES, MOST_BACKENDS = 6, 4
 """Rows and columns of other machines' results in the terminal: a new result takes at most 40 lines."""
@@ -33,7 +33,7 @@ HEADERS = (
 )
 
 
-def render_terminal(title: str, changes: list[Change], differences: list[str]) -> Group:
+def render_terminal(title: str, changes: list[BackendChange], differences: list[str]) -> Group:
     """The table of one pair of files and what differs between them, at most 100 columns wide."""
     grid = _grid(title)
     for header in HEADERS:
@@ -51,8 +51,8 @@ def render_terminal(title: str, changes: list[Change], differences: list[str]) -
     return Group(grid, *(Text(f"- {line}") for line in _below_the_table(changes, differences)))
 
 
-def render_markdown(title: str, changes: list[Change], differences: list[str]) -> str:
-    """The same in Markdown, to paste into a pull request."""
+def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
+    """The table of one pair of files and what differs between them in Markdown, for a pull request."""
     return "\n".join(
         [
             f"### {escaped(title)}",
@@ -64,11 +64,11 @@ def render_markdown(title: str, changes: list[Change], differences: list[str]) -
     )
 
 
-def render_machines_for_terminal(title: str, found: OtherMachines) -> Group:
+def render_machines_for_terminal(title: str, others: OtherMachines) -> Group:
     """A new result and the same comparison on other machines, at most 100 columns wide."""
-    if found.same is None:
-        return Group(Text(f"{one_line(title)} is new: {found.reason}."))
-    same = SameComparison(machines=found.same.machines, backends=found.same.backends[:MOST_BACKENDS])
+    if others.same is None:
+        return Group(Text(f"{one_line(title)} is new: {others.reason}."))
+    same = SameComparison(machines=others.same.machines, backends=others.same.backends[:MOST_BACKENDS])
     grid = _grid(f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}")
     for header in headers_of(same):
         right = header not in ("machine", PRODUCTS)
@@ -83,36 +83,40 @@ def render_machines_for_terminal(title: str, found: OtherMachines) -> Group:
         f"and {plural(len(every) - most, noun)}; --markdown shows all"
         for every, most, noun in (
             (of_machines, MOST_MACHINES, "more machine"),
-            (found.same.backends, MOST_BACKENDS, "more backend"),
+            (others.same.backends, MOST_BACKENDS, "more backend"),
         )
         if len(every) > most
     ]
-    return Group(grid, *(Text(f"- {line}") for line in [*left_out, *_below_the_machines(found)]))
+    return Group(grid, *(Text(f"- {line}") for line in [*left_out, *_below_the_machines(others)]))
 
 
-def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
-    """The same in Markdown."""
-    if found.same is None:
-        return f"- {escaped(f'{title} is new: {found.reason}')}\n"
-    headers = headers_of(found.same)
-    lines = table([escaped(header) for header in headers], rows_of(found.same), numeric=headers[2:])
-    below = [f"- {escaped(line)}" for line in _below_the_machines(found)]
-    return "\n".join([f"### {escaped(f'{title}: {title_of(found.same)}')}", "", *lines, *below, ""])
+def render_machines_in_markdown(title: str, others: OtherMachines) -> str:
+    """A new result and the same comparison on other machines in Markdown."""
+    if others.same is None:
+        return f"- {escaped(f'{title} is new: {others.reason}')}\n"
+    headers = headers_of(others.same)
+    lines = table([escaped(header) for header in headers], rows_of(others.same), numeric=headers[2:])
+    below = [f"- {escaped(line)}" for line in _below_the_machines(others)]
+    return "\n".join([f"### {escaped(f'{title}: {title_of(others.same)}')}", "", *lines, *below, ""])
 
 
-def _below_the_machines(found: OtherMachines) -> list[str]:
+def _below_the_machines(others: OtherMachines) -> list[str]:
     """What is equal, what differs, and how to read the last rows."""
-    assert found.same is not None
-    rows = next(iter(found.same.machines.values())).rows
+    assert others.same is not None
+    rows = next(iter(others.same.machines.values())).rows
     threads, allocator, blas = (
         distinct_text(rows, column) for column in ("threads_per_rank", "allocator", "blas")
     )
-    predicted = [one for one in found.same.backends if one.spread and one.spread.predicted_low is not None]
+    predicted = [
+        backend
+        for backend in others.same.backends
+        if backend.spread and backend.spread.predicted_low is not None
+    ]
     return [
         f"no verdict, since machines differ; equal are workload, {plural(threads, 'thread')} a rank, "
         f"allocator {allocator}, blas {blas}",
         *(["one more machine lies within the last row's interval with 95 %"] if predicted else []),
-        *found.differences,
+        *others.differences,
     ]
 
 
@@ -120,8 +124,8 @@ def _grid(title: str) -> Table:
     return Table(title=Text(one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
 
 
-def _cells(change: Change) -> list[str]:
-    memory = change.memory_change
+def _cells(change: BackendChange) -> list[str]:
+    memory, worse = change.memory_change, ", ".join(change.regressions)
     return [
         one_line(change.backend),
         change.base,
@@ -129,16 +133,10 @@ def _cells(change: Change) -> list[str]:
         ratio_and_interval(change.ratio),
         ratio_and_interval(change.speedup_change),
         ratio(memory.ratio) if memory else MISSING,
-        _verdict(change),
+        f"{change.verdict} {f'REGRESSION: {worse}' if worse else ''}".strip() or MISSING,
     ]
 
 
-def _below_the_table(changes: list[Change], differences: list[str]) -> list[str]:
+def _below_the_table(changes: list[BackendChange], differences: list[str]) -> list[str]:
     notes = {c.ratio.note for c in changes if c.ratio and c.ratio.note}
     return [*sorted(notes), *(differences or ["nothing differs in the environment"])]
-
-
-def _verdict(change: Change) -> str:
-    if not change.regressions:
-        return change.verdict or MISSING
-    return f"{change.verdict} REGRESSION: {', '.join(change.regressions)}".strip()

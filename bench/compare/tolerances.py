@@ -4,9 +4,10 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 
+from bench.config.choices import CONF
 from bench.errors import UserError
 
-TOLERANCES = Path(__file__).resolve().parents[2] / "conf" / "tolerances.yaml"
+TOLERANCES = CONF / "tolerances.yaml"
 
 METRICS = ("throughput", "speedup", "memory")
 """What may become worse; the file has a share for each."""
@@ -19,16 +20,16 @@ def read_tolerances(path: Path) -> dict[str, float]:
         UserError: it is missing, no YAML, or does not hold a share for each of `METRICS` and nothing else.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tolerances = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise UserError(
             f"{path} cannot be read as YAML ({reason}); give such a file as {TOLERANCES.name}"
         ) from None
-    names = set(found) if isinstance(found, dict) else set()
+    names = set(tolerances) if isinstance(tolerances, dict) else set()
     if names != set(METRICS):
         raise UserError(f"{path} must hold {', '.join(METRICS)}, and nothing else; see {TOLERANCES.name}")
-    for name, value in found.items():
+    for name, value in tolerances.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
             raise UserError(f"{path}: {name} is a share from 0 to below 1, not {value}")
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in tolerances.items()}

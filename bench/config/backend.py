@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.config.choices import ATTENTIONS, ENGINES, LOOPS, OPTIMIZERS, PRECISIONS, SHARDINGS
+from bench.config.fields import at_least, one_of
+from bench.setup.recipes import STACKS
+
 
 @dataclass(kw_only=True)
 class Backend:
@@ -11,21 +15,20 @@ class Backend:
     `Config` checks all of it, since it knows the backend's name.
     """
 
-    engine: str
+    engine: str = one_of(*ENGINES)
     engine_options: dict[str, Any] = field(default_factory=dict)  # bench.config.engine_options
-    optimizer: str
-    sharding: str
-    stack: str | None = None  # whose Python its ranks run on; the comparison's if null
-    attention: str | None = None  # the comparison's if null
-    precision: str | None = None  # likewise
-    checkpointing: bool | None = None  # likewise
-    loop: str = "bare"  # what makes the steps: bench/worker/loops/
-    accumulate: int = 1  # parts in which each micro-batch is trained; its samples stay the same
-    workers: int | None = (
-        None  # processes per rank that prepare batches; the comparison's data.workers if null
-    )
-    pinned_memory: bool | None = None  # likewise, data.pinned_memory
-    slowed_by: float = 0.0  # each step waits this share of its own time: for `make selftest`
+    optimizer: str = one_of(*OPTIMIZERS)
+    sharding: str = one_of(*SHARDINGS)
+    # whose Python its ranks run on; what is null here and below is the comparison's
+    stack: str | None = one_of(*STACKS, default=None)
+    attention: str | None = one_of(*ATTENTIONS, default=None)
+    precision: str | None = one_of(*PRECISIONS, default=None)
+    checkpointing: bool | None = None
+    workers: int | None = None  # of `Data`, as is the next
+    pinned_memory: bool | None = None
+    loop: str = one_of(*LOOPS, default="bare")  # what makes the steps: bench/worker/loops/
+    accumulate: int = at_least(1, 1)  # parts in which each micro-batch is trained; its samples stay the same
+    slowed_by: float = at_least(0, 0.0)  # each step waits this share of its own time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:
         """Return the optimizer that runs on `device`.

@@ -4,14 +4,10 @@ Constants alone, so that any module may import them. An engine, optimizer, shard
 as its module is there.
 """
 
-import re
-
 from bench.setup.checkout import ROOT
 
 CONF = ROOT / "conf"
 """The shipped configuration files."""
-
-WORKER = ROOT / "bench" / "worker"
 
 
 def _modules(folder: str) -> tuple[str, ...]:
@@ -19,7 +15,7 @@ def _modules(folder: str) -> tuple[str, ...]:
 
     Looked up as files: importing them would import a framework.
     """
-    return tuple(sorted(path.stem for path in (WORKER / folder).glob("[!_]*.py")))
+    return tuple(sorted(path.stem for path in (ROOT / "bench" / "worker" / folder).glob("[!_]*.py")))
 
 
 ON_DEVICE = "on_device"
@@ -53,7 +49,20 @@ OFFLOADED = ("zero2_offload", "zero3_offload")
 IN_16_BITS_ALONE = ("zero1_native",)
 """Shardings that hold 16-bit weights and gradients themselves, and cannot train in fp32."""
 
-WITHOUT_WHOLE_WEIGHTS = ("zero3", "zero3_offload", "fsdp2")
+DIVIDED = {
+    "ddp": (),
+    "zero_redundancy": ("optimizer",),
+    "zero1": ("optimizer",),
+    "zero1_native": ("optimizer",),
+    "zero2": ("optimizer", "gradients"),
+    "zero3": ("optimizer", "gradients", "weights"),
+    "zero2_offload": ("optimizer", "gradients"),
+    "zero3_offload": ("optimizer", "gradients", "weights"),
+    "fsdp2": ("optimizer", "gradients", "weights"),
+}
+"""What the ranks divide among them under each sharding; of everything else each has the whole."""
+
+WITHOUT_WHOLE_WEIGHTS = tuple(name for name, divided in DIVIDED.items() if "weights" in divided)
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
 LOOPS = ("bare", *_modules("loops"))
@@ -73,55 +82,16 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
 rounding to 24, 11, 11 and 8 significant bits."""
 
-SOURCES = ("synthetic", "hf", "python_docs")
-"""Of the data: made from a seed, a dataset in Hugging Face's format, or what Python says of itself."""
-
 LENGTHS = ("full", "uniform", "sst2", "squad")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.lengths."""
 
-BATCHES = ("equal", "max")
-"""The micro-batch: the same for all backends, or for each the largest that fits."""
-
-DEVICES = ("cpu", "cuda")
-ALLOCATORS = ("tuned", "system")
-"""Settings of glibc's malloc: the harness's, or its defaults."""
-
-BLAS = ("stock", "full")
-"""The path that MKL, PyTorch's library of matrix products, takes on a CPU that Intel did not make."""
-
 EXPORT, CHECKPOINT = "export", "checkpoint"
-AFTER = (EXPORT, CHECKPOINT)
 """What may follow training: models are exported to ONNX, run there and compared; or the state of the training
 is saved, and a fresh process goes on from it."""
 
 COUNT, STEP, LADDER = "count", "step", "ladder"
-PARTS = (COUNT, STEP, LADDER)
 """What is found out of a step after the timed launches: what ranks send and hold; beside that the seconds of
 its parts and collectives; and those of every kind of collective from 4 KiB to 256 MiB."""
 
-RESIDENTS = ("all", "one")
-"""Which worker groups are alive at a time."""
-
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
-
-BACKEND_NAME = re.compile(r"\w[\w@.+-]*")
-"""What a backend may be called: the name becomes a folder's."""
-
-FOLDER_NAME = re.compile(r"\w[\w-]*")
-"""What a machine or a study may be called; a dot would mark a table beside a results file."""
-
-LARGEST_COUNTS = {
-    "launches": 1000,
-    "most_launches": 1000,
-    "rounds": 10_000,
-    "warmup_steps": 10_000,
-    "parity_steps": 10_000,
-}
-"""Settings of `measure`, and the value above which a typing mistake is likely."""
-
-INITIAL_SCALE, GROWTH_STEPS = 65536.0, 2000
-"""Of the loss in fp16: torch.amp.GradScaler's defaults, as in conf/precision/fp16.yaml."""
-
-LARGEST_SCALE = 2**40
-"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.rank.training allows 64."""

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from bench.config.checks import at_least, at_most, one_of
-from bench.config.choices import LENGTHS, SOURCES
+from bench.config.choices import LENGTHS
+from bench.config.fields import at_least, check_fields, one_of
 from bench.errors import UserError
 
 LOADER_SETTINGS = ("workers", "pinned_memory")
-"""Of the data: how batches are prepared, which changes none of them. A backend may have its own."""
+"""How batches are prepared, which changes none of them; a backend may have its own."""
 
 
 @dataclass(kw_only=True)
@@ -17,10 +17,12 @@ class Data:
     Samples are padded to `seq_len` alike for all backends, since ORTModule wants one shape.
     """
 
-    name: str
+    # made from a seed, a dataset in Hugging Face's format, or what Python says of itself
+    name: str = one_of("synthetic", "hf", "python_docs")
     # synthetic
-    batches: int = 8  # distinct micro-batches per rank, cycled through
-    lengths: str = "uniform"  # how long samples are without their padding: bench.worker.workload.lengths
+    batches: int = at_least(2, 8)  # distinct micro-batches per rank, cycled through
+    # how long samples are without their padding: bench.worker.workload.lengths
+    lengths: str = one_of(*LENGTHS, default="uniform")
     min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
     # hf
     path: str | None = None  # a local folder or a hub id
@@ -28,7 +30,8 @@ class Data:
     split: str = "train"
     columns: dict[str, str] = field(default_factory=dict)  # the task's name of a column: the dataset's
     processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
-    workers: int = 0  # processes per rank that prepare batches; 0: the rank does it itself
+    # processes per rank that prepare batches; 0: the rank does it itself
+    workers: int = at_least(0, 0, most=64, why="each is a process per rank")
     pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
 
     def loader_on(self, device: str) -> str:
@@ -39,11 +42,7 @@ class Data:
         return f"workers={self.workers}{pinned}"
 
     def __post_init__(self) -> None:
-        one_of("data.name", self.name, SOURCES)
-        one_of("data.lengths", self.lengths, LENGTHS)
-        at_least("data.batches", self.batches, 2)
-        at_least("data.workers", self.workers, 0)
-        at_most("data.workers", self.workers, 64, "each is a process per rank")
+        check_fields(self, "data.")
         if not 0 < self.min_length_share <= 1:
             raise UserError(
                 f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."

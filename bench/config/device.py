@@ -3,8 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import ALLOCATORS, BLAS, DEVICES
+from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
 
@@ -12,50 +11,46 @@ from bench.errors import UserError
 class Device:
     """What the ranks run on."""
 
-    type: str
-    world_size: int  # ranks, on all nodes together
-    threads: int  # per rank
+    type: str = one_of("cpu", "cuda")
+    world_size: int = at_least(1)  # ranks, on all nodes together
+    threads: int = at_least(1)  # per rank
     # Each rank keeps to `threads` cores of its own, and the engine to as many threads. If false, nothing is
     # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
     hold_threads: bool
-    allocator: str  # tuned: the same glibc malloc settings for all workers; system: glibc's defaults
+    # tuned: the same settings of glibc's malloc for all workers; system: its defaults
+    allocator: str = one_of("tuned", "system")
     # stock: MKL, which multiplies PyTorch's matrices, as it is installed; on CPUs that Intel did not make it
     # leaves out its kernels for newer instructions. full: made to use all that the CPU has, as on Intel's.
-    blas: str = "stock"
+    blas: str = one_of("stock", "full", default="stock")
     # of a backend's private memory on the host, shared equally by its ranks; none if null
-    memory_limit_gib: float | None = None
+    memory_limit_gib: float | None = above_zero(None)
     # More ranks than cores, which take turns: what they send and hold is as it would be; nothing is timed.
     share_cores: bool = False
-    nnodes: int = 1  # machines, with equally many ranks each
-    link_gbit_per_s: float | None = None  # what the link between them is held to; null: nothing holds it
+    nnodes: int = at_least(1, 1)  # machines, with equally many ranks each
+    # what the link between them is held to; null: nothing holds it
+    link_gbit_per_s: float | None = above_zero(None)
     rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
-    rdzv_timeout_s: float = 300  # how long to wait for them before anything starts
-    rejoin_timeout_s: float = 30  # and between launches for one that was lost
+    rdzv_timeout_s: float = above_zero(300)  # how long to wait for them before anything starts
+    rejoin_timeout_s: float = at_least(0, 30)  # and between launches for one that was lost
 
     def __post_init__(self) -> None:
-        one_of("device.type", self.type, DEVICES)
-        one_of("device.allocator", self.allocator, ALLOCATORS)
-        one_of("device.blas", self.blas, BLAS)
+        check_fields(self, "device.")
         if self.blas == "full" and self.type == "cuda":
             raise UserError(
                 "device.blas=full is about matrix products on a CPU, and device.type=cuda runs them on a GPU",
                 "leave it out",
             )
-        at_least("device.world_size", self.world_size, 1)
-        at_least("device.threads", self.threads, 1)
         if not self.hold_threads and self.world_size > 1:
             raise UserError(
                 "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
                 "cannot be told from others' work",
                 "set device.world_size=1",
             )
-        if self.memory_limit_gib is not None:
-            above_zero("device.memory_limit_gib", self.memory_limit_gib)
-            if self.type == "cuda":
-                raise UserError(
-                    "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses",
-                    "leave it out",
-                )
+        if self.memory_limit_gib is not None and self.type == "cuda":
+            raise UserError(
+                "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses",
+                "leave it out",
+            )
         if self.share_cores and (self.type != "cpu" or self.nnodes > 1 or not self.hold_threads):
             raise UserError(
                 "device.share_cores=true lets ranks of one machine take turns on its cores",
@@ -64,9 +59,6 @@ class Device:
         self._check_nodes()
 
     def _check_nodes(self) -> None:
-        at_least("device.nnodes", self.nnodes, 1)
-        above_zero("device.rdzv_timeout_s", self.rdzv_timeout_s)
-        at_least("device.rejoin_timeout_s", self.rejoin_timeout_s, 0)
         if self.world_size % self.nnodes:
             fewer = self.world_size // self.nnodes * self.nnodes
             raise UserError(
@@ -79,10 +71,8 @@ class Device:
                 f"device.nnodes={self.nnodes} needs a place at which the other nodes find this one",
                 "set device.rdzv_endpoint=HOST:PORT to this machine's name or address and a free port",
             )
-        if self.link_gbit_per_s is not None:
-            above_zero("device.link_gbit_per_s", self.link_gbit_per_s)
-            if self.nnodes == 1:
-                raise UserError("device.link_gbit_per_s has no meaning on one node", "leave it out")
+        if self.link_gbit_per_s is not None and self.nnodes == 1:
+            raise UserError("device.link_gbit_per_s has no meaning on one node", "leave it out")
         if self.nnodes == 1 and self.rdzv_endpoint is not None:
             raise UserError(
                 f"device.rdzv_endpoint={self.rdzv_endpoint} has no meaning on one node",

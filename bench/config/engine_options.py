@@ -70,9 +70,9 @@ def check_engine_options(
                 f"{key}.{name} is no option of engine={engine}",
                 f"choose from {', '.join(known)}" if known else "leave it out",
             )
-        if not any(value is one or (value == one and type(value) is type(one)) for one in option.values):
-            allowed = " or ".join(map(format_value, option.values))
-            raise UserError(f"{key}.{name} must be {allowed}, not {value}.")
+        if not any(value == allowed and type(value) is type(allowed) for allowed in option.values):
+            choices = " or ".join(map(format_value, option.values))
+            raise UserError(f"{key}.{name} must be {choices}, not {value}.")
         if (option.on_gpu or value in option.values_on_gpu) and device != "cuda":
             of_value = "" if option.on_gpu else f"={format_value(value)}"
             raise UserError(f"{key}.{name}{of_value} has an effect on CUDA devices only", "leave it out")
@@ -92,5 +92,5 @@ def format_engine_options(options: Mapping[str, Any]) -> str:
 
 
 def format_value(value: OptionValue) -> str:
-    """As it is written in the configuration."""
+    """Return a value as the configuration writes it."""
     return str(value).lower()

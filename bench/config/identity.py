@@ -29,15 +29,15 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "parts"):
         del plain["measure"][cap]
-    if plain["measure"]["evaluate_every"] is None:  # as it is of before losses could be followed
+    if plain["measure"]["evaluate_every"] is None:  # as before losses could be followed
         for setting in ("evaluate_every", "target_loss", "margin_loss"):
             del plain["measure"][setting]
     for setting in RENDEZVOUS:
         del plain["device"][setting]
     for setting in ("share_cores", "link_gbit_per_s"):
-        if not plain["device"][setting]:  # likewise
+        if not plain["device"][setting]:
             del plain["device"][setting]
-    if plain["model"]["trained"] == ALL:  # as it is of before there was a choice
+    if plain["model"]["trained"] == ALL:  # as before there was a choice
         del plain["model"]["trained"]
     for backend in plain["backends"].values():
         for setting, default in LEFT_TO_THE_COMPARISON.items():
@@ -91,10 +91,5 @@ def environment_settings(config: Config) -> dict[str, Any]:
 
 
 def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """Return the environment as plain JSON. Nothing in it depends on time, load or the checkout's path.
-
-    Args:
-        config: of the comparison.
-        stack: a backend's; this process's own if None.
-    """
+    """Return the environment of a stack, or of this process, as plain JSON: `fingerprint.take`."""
     return fingerprint.take(environment_settings(config), stack)

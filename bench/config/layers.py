@@ -84,12 +84,7 @@ def check(name: str, config: Mapping[str, Any], number: int) -> None:
 
 
 def keep(config: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return a configuration with `number` layers; all other keys stay.
-
-    Args:
-        config: keys and values of a transformers configuration; not changed.
-        number: N, as `check` allows it.
-    """
+    """Return a transformers configuration with N layers, as `check` allows it; all other keys stay."""
     deepest = count(config) or number
     shallow = dict(config)
     for key in keys(config):

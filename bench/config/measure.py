@@ -2,58 +2,47 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, at_most, one_of
-from bench.config.choices import BATCHES, LARGEST_COUNTS, PARTS, RESIDENTS
+from bench.config.choices import COUNT, LADDER, STEP
+from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
+
+TYPING_MISTAKE = "a larger number is likely a typing mistake"
 
 
 @dataclass(kw_only=True)
 class Measure:
     """How long and how often is measured."""
 
-    launches: int  # 0: parity alone, nothing is timed
-    rounds: int
-    block_seconds: float
-    warmup_steps: int  # of each warm-up block; there are at least two after the first step
-    preheat_s: float  # of training after the warm-up, the same for every backend; 0: none
-    resident: str  # all: every group stays alive, rounds rotate; one: one group at a time
-    parity_steps: int
-    parity_tolerance: float  # relative, on the loss of every parity step
-    margin: float  # a speed-up inside ± margin is called `same`
-    repeats: int  # contaminated blocks that a backend may measure again in each launch
-    until: float | None  # half-width, such as 0.01: launches are added until every interval is as narrow
-    most_launches: int  # the caps of `until`
-    most_seconds: float  # of all launches, not counting parity
-    timeout_s: float  # the longest that one backend may take in one launch, everything together
-    wait_s: float  # for other processes to leave the cores alone, of all launches together; 0: do not wait
-    batch: str = "equal"  # max: each backend at the largest micro-batch that fits
+    launches: int = at_least(0, most=1000, why=TYPING_MISTAKE)  # 0: parity alone, nothing is timed
+    rounds: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
+    block_seconds: float = above_zero()
+    # of each warm-up block; there are at least two after the first step
+    warmup_steps: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
+    preheat_s: float = at_least(0)  # of training after the warm-up, the same for every backend; 0: none
+    resident: str = one_of("all", "one")  # all groups stay alive, rounds rotate; or one group at a time
+    parity_steps: int = at_least(2, most=10_000, why=TYPING_MISTAKE)
+    parity_tolerance: float = above_zero()  # relative, on the loss of every parity step
+    margin: float = above_zero()  # a speed-up inside ± margin is called `same`
+    repeats: int = at_least(0)  # contaminated blocks that a backend may measure again in each launch
+    # half-width, such as 0.01: launches are added until every interval is as narrow
+    until: float | None = above_zero()
+    most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the caps of `until`
+    most_seconds: float = above_zero()  # of all launches, not counting parity
+    timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
+    wait_s: float = at_least(0)  # for others to leave the cores alone, all launches together; 0: do not wait
+    # max: each backend at the largest micro-batch that fits
+    batch: str = one_of("equal", "max", default="equal")
     explain: bool = False  # profile every backend after the timed launches
-    parts: str | None = None  # then find out what a step consists of, and what ranks send each other
-    most_trials: int = 12  # launches that the search for it may take, of each backend
-    evaluate_every: int | None = None  # steps of a block, after each of which the held-out loss is computed
-    target_loss: float | None = None  # of those, the one to reach
-    margin_loss: float | None = None  # final ones that differ by less are equivalent
+    # then find out what a step consists of, and what ranks send each other
+    parts: str | None = one_of(COUNT, STEP, LADDER, default=None)
+    most_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
+    # steps of a block, after each of which the held-out loss is computed
+    evaluate_every: int | None = at_least(1, None)
+    target_loss: float | None = above_zero(None)  # of those, the one to reach
+    margin_loss: float | None = above_zero(None)  # final ones that differ by less are equivalent
 
     def __post_init__(self) -> None:
-        one_of("measure.batch", self.batch, BATCHES)
-        at_least("measure.most_trials", self.most_trials, 2)
-        one_of("measure.resident", self.resident, RESIDENTS)
-        if self.parts is not None:
-            one_of("measure.parts", self.parts, PARTS)
-        at_least("measure.launches", self.launches, 0)
-        at_least("measure.rounds", self.rounds, 1)
-        at_least("measure.warmup_steps", self.warmup_steps, 1)
-        at_least("measure.parity_steps", self.parity_steps, 2)
-        at_least("measure.repeats", self.repeats, 0)
-        at_least("measure.most_launches", self.most_launches, 1)
-        at_least("measure.timeout_s", self.timeout_s, 1)
-        at_least("measure.wait_s", self.wait_s, 0)
-        at_least("measure.preheat_s", self.preheat_s, 0)
-        above_zero("measure.most_seconds", self.most_seconds)
-        for key, most in LARGEST_COUNTS.items():
-            at_most(f"measure.{key}", getattr(self, key), most, "a larger number is likely a typing mistake")
-        if self.until is not None:
-            above_zero("measure.until", self.until)
+        check_fields(self, "measure.")
         if not self.launches and (self.until is not None or self.batch == "max"):
             key = "until" if self.until is not None else "batch=max"
             raise UserError(
@@ -61,8 +50,6 @@ class Measure:
                 "leave one of them out",
             )
         self._check_convergence()
-        for key in ("block_seconds", "parity_tolerance", "margin"):
-            above_zero(f"measure.{key}", getattr(self, key))
         blocks = self.rounds * self.block_seconds
         if blocks > self.timeout_s:
             raise UserError(
@@ -81,16 +68,13 @@ class Measure:
                         "choose measure=converge, or leave it out",
                     )
             return
-        at_least("measure.evaluate_every", self.evaluate_every, 1)
         for key in ("target_loss", "margin_loss"):
-            value = getattr(self, key)
-            if value is None:
+            if getattr(self, key) is None:
                 raise UserError(
                     f"measure.evaluate_every needs measure.{key}, which says what the held-out losses are "
                     "judged by",
                     f"set measure.{key}=…",
                 )
-            above_zero(f"measure.{key}", value)
         if self.launches < 2:
             raise UserError(
                 f"measure.evaluate_every needs several launches, each of which is a seed, and "
@@ -104,10 +88,9 @@ class Measure:
             "preheat_s": (0, "would train a fast backend for more steps than a slow one"),
         }
         for key, (wanted, why) in others.items():
-            found = getattr(self, key)
-            if found != wanted:
-                shown = "null" if wanted is None else wanted
+            value = getattr(self, key)
+            if value != wanted:
                 raise UserError(
-                    f"measure.{key}={found} {why}, and with measure.evaluate_every equal steps are compared",
-                    f"set measure.{key}={shown}",
+                    f"measure.{key}={value} {why}, and with measure.evaluate_every equal steps are compared",
+                    f"set measure.{key}={'null' if wanted is None else wanted}",
                 )

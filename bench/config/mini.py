@@ -33,11 +33,7 @@ _TOKENS = re.compile(r"(^|_)(token_ids?|suppress_tokens)$")
 
 
 def shrink(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with fewer layers, heads and words, and narrower; other keys stay.
-
-    Args:
-        config: keys and values of a transformers configuration; not changed.
-    """
+    """Return a configuration of transformers with fewer layers, heads and words, and narrower."""
     words = min(config.get("vocab_size", VOCABULARY), VOCABULARY)
     small = dict(config)
     for key, value in config.items():

@@ -3,31 +3,28 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.checks import above_zero, at_least, one_of
 from bench.config.choices import TASKS
+from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
 from bench.setup.recipes import STACKS
 
 ALL, HEAD = "all", "head"
-"""Of `Model.trained`."""
+"""Values of `Model.trained`."""
 
 
 @dataclass(kw_only=True)
 class Lora:
     """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), the rest of the model frozen."""
 
-    rank: int
-    alpha: float
-    dropout: float
+    rank: int = at_least(1)
+    alpha: float = above_zero()
+    dropout: float = below_one()
     modules: list[str]  # names of the linear layers that get one
 
     def __post_init__(self) -> None:
-        at_least("model.lora.rank", self.rank, 1)
-        above_zero("model.lora.alpha", self.alpha)
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"model.lora.dropout must be at least 0 and below 1, not {self.dropout}.")
+        check_fields(self, "model.lora.")
         if not self.modules:
             raise UserError("model.lora.modules names no layer", "name at least one, such as q_proj")
 
@@ -37,10 +34,11 @@ class Model:
     """A published architecture, built from its configuration without a download."""
 
     name: str
-    task: str
+    task: str = one_of(*TASKS)
     architecture: str  # transformers' model_type, e.g. "bert"
     config: dict[str, Any]  # what differs from the architecture's default configuration
-    parameters: int  # of the published size, head included, tied weights counted once; adapters not counted
+    # of the published size, head included, tied weights counted once; adapters not counted
+    parameters: int = at_least(1)
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
@@ -53,11 +51,10 @@ class Model:
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
 
     def __post_init__(self) -> None:
-        one_of("model.task", self.task, TASKS)
-        for stack in self.sdpa:
-            one_of("model.sdpa", stack, tuple(STACKS))
+        check_fields(self, "model.")
+        if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
+            raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
         check_size(self.name, self.config, self.size)
-        at_least("model.parameters", self.parameters, 1)
         self._check_trained()
         if self.pretrained is not None and self.size != PUBLISHED:
             raise UserError(

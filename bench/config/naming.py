@@ -22,14 +22,14 @@ LONGEST = 60
 """Characters of a name; what does not fit is left out."""
 
 DIGITS = 4
-"""Of the hash at the end of a name."""
+"""How many of the hash a name ends with."""
 
 SAID_BY_THEIR_VALUE = ("experiment", "precision", "after", "stack", "measure", "size")
 """Settings whose value alone says enough: bf16, mini."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
 MOST_NAMED = 2
-"""Of the other backends; more are counted."""
+"""How many of the other backends are named; more are counted."""
 
 UNMEASURED = (
     *("device", "device.world_size", "machine", "study", "results_dir", "reports_dir", "resume"),
@@ -82,7 +82,7 @@ def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
 
 
 def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict[str, Any]:
-    """What was overridden of that which is measured; a deleted key is `_DELETED`."""
+    """Return the overrides of what is measured, by key; a deleted key is `_DELETED`."""
     settings: dict[str, Any] = {}
     for override in OverridesParser.create().parse_overrides(overrides):
         key = override.get_key_element().lstrip("+~")
@@ -95,7 +95,7 @@ def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict
     if not config.measure.launches and any(key.split(".")[0] == "measure" for key in settings):
         given["measure"] = "parity"  # it replaces no file of timed rounds
     if config.measure.evaluate_every is not None:
-        given["measure"] = "converge"  # likewise
+        given["measure"] = "converge"
     if stack != DEFAULT_STACK:
         given["stack"] = stack
     return given

@@ -25,8 +25,8 @@ def last_values(overrides: Iterable[str]) -> dict[str, str]:
 
 
 def replace_override(overrides: Sequence[str], override: str) -> list[str]:
-    """The same with this override in place of those with its key."""
-    return [*(one for one in overrides if _key(one) != _key(override)), override]
+    """Return the overrides with this one in place of those with its key."""
+    return [*(other for other in overrides if _key(other) != _key(override)), override]
 
 
 def _key(override: str) -> str:

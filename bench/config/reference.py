@@ -7,11 +7,7 @@ USUAL = "pytorch"
 
 
 def choose_reference(backends: Iterable[object]) -> str:
-    """The name of the reference: `pytorch`, or the first backend where that is not among them.
-
-    Args:
-        backends: the names, in the order in which they were chosen.
-    """
+    """Return the name of the reference: `pytorch`, or the first of these where that is not among them."""
     names = [str(name) for name in backends]
     return USUAL if USUAL in names or not names else names[0]
 

@@ -55,15 +55,16 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
             return not_a_choice(group, choice, cause.options or choices_of(group, overrides))
         if isinstance(cause, OmegaConfBaseException):
-            return _file(error) + _wrong_key(cause)
+            file = re.match(r"In '([^']+)':", str(error))  # of a wrong key that is not on the command line
+            return (f"{file[1]}.yaml: " if file else "") + _wrong_key(cause)
     if isinstance(error, OSError) and error.filename:  # Hydra could not make its folder
         return f"{error.filename}: {error.strerror}; choose another results_dir."
     message = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, yaml.YAMLError):
         return f"A configuration file is not valid YAML: {message}; correct it there."
     for pattern, sentence in _SENTENCES.items():
-        if found := re.match(pattern, message):
-            return sentence.format(*found.groups())
+        if match := re.match(pattern, message):
+            return sentence.format(*match.groups())
     return f"{message}."
 
 
@@ -89,10 +90,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _wrong_key(error: OmegaConfBaseException) -> str:
     key = error.full_key
-    what = str(error).splitlines()[0].rstrip(".")
+    reason = str(error).splitlines()[0].rstrip(".")
     if not key:
-        return f"{what}."
-    if "is not a subclass of Backend" in what:  # + on one that is not there
+        return f"{reason}."
+    if "is not a subclass of Backend" in reason:  # + on one that is not there
         name = key.removeprefix("backends.")
         return f"backends.{name} is not among the chosen backends; add {name} to backend=[…]."
     if isinstance(error, ConfigKeyError | ConfigAttributeError):
@@ -100,17 +101,17 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         if not dataclasses.is_dataclass(error.object_type):
             return _not_in_mapping(key, parent)
         return unknown_key(key, [str(name) for name in parent if name != "hydra"])
-    if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", what):
+    if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", reason):
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
-    if wrong := re.match(r"Value '(.*)' is not a valid bool", what):
+    if wrong := re.match(r"Value '(.*)' is not a valid bool", reason):
         return f"{key} must be true or false, not {wrong[1]}."
-    if wrong := re.match(r"Interpolation key '(.*)' not found", what):
+    if wrong := re.match(r"Interpolation key '(.*)' not found", reason):
         return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
-    if "is not Optional" in what:
+    if "is not Optional" in reason:
         return f"{key} must have a value, not null."
     if key == "backends":
         return "backends is made of the chosen files; choose them with backend=[…]."
-    return f"{key}: {what[0].lower()}{what[1:]}."
+    return f"{key}: {reason[0].lower()}{reason[1:]}."
 
 
 _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
@@ -155,9 +156,3 @@ def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
         return list(loader.get_group_options(group, config_name="config", overrides=searchpath))
-
-
-def _file(error: BaseException) -> str:
-    """Where a wrong key stands, if it is not on the command line."""
-    found = re.match(r"In '([^']+)':", str(error))
-    return f"{found[1]}.yaml: " if found else ""

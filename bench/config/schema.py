@@ -7,26 +7,19 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 """
 
 import math
+import re
 from dataclasses import dataclass, replace
 
 from bench.config import python_docs
 from bench.config.backend import Backend
-from bench.config.checks import at_least, at_most, one_of
 from bench.config.choices import (
-    AFTER,
     ATTENTIONS,
-    BACKEND_NAME,
     CHECKPOINT,
     COUNT,
-    ENGINES,
-    FOLDER_NAME,
+    EXPORT,
     IN_16_BITS_ALONE,
-    LOOPS,
     OFFLOADED,
     ON_DEVICE,
-    OPTIMIZERS,
-    PRECISIONS,
-    SHARDINGS,
     SIXTEEN_BITS,
     WITHOUT_LENGTH,
     WITHOUT_WHOLE_WEIGHTS,
@@ -34,12 +27,12 @@ from bench.config.choices import (
 from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
+from bench.config.fields import at_least, check_fields, one_of
 from bench.config.measure import Measure
 from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
-from bench.setup.recipes import STACKS
 
 
 @dataclass(kw_only=True)
@@ -54,12 +47,12 @@ class Config:
     adam: Adam
     measure: Measure
     device: Device
-    micro_batch: int
-    grad_accum: int
-    seq_len: int | None
-    attention: str
+    micro_batch: int = at_least(1)
+    grad_accum: int = at_least(1)
+    seq_len: int | None = at_least(8)
+    attention: str = one_of(*ATTENTIONS)
     checkpointing: bool
-    seed: int
+    seed: int = at_least(0, most=2**32 - 1, why="seeds are numbers of 32 bits")
     machine: str  # the name of this machine's folder
     study: str  # the folder in it: why the comparison is made
     results_dir: str
@@ -67,33 +60,30 @@ class Config:
     track: Track
     # export: what was trained is exported, run in ONNX Runtime, and compared; checkpoint: the state of the
     # training is saved, and a fresh process goes on from it.
-    after: str | None = None
+    after: str | None = one_of(EXPORT, CHECKPOINT, default=None)
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
+        check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)
-        one_of("attention", self.attention, ATTENTIONS)
-        at_least("micro_batch", self.micro_batch, 1)
-        at_least("grad_accum", self.grad_accum, 1)
-        if self.after is not None:
-            one_of("after", self.after, AFTER)
         if self.after == CHECKPOINT and self.device.nnodes > 1:
             raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
         for key in ("machine", "study"):  # they become folders' names
-            if not FOLDER_NAME.fullmatch(getattr(self, key)):
+            if not re.fullmatch(r"\w[\w-]*", getattr(self, key)):  # a dot would mark a table beside a file
                 raise UserError(
                     f"{key}={getattr(self, key)} cannot be a folder's name",
                     "use letters, digits, `_` and `-`",
                 )
-        at_least("seed", self.seed, 0)
-        at_most("seed", self.seed, 2**32 - 1, "seeds are numbers of 32 bits")
-        self._check_reference()
-        self._check_device()
-        self._check_shared_cores()
+        if self.reference not in self.backends:
+            raise UserError(
+                f"reference={self.reference} is not among the chosen backends "
+                f"({', '.join(self.backends) or 'none'})",
+                "add it to backend=[…] or choose another reference",
+            )
+        self._check_measure()
         self._check_precision()
-        self._check_held_out()
 
     def attention_of(self, name: str) -> str:
         """Return the attention of a backend."""
@@ -123,12 +113,12 @@ class Config:
         return replace(self.data, **{key: value for key, value in own.items() if value is not None})
 
     def _check_backend(self, name: str, backend: Backend) -> None:
-        if not BACKEND_NAME.fullmatch(name):  # it becomes a folder's name
+        if not re.fullmatch(r"\w[\w@.+-]*", name):  # it becomes a folder's name
             raise UserError(
                 f"{name!r} cannot be a backend's name",
                 "use letters, digits, `_`, `-`, `@` and `.` within",
             )
-        one_of(f"backends.{name}.engine", backend.engine, ENGINES)
+        check_fields(backend, f"backends.{name}.")
         check_engine_options(
             f"backends.{name}.engine_options",
             backend.engine,
@@ -136,15 +126,6 @@ class Config:
             device=self.device.type,
             checkpointing=self.checkpointing_of(name),
         )
-        one_of(f"backends.{name}.optimizer", backend.optimizer, OPTIMIZERS)
-        one_of(f"backends.{name}.sharding", backend.sharding, SHARDINGS)
-        if backend.attention is not None:
-            one_of(f"backends.{name}.attention", backend.attention, ATTENTIONS)
-        if backend.precision is not None:
-            one_of(f"backends.{name}.precision", backend.precision, PRECISIONS)
-        if backend.stack is not None:
-            one_of(f"backends.{name}.stack", backend.stack, tuple(STACKS))
-        one_of(f"backends.{name}.loop", backend.loop, LOOPS)
         if backend.loop != "bare" and backend.sharding != "ddp":
             raise UserError(
                 f"backends.{name}.loop={backend.loop} trains by DDP and cannot be combined with "
@@ -167,17 +148,16 @@ class Config:
             )
         self._check_offload(name, backend)
         self._check_16_bits(name, backend)
-        at_least(f"backends.{name}.slowed_by", backend.slowed_by, 0)
 
     def _check_on_device(self, name: str, backend: Backend) -> None:
         """Refuse what training as on a device does not have; its rank refuses what else it cannot do."""
         if backend.engine != ON_DEVICE:
             return
         for key, wanted in (("optimizer", "adamw"), ("sharding", "ddp"), ("loop", "bare"), ("slowed_by", 0)):
-            found = getattr(backend, key)
-            if found != wanted:
+            value = getattr(backend, key)
+            if value != wanted:
                 raise UserError(
-                    f"backends.{name}.{key}={found} cannot be combined with engine={ON_DEVICE}, which trains "
+                    f"backends.{name}.{key}={value} cannot be combined with engine={ON_DEVICE}, which trains "
                     "one rank with ONNX Runtime's own AdamW",
                     f"set backends.{name}.{key}={wanted}",
                 )
@@ -191,7 +171,6 @@ class Config:
     def _check_accumulation(self, name: str, backend: Backend) -> None:
         """Refuse parts that a micro-batch cannot be trained in."""
         parts = backend.accumulate
-        at_least(f"backends.{name}.accumulate", parts, 1)
         if self.micro_batch % parts:
             raise UserError(
                 f"backends.{name}.accumulate={parts} does not divide micro_batch={self.micro_batch}",
@@ -260,25 +239,14 @@ class Config:
                 "choose another, such as 65536",
             )
 
-    def _check_shared_cores(self) -> None:
-        """Refuse to time ranks that take turns on a core."""
+    def _check_measure(self) -> None:
+        """Refuse ways to measure that the device or the data cannot serve."""
         parts = self.measure.parts
         if self.device.share_cores and (self.measure.launches or parts not in (None, COUNT)):
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.parts={COUNT}, which counts what they send and hold",
             )
-
-    def _check_reference(self) -> None:
-        if self.reference not in self.backends:
-            raise UserError(
-                f"reference={self.reference} is not among the chosen backends "
-                f"({', '.join(self.backends) or 'none'})",
-                "add it to backend=[…] or choose another reference",
-            )
-
-    def _check_device(self) -> None:
-        """Refuse ways to measure that the device cannot serve."""
         if self.device.type == "cuda" and self.measure.resident == "all":
             raise UserError(
                 "measure.resident=all works on a CPU only: groups that share a GPU disturb each other",
@@ -289,6 +257,12 @@ class Config:
                 "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
                 "gets slow before its memory ends",
                 "set it",
+            )
+        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
+            raise UserError(
+                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
+                f"data={self.data.name} has none",
+                f"choose data={python_docs.NAME}",
             )
 
     def _check_length(self) -> None:
@@ -301,7 +275,6 @@ class Config:
             raise UserError(
                 f"seq_len={self.seq_len} has no meaning for model.task={self.model.task}", "set seq_len=null"
             )
-        at_least("seq_len", self.seq_len, 8)
         positions = self.model.positions()
         if positions is not None and self.seq_len > positions:
             raise UserError(
@@ -332,15 +305,6 @@ class Config:
                     "attention=flash_attention_2 exists on CUDA devices in 16 bits only",
                     "choose attention=sdpa, or device=cuda with precision=bf16",
                 )
-
-    def _check_held_out(self) -> None:
-        """Refuse to follow a loss on data of which nothing is held out."""
-        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
-            raise UserError(
-                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
-                f"data={self.data.name} has none",
-                f"choose data={python_docs.NAME}",
-            )
 
 
 def global_batch(micro_batch: int, grad_accum: int, world_size: int) -> int:

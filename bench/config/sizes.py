@@ -26,12 +26,7 @@ def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
 
 
 def resize(config: Mapping[str, Any], size: str) -> dict[str, Any]:
-    """Return the configuration that is trained.
-
-    Args:
-        config: the published one; not changed.
-        size: as `check_size` allows it.
-    """
+    """Return the published configuration at a size that `check_size` allows; the argument stays as it is."""
     number = layers.parse(size)
     if number is not None:
         return layers.keep(config, number)

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, one_of
-from bench.errors import UserError
-
-WANDB_MODES = ("offline", "online")
+from bench.config.fields import above_zero, check_fields, not_empty, one_of
 
 
 @dataclass(kw_only=True)
@@ -13,33 +10,32 @@ class Mlflow:
     """MLflow."""
 
     uri: str | None  # of a server; null: a SQLite file in `Track.folder`
-    experiment: str
+    experiment: str = not_empty()
 
     def __post_init__(self) -> None:
-        _not_empty("track.mlflow.experiment", self.experiment)
+        check_fields(self, "track.mlflow.")
 
 
 @dataclass(kw_only=True)
 class Wandb:
     """Weights & Biases."""
 
-    mode: str
-    project: str
+    mode: str = one_of("offline", "online")
+    project: str = not_empty()
     entity: str | None  # the team; null: of who is logged in
 
     def __post_init__(self) -> None:
-        one_of("track.wandb.mode", self.mode, WANDB_MODES)
-        _not_empty("track.wandb.project", self.project)
+        check_fields(self, "track.wandb.")
 
 
 @dataclass(kw_only=True)
 class Tensorboard:
     """TensorBoard."""
 
-    subfolder: str  # of `Track.folder`
+    subfolder: str = not_empty()  # of `Track.folder`
 
     def __post_init__(self) -> None:
-        _not_empty("track.tensorboard.subfolder", self.subfolder)
+        check_fields(self, "track.tensorboard.")
 
 
 @dataclass(kw_only=True)
@@ -47,13 +43,13 @@ class Track:
     """The trackers, each None if it is not wanted."""
 
     folder: str  # where those that have no server keep what they are given
-    timeout_s: float  # for all of them together
+    timeout_s: float = above_zero()  # for all of them together
     mlflow: Mlflow | None = None
     wandb: Wandb | None = None
     tensorboard: Tensorboard | None = None
 
     def __post_init__(self) -> None:
-        above_zero("track.timeout_s", self.timeout_s)
+        check_fields(self, "track.")
 
     @property
     def names(self) -> list[str]:
@@ -69,8 +65,3 @@ LIBRARIES = {
 """By tracker, the packages that it needs; the extra in pyproject.toml that installs them bears its name."""
 
 TRACKERS = tuple(LIBRARIES)
-
-
-def _not_empty(key: str, value: str) -> None:
-    if not value.strip():
-        raise UserError(f"{key} must not be empty", "leave it out to get the default")

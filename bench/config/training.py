@@ -2,28 +2,26 @@
 
 from dataclasses import dataclass
 
-from bench.config.checks import above_zero, at_least, one_of
-from bench.config.choices import GROWTH_STEPS, INITIAL_SCALE, LARGEST_SCALE, PRECISIONS
+from bench.config.choices import PRECISIONS
+from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.errors import UserError
+
+LARGEST_SCALE = 2**40
+"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""
 
 
 @dataclass(kw_only=True)
 class Adam:
     """Settings of AdamW (decoupled weight decay), the same for every optimizer of a comparison."""
 
-    lr: float
-    beta1: float
-    beta2: float
-    eps: float
-    weight_decay: float
+    lr: float = above_zero()
+    beta1: float = below_one()
+    beta2: float = below_one()
+    eps: float = at_least(0)
+    weight_decay: float = at_least(0)
 
     def __post_init__(self) -> None:
-        above_zero("adam.lr", self.lr)
-        at_least("adam.eps", self.eps, 0)
-        at_least("adam.weight_decay", self.weight_decay, 0)
-        for key, beta in (("adam.beta1", self.beta1), ("adam.beta2", self.beta2)):
-            if not 0 <= beta < 1:
-                raise UserError(f"{key} must be at least 0 and below 1, not {beta}.")
+        check_fields(self, "adam.")
 
 
 @dataclass(kw_only=True)
@@ -33,34 +31,26 @@ class Precision:
     So are weights and gradients, unless the sharding has 16-bit ones (bench.config.choices.IN_16_BITS_ALONE).
     """
 
-    name: str
+    name: str = one_of(*PRECISIONS)
     # fp16: the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped)
     # and doubles after `growth_steps` steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2)
-    initial_scale: float | None = None
-    growth_steps: int | None = None
+    initial_scale: float | None = at_least(1, None)
+    growth_steps: int | None = at_least(1, None)
 
     @classmethod
     def named(cls, name: str) -> "Precision":
         """Return the precision of that name, fp16 with the defaults of torch.amp.GradScaler."""
-        scaled = name == "fp16"
-        return cls(
-            name=name,
-            initial_scale=INITIAL_SCALE if scaled else None,
-            growth_steps=GROWTH_STEPS if scaled else None,
-        )
+        return cls(name=name, initial_scale=65536.0, growth_steps=2000) if name == "fp16" else cls(name=name)
 
     def __post_init__(self) -> None:
-        one_of("precision.name", self.name, PRECISIONS)
+        check_fields(self, "precision.")
         scaled = self.name == "fp16"
         for key in ("initial_scale", "growth_steps"):
-            value = getattr(self, key)
-            if (value is not None) != scaled:
+            if (getattr(self, key) is not None) != scaled:
                 raise UserError(
                     f"precision.{key} scales the loss of fp16 alone; "
                     + (f"set precision.{key}=…." if scaled else f"set precision.{key}=null.")
                 )
-            if value is not None:
-                at_least(f"precision.{key}", value, 1)
         if self.initial_scale is not None and self.initial_scale > LARGEST_SCALE:
             raise UserError(
                 f"precision.initial_scale must be at most {LARGEST_SCALE}, not {self.initial_scale:g}: "

@@ -88,7 +88,7 @@ class Channel:
 
     def receive_if_complete(self, decoder: "msgspec.msgpack.Decoder[T]") -> T | None:
         """Read once; a message if one is complete by now, else None. Raises as `receive` does."""
-        if not self._is_complete():
+        if (end := self._end()) is None:
             try:
                 part = self.socket.recv(1 << 16)
             except OSError as error:
@@ -96,23 +96,23 @@ class Channel:
             if not part:
                 raise Closed
             self._received += part
-            if not self._is_complete():
+            if (end := self._end()) is None:
                 return None
-        end = LENGTH.size + self._length()
         encoded, self._received = self._received[LENGTH.size : end], self._received[end:]
         try:
             return decoder.decode(encoded)
         except msgspec.MsgspecError as error:
             raise ValueError(str(error)) from error
 
-    def _is_complete(self) -> bool:
-        return len(self._received) >= LENGTH.size and len(self._received) >= LENGTH.size + self._length()
-
-    def _length(self) -> int:
+    def _end(self) -> int | None:
+        """Return where the first message ends in what has been received; None if it is not complete."""
+        if len(self._received) < LENGTH.size:
+            return None
         (length,) = LENGTH.unpack_from(self._received)
         if length > LONGEST_MESSAGE:
             raise ValueError(f"a message of {length} bytes is none of ours")
-        return int(length)
+        end = LENGTH.size + int(length)
+        return end if len(self._received) >= end else None
 
     def has_closed(self) -> bool:
         """Whether the other side has ended, without waiting and without taking what it has sent."""
@@ -163,11 +163,7 @@ class Listener:
         return self.socket.fileno()
 
     def accept(self, greetings: "msgspec.msgpack.Decoder[T]") -> tuple[Channel, T] | None:
-        """A channel and the greeting that came over it; None if the caller does not know the secret.
-
-        Args:
-            greetings: decodes the greeting.
-        """
+        """Return a channel and its greeting; None if the caller does not know the secret."""
         connection, _ = self.socket.accept()
         if connection.family != socket.AF_UNIX:
             _watch_the_line(connection)

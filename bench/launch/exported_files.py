@@ -6,31 +6,22 @@ MODEL, TENSORS, CHECKED = "model.onnx", "tensors.safetensors", "checked.json"
 
 
 class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
-    """What ONNX Runtime makes of an exported model.
+    """What ONNX Runtime makes of an exported model."""
 
-    Attributes:
-        runtime: its version.
-        difference: from the outputs of the same model in PyTorch, the largest absolute one.
-        from_reference: from the outputs of the reference's exported model, the largest absolute one; None if
-            its inputs were others.
-        scale: the largest absolute output, for comparison.
-        latencies: seconds of each inference that was timed, of one micro-batch.
-        failure: why it could not run; empty if it could.
-    """
-
-    runtime: str
-    difference: float | None = None
+    runtime: str  # its version
+    difference: float | None = None  # the largest absolute one from the outputs of the model in PyTorch
+    # the largest absolute one from the outputs of the reference's exported model; None if its inputs differ
     from_reference: float | None = None
-    scale: float | None = None
-    latencies: list[float] = []
-    failure: str = ""
+    scale: float | None = None  # the largest absolute output, for comparison
+    latencies: list[float] = []  # seconds of each inference that was timed, of one micro-batch
+    failure: str = ""  # why it could not run; empty if it could
 
 
 def input_key(name: str) -> str:
-    """The key of an input in the file of tensors."""
+    """Return the name of an input in the file of tensors."""
     return f"input {name}"
 
 
 def output_key() -> str:
-    """The key of PyTorch's output."""
+    """Return the name of PyTorch's output there."""
     return "output"

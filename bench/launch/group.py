@@ -4,7 +4,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Channel, Closed, Listener
-from bench.launch.local_ranks import AGENT_SECONDS, EndReport, LocalRanks, NodeRanks
+from bench.launch.local_ranks import AGENT_SECONDS, LocalRanks, NodeRanks
 from bench.launch.messages import ANSWERS, GREETINGS, A, End, Failed, Request
 from bench.launch.spec import WorkerSpec
+from bench.machine.telemetry.gpu_sampler import GpuSampler
 
 SELECT_SECONDS = 5
 """How often a waiting coordinator looks whether the agents are still there."""
@@ -23,22 +24,11 @@ SECONDS_FOR_THE_CAUSE = 1.0
 """After one rank's failure, how long the others may take to tell theirs, which may be the cause of it."""
 
 
-class PeriodicSampler(Protocol):
-    """What is sampled while the coordinator waits: `GpuSampler` reads the devices."""
-
-    def seconds_until_due(self) -> float:
-        """How long to wait before `sample`."""
-
-    def sample(self) -> None:
-        """Take a sample."""
-
-
 class OtherNodes(Protocol):
     """The other nodes of a group; `bench.cluster.group_nodes.GroupNodes` are some."""
 
     count: int
-    local_name: str
-    """What messages call this node."""
+    local_name: str  # what messages call this node
 
     def listen(self) -> Listener:
         """Where all ranks report."""
@@ -133,7 +123,7 @@ class Group:
                         self.channels[rank], self.pids[rank] = channel, pid
                         self._node_ranks_of(rank).adopt(rank, pid)
 
-    def request(self, request: Request[A], sampler: PeriodicSampler | None = None) -> list[A]:
+    def request(self, request: Request[A], sampler: GpuSampler | None = None) -> list[A]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
         Raises:
@@ -151,7 +141,7 @@ class Group:
             except Closed:
                 raise self._explain_failure({rank: None}, request.name) from None
 
-    def answers(self, request: Request[A], sampler: PeriodicSampler | None = None) -> list[A]:
+    def answers(self, request: Request[A], sampler: GpuSampler | None = None) -> list[A]:
         """Wait for every rank's answer to `ask`; meanwhile `sampler` samples when it is due."""
         answers: dict[int, Any] = {}
         failures_by_rank: dict[int, LaunchFailed | None] = {}  # None: it ended without a word
@@ -230,7 +220,7 @@ class Group:
         selector: selectors.BaseSelector,
         deadline: float,
         action: str,
-        sampler: PeriodicSampler | None = None,
+        sampler: GpuSampler | None = None,
     ) -> list[Any]:
         patience = min(SELECT_SECONDS, deadline - time.monotonic())
         if sampler is not None:
@@ -241,16 +231,14 @@ class Group:
             return ready
         for number, node_ranks in enumerate(self.nodes_ranks):
             if node_ranks.has_ended():
-                raise self._explain_failure(dict.fromkeys(self._ranks_on(number)), action)
+                first = number * self.ranks_per_node
+                raise self._explain_failure(dict.fromkeys(range(first, first + self.ranks_per_node)), action)
         if time.monotonic() >= deadline:
+            states = f"; {', '.join(ranks.states() for ranks in self.nodes_ranks)}" if self.pids else ""
             raise LaunchFailed(
                 "timeout",
                 f"{action}: this launch took longer than measure.timeout_s={self.timeout_s:g} seconds in all"
-                + (
-                    f"; {', '.join(node_ranks.states() for node_ranks in self.nodes_ranks)}"
-                    if self.pids
-                    else ""
-                ),
+                + states,
             )
         return []
 
@@ -267,21 +255,8 @@ class Group:
         silent = [rank for rank, failure in failures_by_rank.items() if failure is None]
         concerned = {self._node_ranks_of(rank).name: self._node_ranks_of(rank) for rank in silent}
         reports = {name: node_ranks.wait_for_end(AGENT_SECONDS) for name, node_ranks in concerned.items()}
-        return self._lost(action) or self._explain(action, reported, silent, reports)
-
-    def _lost(self, action: str) -> LaunchFailed | None:
-        for node_ranks in self.nodes_ranks:
-            if node_ranks.is_lost():
-                return LaunchFailed("crashed", f"{node_ranks.name} was lost during {action}", self.log_tail())
-        return None
-
-    def _explain(
-        self,
-        action: str,
-        reported: Sequence[LaunchFailed],
-        silent: Sequence[int],
-        reports: Mapping[str, EndReport],
-    ) -> LaunchFailed:
+        if lost := self._lost(action):
+            return lost
         failed = {name: report.agent for name, report in reports.items() if report.agent}
         agent = next(iter(failed), "")
         return fate.explain(
@@ -295,13 +270,16 @@ class Group:
             oom_killer=any(report.oom_killer for report in reports.values()),
         )
 
+    def _lost(self, action: str) -> LaunchFailed | None:
+        for node_ranks in self.nodes_ranks:
+            if node_ranks.is_lost():
+                return LaunchFailed("crashed", f"{node_ranks.name} was lost during {action}", self.log_tail())
+        return None
+
     def _join_logs(self, logs: Mapping[str, str]) -> str:
         if len(self.nodes_ranks) == 1:
             return next(iter(logs.values()), "")
         return "\n".join(f"--- {name}\n{log}" for name, log in logs.items() if log)
-
-    def _ranks_on(self, node: int) -> range:
-        return range(node * self.ranks_per_node, (node + 1) * self.ranks_per_node)
 
     def _node_ranks_of(self, rank: int) -> NodeRanks:
         return self.nodes_ranks[rank // self.ranks_per_node]

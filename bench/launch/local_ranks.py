@@ -26,26 +26,18 @@ LOG_TAIL_BYTES = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class EndReport:
-    """What is known of one node's ranks after a rank or torchrun has ended.
+    """What is known of one node's ranks after a rank or torchrun has ended."""
 
-    Attributes:
-        exits: by rank, the exit status of those that failed by themselves, as far as torchrun says.
-        agent: torchrun's own exit status; None if it still runs.
-        oom_killer: whether the kernel has killed a process there for want of memory since the start.
-        log: the end of what agent and ranks wrote.
-    """
-
-    exits: dict[int, int]
-    agent: int | None
-    oom_killer: bool
-    log: str
+    exits: dict[int, int]  # by rank, the statuses of those that failed by themselves, as far as torchrun says
+    agent: int | None  # torchrun's own exit status; None if it still runs
+    oom_killer: bool  # whether the kernel has killed a process there for want of memory since the start
+    log: str  # the end of what agent and ranks wrote
 
 
 class NodeRanks(Protocol):
     """Starts on construction: `LocalRanks` here, `bench.cluster.remote_ranks.RemoteRanks` on another node."""
 
-    name: str
-    """Which node, for messages; empty for a group on one machine."""
+    name: str  # what messages call the node; empty for a group on one machine
 
     def adopt(self, rank: int, pid: int) -> None:
         """A rank has reported; torch elastic makes each the leader of its own session."""
@@ -76,16 +68,7 @@ class NodeRanks(Protocol):
 
 
 class LocalRanks:
-    """Ranks on this machine.
-
-    Args:
-        spec: what the workers need to know.
-        arguments: torchrun's, about how many ranks there are and where.
-        folder: where the spec and the log go.
-        variables: the workers' environment variables.
-        interpreter: the Python that runs it.
-        name: of this machine, if there are others.
-    """
+    """Ranks on this machine; `arguments` tell torchrun how many there are and where."""
 
     def __init__(
         self,
@@ -110,55 +93,42 @@ class LocalRanks:
             self._exits, exits_write_end = os.pipe()
             os.set_blocking(self._exits, False)
             undo.callback(os.close, self._exits)
-            try:
-                self.agent = self._start_agent(arguments, folder, variables, interpreter, exits_write_end)
-            finally:
-                os.close(exits_write_end)
+            with os.fdopen(exits_write_end, "wb"), self.log.open("wb") as log:
+                self.agent = subprocess.Popen(
+                    [
+                        *(interpreter, "-m", "bench.launch.torchrun_agent", str(os.getpid()), *arguments),
+                        *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
+                        *("-m", "bench.worker", str(folder / "spec.json")),
+                    ],
+                    env={
+                        **variables,
+                        "TMPDIR": str(self.scratch.path),
+                        EXITS_VARIABLE: str(exits_write_end),
+                    },
+                    pass_fds=(exits_write_end,),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+                )
             undo.pop_all()
 
-    def _start_agent(
-        self,
-        arguments: Sequence[str],
-        folder: Path,
-        variables: Mapping[str, str],
-        interpreter: str,
-        exits_write_end: int,
-    ) -> "subprocess.Popen[bytes]":
-        with self.log.open("wb") as log:
-            return subprocess.Popen(
-                [
-                    *(interpreter, "-m", "bench.launch.torchrun_agent", str(os.getpid()), *arguments),
-                    *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
-                    *("-m", "bench.worker", str(folder / "spec.json")),
-                ],
-                env={
-                    **variables,
-                    "TMPDIR": str(self.scratch.path),
-                    EXITS_VARIABLE: str(exits_write_end),
-                },
-                pass_fds=(exits_write_end,),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
-            )
-
     def adopt(self, rank: int, pid: int) -> None:
-        """See `NodeRanks`, here and below."""
+        """Remember a rank that has reported, so that signals reach it."""
         self.pids[rank] = pid
 
     def signal(self, number: int) -> None:
-        """To every rank's session."""
+        """Send a signal to every rank's session."""
         for session in self.pids.values():
             with suppress(ProcessLookupError):
                 os.killpg(session, number)
 
     def has_ended(self) -> bool:
-        """Whether the agent has."""
+        """Whether the agent has ended."""
         return self.agent.poll() is not None
 
     def is_lost(self) -> bool:
-        """Never: it is here."""
+        """Return False: this machine is here."""
         return False
 
     def wait_for_end(self, seconds: float) -> EndReport:
@@ -166,26 +136,23 @@ class LocalRanks:
         self.signal(signal.SIGCONT)
         with suppress(subprocess.TimeoutExpired):
             self.agent.wait(seconds)
+        try:
+            statuses = os.read(self._exits, 1 << 16)
+        except BlockingIOError:  # torchrun still runs
+            statuses = b""
         return EndReport(
-            exits=self._exits_of_ranks(),
+            exits={int(rank): status for rank, status in json.loads(statuses or b"{}").items()},
             agent=self.agent.returncode,
             oom_killer=self._oom_kills != fate.oom_kills(),
             log=self.log_tail(),
         )
 
-    def _exits_of_ranks(self) -> dict[int, int]:
-        try:
-            words = os.read(self._exits, 1 << 16)
-        except BlockingIOError:  # it still runs
-            return {}
-        return {int(rank): status for rank, status in json.loads(words or b"{}").items()}
-
     def states(self) -> str:
-        """From /proc."""
+        """Return what each rank does at this moment, in words."""
         return fate.states(self.pids)
 
     def log_tail(self) -> str:
-        """The end of the log in the folder."""
+        """Return the end of the log."""
         try:
             with self.log.open("rb") as log:
                 log.seek(0, os.SEEK_END)
@@ -195,11 +162,11 @@ class LocalRanks:
             return ""
 
     def terminate(self) -> None:
-        """By SIGTERM."""
+        """Ask the agent to end."""
         self.agent.terminate()
 
     def close(self) -> None:
-        """The agent reaps its workers before it goes; killed, it would leave them to init as zombies."""
+        """End every process; the agent reaps its ranks first, and killed would leave them as zombies."""
         self.signal(signal.SIGKILL)
         self.pids.clear()  # closed twice, it must not reach processes that got these numbers since
         self.agent.terminate()

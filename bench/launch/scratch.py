@@ -18,7 +18,8 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        _remove_stale(Path(tempfile.gettempdir()))
+        for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+            _remove_if_stale(lock)
         self._lock = -1
         while self._lock < 0:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -49,12 +50,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_stale(folder: Path) -> None:
-    for lock in folder.glob(f"{PREFIX}*/{LOCK}"):
-        with suppress(OSError):  # somebody else's, or gone by now
-            held = os.open(lock, os.O_RDWR)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(lock.parent)
-            finally:
-                os.close(held)
+def _remove_if_stale(lock: Path) -> None:
+    with suppress(OSError), lock.open("r+b") as held:  # somebody else's, or gone by now
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(lock.parent)

@@ -21,7 +21,7 @@ class WorkerSpec:
     optimizer: str  # resolved for the device
     sharding: str
     loop: str  # bare, or one of users'
-    slowed_by: float  # share of its own time that every step waits for nothing
+    slowed_by: float  # share of its own time that every step waits
     model: Model
     data: Data
     adam: Adam

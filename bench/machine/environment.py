@@ -14,15 +14,9 @@ WITHOUT_EFFECT = ("removed_variables",)
 """Entries that are recorded but change nothing."""
 
 
-def find_differences(one: Any, other: Any, *, other_is: str = "now") -> list[str]:
-    """What differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`.
-
-    Args:
-        one: an environment.
-        other: another.
-        other_is: the word before the other's value.
-    """
-    old, now = _flatten(_with_effect(one)), _flatten(_with_effect(other))
+def find_differences(environment: Any, other: Any, *, other_is: str = "now") -> list[str]:
+    """Return what differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
+    old, now = _flatten(_with_effect(environment)), _flatten(_with_effect(other))
     return [
         f"{key}: {old.get(key, 'missing')}, {other_is} {now.get(key, 'missing')}"
         for key in sorted(old.keys() | now.keys())

@@ -67,8 +67,11 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
     return {
         "stack": stack or stacks.own(),
         "python": installed.python,
-        "packages": {name: installed.packages[name] for name in PACKAGES if name in installed.packages}
-        | _cuda_libraries(installed.packages),
+        "packages": {
+            name: version
+            for name, version in installed.packages.items()
+            if name in PACKAGES or name.startswith("nvidia-")  # CUDA's libraries, which torch brings along
+        },
         "cpu": describe_processor(),
         "memory_gib": round(memory_bytes() / 2**30, 1),
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
@@ -82,12 +85,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
-    """The workers' environment variables that matter; a path as a hash, since it reveals who measured.
-
-    Args:
-        base: the coordinator's variables.
-        settings: as in `take`.
-    """
+    """Return the workers' variables that matter; a path as a hash, since it reveals who measured."""
     ours = worker_variables({}, **settings)
     recorded = {
         name: _without_paths(value)
@@ -103,8 +101,3 @@ def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dic
 
 def _without_paths(value: str) -> str:
     return f"sha256:{digest(value)}" if "/" in value else value
-
-
-def _cuda_libraries(packages: Mapping[str, str]) -> dict[str, str]:
-    """The wheels with CUDA's libraries, which torch brings along: cuBLAS, cuDNN, NCCL …"""
-    return {name: packages[name] for name in sorted(packages) if name.startswith("nvidia-")}

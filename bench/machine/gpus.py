@@ -53,8 +53,19 @@ def list_gpus(setting: str | None) -> list[Gpu]:
         ) from error
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        handles = _visible_handles(pynvml, setting)
-        return [_describe(pynvml, *item, driver) for item in enumerate(handles)]
+        return [
+            Gpu(
+                index=index,
+                uuid=pynvml.nvmlDeviceGetUUID(handle),
+                name=pynvml.nvmlDeviceGetName(handle),
+                memory_total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+                driver=driver,
+                capability=tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+                near_cores=_near_cores(pynvml, handle),
+                slices=_slices(pynvml, handle),
+            )
+            for index, handle in enumerate(_visible_handles(pynvml, setting))
+        ]
     finally:
         pynvml.nvmlShutdown()
 
@@ -71,7 +82,15 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     by_uuid = setting.strip().startswith("GPU-")
     chosen: list[int] = []
     for entry in map(str.strip, setting.split(",")):
-        places = _starting_with(entry, uuids) if by_uuid else _parse_index(entry, len(uuids))
+        if by_uuid:
+            places = [
+                place
+                for place, uuid in enumerate(uuids)
+                if entry.startswith("GPU-") and uuid.startswith(entry)
+            ]
+        else:
+            number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
+            places = [int(number[0])] if number and int(number[0]) < len(uuids) else []
         if not places:
             break
         if len(places) > 1 or places[0] in chosen:
@@ -128,19 +147,6 @@ def _visible_handles(nvml: Any, setting: str | None) -> list[Any]:
     return [handles[place] for place in select_visible(uuids, setting)]
 
 
-def _describe(nvml: Any, index: int, handle: Any, driver: str) -> Gpu:
-    return Gpu(
-        index=index,
-        uuid=nvml.nvmlDeviceGetUUID(handle),
-        name=nvml.nvmlDeviceGetName(handle),
-        memory_total_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
-        driver=driver,
-        capability=tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
-        near_cores=_near_cores(nvml, handle),
-        slices=_slices(nvml, handle),
-    )
-
-
 def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
     try:
         if not nvml.nvmlDeviceGetMigMode(handle)[0]:
@@ -148,11 +154,11 @@ def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
         places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except nvml.NVMLError:  # it knows no MIG, or is a slice itself
         return None
-    found = []
+    slices = []
     for index in range(places):
         with suppress(nvml.NVMLError):  # not every place has one
-            found.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
-    return tuple(found)
+            slices.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+    return tuple(slices)
 
 
 def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:
@@ -163,14 +169,3 @@ def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:
     except nvml.NVMLError:  # a slice of a GPU has none
         return ()
     return tuple(64 * place + bit for place, word in enumerate(mask) for bit in range(64) if word >> bit & 1)
-
-
-def _parse_index(entry: str, count: int) -> list[int]:
-    number = re.match(r"\+?\d+", entry, re.ASCII)  # CUDA reads "1abc" as 1, as C's strtoul does
-    return [int(number[0])] if number and int(number[0]) < count else []
-
-
-def _starting_with(entry: str, uuids: Sequence[str]) -> list[int]:
-    if not entry.startswith("GPU-"):
-        return []
-    return [place for place, uuid in enumerate(uuids) if uuid.startswith(entry)]

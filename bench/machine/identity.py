@@ -15,6 +15,7 @@ from bench.machine.environment import digest
 from bench.machine.gpus import list_gpus, short_name
 from bench.machine.hardware import memory_bytes
 from bench.machine.processor import describe_processor
+from bench.machine.processor_identity import NOT_RECORDED, number_words
 
 VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
 """Short, as far as makers do not call themselves so."""
@@ -57,25 +58,18 @@ def name_folder(identity: Mapping[str, Any] | None = None) -> str:
     if gpus := identity["gpus"]:
         parts = [str(len(gpus)), *dict.fromkeys(map(short_name, gpus)), cores]
     else:
-        numbers = (("family", identity["family"]), ("model", identity["model_number"]))
-        known = [f"{word}{value}" for word, value in numbers if value is not None]
+        numbers = [words.replace(" ", "") for words in number_words({**identity, "stepping": None})]
         vendor = str(identity["vendor"] or identity["cpu"] or "cpu")
-        parts = [VENDORS.get(vendor) or short_name(vendor), *known, cores]
+        parts = [VENDORS.get(vendor) or short_name(vendor), *numbers, cores]
     return re.sub(r"[^a-z0-9]+", "-", "-".join([*parts, digest(dict(identity))[:4]]))
 
 
 def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
     """Return `AMD EPYC (family 25, model 17, stepping 1), instruction sets of zen4 or newer, 2 cores …`."""
-    numbers = (
-        ("family", identity["family"]),
-        ("model", identity["model_number"]),
-        ("stepping", identity["stepping"]),
-    )
-    known = ", ".join(f"{word} {value}" for word, value in numbers if value is not None)
     gpus = dict.fromkeys(identity["gpus"])
     words = [
         *(f"{identity['gpus'].count(name)} × {name}" for name in gpus),
-        f"{identity['cpu'] or 'CPU'} ({known or 'family and model not recorded'})",
+        f"{identity['cpu'] or 'CPU'} ({', '.join(number_words(identity)) or NOT_RECORDED})",
         f"instruction sets of {microarchitecture} or newer" if microarchitecture else "",
         f"{identity['cores']} core{'' if identity['cores'] == 1 else 's'}",
         f"{identity['memory_gib']} GiB",

@@ -10,12 +10,7 @@ INTEL = "GenuineIntel"
 
 
 def find_why_full_is_refused(machine: str, vendor: str | None) -> str:
-    """Return why device.blas=full would change nothing; empty if it may.
-
-    Args:
-        machine: the architecture, as `platform.machine` names it.
-        vendor: the CPU's, as /proc/cpuinfo names it.
-    """
+    """Return why device.blas=full would change nothing on this kind of CPU; empty if it may."""
     if machine != MKL_MACHINE:
         return f"MKL exists for {MKL_MACHINE} only, and this machine is {machine}"
     if vendor == INTEL:

@@ -20,13 +20,14 @@ def imported_packages() -> list[str]:
     roots = [f"{os.path.realpath(path)}/" for path in sys.path if Path(path).name in INSTALLED]
     used = {os.path.realpath(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
     used |= _mapped()
-    found = {
-        root + file.removeprefix(root).partition("/")[0]
-        for root in roots
-        for file in used
-        if file.startswith(root)
-    }
-    return sorted(found)
+    return sorted(
+        {
+            root + file.removeprefix(root).partition("/")[0]
+            for root in roots
+            for file in used
+            if file.startswith(root)
+        }
+    )
 
 
 def size_on_disk(paths: Iterable[str]) -> int:

@@ -107,12 +107,7 @@ def count_sockets(cpus: Path) -> int | None:
 
 
 def find_virtual(cpuinfo: str, product: str) -> bool | None:
-    """Return whether this is a virtual machine; None where nothing tells.
-
-    Args:
-        cpuinfo: the text of /proc/cpuinfo. On x86 a hypervisor shows itself as a flag.
-        product: what DMI says of the machine and who made it.
-    """
+    """Return whether this is a virtual machine, by /proc/cpuinfo and DMI; None where nothing tells."""
     fields = _fields(cpuinfo)
     if any("hypervisor" in flags.split() for flags in fields.get("flags", [])):
         return True
@@ -144,7 +139,7 @@ def _arm_revision(fields: Texts) -> str | None:
     variant, revision = _joined(fields, "CPU variant"), _joined(fields, "CPU revision")
     if variant is None or revision is None:
         return None
-    return "r" + "/".join(str(int(one, 16)) for one in variant.split("/")) + f"p{revision}"
+    return "r" + "/".join(str(int(digit, 16)) for digit in variant.split("/")) + f"p{revision}"
 
 
 def _instruction_sets(fields: Texts) -> list[str] | None:
@@ -152,14 +147,14 @@ def _instruction_sets(fields: Texts) -> list[str] | None:
     flags = fields.get("flags") or fields.get("Features")
     if not flags:
         return None
-    common = set.intersection(*(set(one.split()) for one in flags))
+    common = set.intersection(*(set(words.split()) for words in flags))
     return [name for name in INSTRUCTION_SETS if name in common]
 
 
 def _kib(size: str | None) -> int | None:
     """`32K` or `16M` in KiB."""
-    found = re.fullmatch(r"(\d+)([KM])", size or "")
-    return int(found[1]) * {"K": 1, "M": 1024}[found[2]] if found else None
+    parts = re.fullmatch(r"(\d+)([KM])", size or "")
+    return int(parts[1]) * {"K": 1, "M": 1024}[parts[2]] if parts else None
 
 
 def _count_listed(numbers: str) -> int:

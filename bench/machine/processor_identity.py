@@ -18,21 +18,15 @@ def name_processor(environment: Mapping[str, Any]) -> str:
     """Return `AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)`."""
     cpu = _cpu(environment)
     name = str(cpu.get("model") or "CPU")
-    if not is_described(environment):
+    if any(cpu.get(entry) is None for entry in ("vendor", "family", "model_number")):
         return f"{name} ({NOT_RECORDED})"
-    known = {
-        word: cpu[entry]
-        for word, entry in (("family", "family"), ("model", "model_number"), ("stepping", "stepping"))
-        if cpu.get(entry) is not None
-    }
-    words = ", ".join(f"{word} {value}" for word, value in known.items())
-    return f"{name} ({cpu['vendor']} {words})"
+    return f"{name} ({cpu['vendor']} {', '.join(number_words(cpu))})"
 
 
-def is_described(environment: Mapping[str, Any]) -> bool:
-    """Return whether more than the marketing name is known."""
-    cpu = _cpu(environment)
-    return all(cpu.get(entry) is not None for entry in ("vendor", "family", "model_number"))
+def number_words(cpu: Mapping[str, Any]) -> list[str]:
+    """Return `family 25`, `model 1` and `stepping 1`, as far as they are known."""
+    entries = {"family": "family", "model": "model_number", "stepping": "stepping"}
+    return [f"{word} {cpu[entry]}" for word, entry in entries.items() if cpu.get(entry) is not None]
 
 
 def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
@@ -41,13 +35,14 @@ def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(cpu.get(entry)) for entry in ("model", *IDENTITY))
 
 
-def find_processor_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def find_processor_differences(environment: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the words for what is known to differ between two CPUs; none if it may be the same one."""
     names = (("model", "name"), *((entry, entry.replace("_", " ")) for entry in IDENTITY))
     return [
         words
         for entry, words in names
-        if None not in (sides := (_cpu(one).get(entry), _cpu(other).get(entry))) and sides[0] != sides[1]
+        if None not in (sides := (_cpu(environment).get(entry), _cpu(other).get(entry)))
+        and sides[0] != sides[1]
     ]
 
 

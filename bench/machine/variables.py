@@ -54,16 +54,11 @@ def worker_variables(
     checkpointing: bool,
     prefix: Path = Path(sys.prefix),
 ) -> dict[str, str]:
-    """The coordinator's variables without those of `REMOVED`, and with the comparison's settings.
+    """Return the coordinator's variables without those of `REMOVED`, and with the comparison's settings.
 
     Args:
         base: the coordinator's variables.
-        device: cpu or cuda.
-        threads: of each rank.
-        allocator: tuned, or system.
-        blas: stock, or full.
-        precision: by its name.
-        checkpointing: whether activations are recomputed in the backward pass.
+        device, threads, allocator, blas, precision, checkpointing: as `Config` has them.
         prefix: the folder of the workers' virtual environment.
     """
     variables = {

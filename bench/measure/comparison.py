@@ -48,7 +48,7 @@ from bench.measure.stages.roofline import RooflineFinder
 from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
 
 

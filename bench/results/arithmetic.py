@@ -37,11 +37,7 @@ def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
 
 
 def combined_rate(parts: Sequence[tuple[float, float]]) -> float:
-    """The rate of several parts of work together: all of the work over the time that all of it takes.
-
-    Args:
-        parts: pairs of an amount of work and the rate at which it is done.
-    """
+    """Return the rate of all parts of work together, each an amount and the rate at which it is done."""
     return sum(amount for amount, _ in parts) / sum(amount / rate for amount, rate in parts)
 
 

@@ -1,7 +1,11 @@
-"""Writes a file whole or not at all."""
+"""Writes a file whole or not at all; a disk that refuses becomes one sentence instead of a traceback."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from bench.errors import CannotWriteResults
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -16,3 +20,20 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def reporting_write_errors(csv: Path) -> Iterator[None]:
+    """Turn an OSError into a sentence that says what to do; `csv` keeps what it held before.
+
+    Raises:
+        CannotWriteResults: instead of OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise CannotWriteResults(
+            f"{error.filename or csv} cannot be written ({reason}); make room, and go on with the same "
+            f"command and resume=true: {csv} keeps the rounds before."
+        ) from error

@@ -65,25 +65,21 @@ def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
     return len(set(keys)) < len(keys)
 
 
-def damaged(name: str, what: str) -> UserError:
-    """The refusal of the file `name`; `what` says why it cannot be trusted."""
-    return UserError(f"{name} is damaged: {what}", "restore it with `git checkout`, or measure it again")
+def damaged(name: str, reason: str) -> UserError:
+    """The refusal of the file `name`, which cannot be trusted for this reason."""
+    return UserError(f"{name} is damaged: {reason}", "restore it with `git checkout`, or measure it again")
 
 
-def check_schema(table: pd.DataFrame, name: str) -> None:
-    """Refuse rows of another version; another version also has other columns, so this comes before them."""
+def check_header(table: pd.DataFrame, name: str) -> None:
+    """Refuse rows of another version, which also has other columns, and columns other than ours."""
     versions = set(table["schema_version"]) if "schema_version" in table else set()
     if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
         raise UserError(
             f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}",
             "measure it again, or check out the harness that wrote it",
         )
-
-
-def check_columns(header: tuple[str, ...], name: str) -> None:
-    """Refuse a file with other columns, or with ours in another order."""
-    if header != COLUMNS:
-        strange = sorted(set(header) ^ set(COLUMNS)) or ["their order"]
+    if tuple(table.columns) != COLUMNS:
+        strange = sorted(set(table.columns) ^ set(COLUMNS)) or ["their order"]
         raise UserError(
             f"{name} is not a results file of this harness (its columns differ: {', '.join(strange[:5])})",
             "give a file that `make bench` wrote",

@@ -46,9 +46,9 @@ def volumes(counted: Mapping[Collective, int], parameters: int) -> dict[str, flo
     An all-reduce of all gradients is 2: every rank sends and receives each of them twice (Rajbhandari et al.
     2020, arXiv:1910.02054, section 7).
     """
-    found: dict[str, float] = {}
-    for one, calls in counted.items():
-        if one.kind in SENT:
-            elements = one.bytes / one.element_bytes
-            found[one.kind] = found.get(one.kind, 0.0) + SENT[one.kind] * calls * elements / parameters
-    return found
+    by_kind: dict[str, float] = {}
+    for collective, calls in counted.items():
+        if (kind := collective.kind) in SENT:
+            elements = collective.bytes / collective.element_bytes
+            by_kind[kind] = by_kind.get(kind, 0.0) + SENT[kind] * calls * elements / parameters
+    return by_kind

@@ -18,7 +18,7 @@ DTYPES = {
     "model": TEXT,
     "size": TEXT,  # published, mini or layers:N
     "layers": WHOLE,  # of the deepest stack; blank where the configuration does not say
-    "published_layers": WHOLE,  # likewise, of the model as published
+    "published_layers": WHOLE,  # of the same stack in the model as published
     "parameters": WHOLE,
     "trainable_parameters": WHOLE,  # fewer with LoRA
     "task": TEXT,
@@ -33,7 +33,7 @@ DTYPES = {
     "sharding": TEXT,
     "loop": TEXT,  # what made the steps: bare, or a loop that users have
     "loader": TEXT,  # how batches are prepared, such as workers=2; blank: they lie ready
-    "slowed_by": REAL,  # share of every step's time spent in vain on purpose: make selftest
+    "slowed_by": REAL,  # share of its time that every step waits on purpose: make selftest
     "precision": TEXT,
     "attention": TEXT,
     "checkpointing": WHOLE,  # 1 or 0: activations are recomputed in the backward pass
@@ -67,7 +67,7 @@ DTYPES = {
     "published_layers_flops_share": REAL,  # the same of the model as published, with the same batch
     "torch_matmul_flops_per_s": REAL,  # of matrix products at the workload's own shapes; sum of all ranks
     "ort_matmul_flops_per_s": REAL,  # the same by ONNX Runtime; blank where it does not run
-    "limit_flops_per_s": REAL,  # the highest rate of matrix products that any engine reached; likewise
+    "limit_flops_per_s": REAL,  # the highest rate of matrix products that any engine reached, all ranks
     "roofline_share": REAL,  # model_flops_per_s / limit_flops_per_s
     "cpu_seconds": REAL,  # user + system, sum of all ranks
     "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores
@@ -77,7 +77,7 @@ DTYPES = {
     "page_faults": WHOLE,  # without disk, sum of all ranks: memory touched for the first time
     "loader_s": REAL,  # of the block, that the ranks waited for batches; slowest rank; blank: they were there
     "loss_scale": REAL,  # at the block's end; blank: the loss is not scaled
-    "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank likewise
+    "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank: the loss is not scaled
     "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
     "import_s": REAL,  # of setup_s, until all libraries were imported, and before there was a model
     "first_step_s": REAL,

@@ -17,7 +17,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.checks import check_columns, check_rows, check_schema, damaged
+from bench.results.checks import check_header, check_rows, damaged
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
 
 Line = list[str]
@@ -27,7 +27,7 @@ REPEATED = ("comparison", "overrides", "command")
 """Columns that are blank where they say the same as in the row above."""
 
 DIGITS = 12
-"""Of a figure: far more than a clock has."""
+"""Significant digits of a figure: far more than a clock has."""
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
@@ -54,13 +54,13 @@ def _join(parts: Iterable[Sequence[Line]]) -> str:
     repeated, environment = [COLUMNS.index(name) for name in REPEATED], COLUMNS.index("environment")
     above, written, lines = dict.fromkeys(repeated, ""), {""}, [",".join(COLUMNS)]
     for cells in (line for part in parts for line in part):
-        shown = cells.copy()
+        line = cells.copy()
         for place in repeated:
-            shown[place] = "" if cells[place] == above[place] else cells[place]
+            line[place] = "" if cells[place] == above[place] else cells[place]
             above[place] = cells[place]
-        shown[environment] = "" if cells[environment] in written else cells[environment]
+        line[environment] = "" if cells[environment] in written else cells[environment]
         written.add(cells[environment])
-        lines.append(",".join(shown))
+        lines.append(",".join(line))
     return "\n".join([*lines, ""])
 
 
@@ -115,7 +115,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def parse(content: bytes, name: str) -> pd.DataFrame:
-    """The same as `read` for a file's content that is already here; errors call it `name`."""
+    """Read the content of a results file, as `read` does; errors call it `name`."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -139,8 +139,7 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
     if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
         raise damaged(name, "it breaks off, or a row has too few or too many cells")
     table = pd.DataFrame(lines, columns=header, dtype=object)
-    check_schema(table, name)
-    check_columns(tuple(header), name)
+    check_header(table, name)
     hashes, cells = table["environment_hash"], table["environment"]
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
     table["environment"] = [environments.get(key, "") for key in hashes]

@@ -47,9 +47,9 @@ def machine_key(environment: dict[str, Any]) -> tuple[str, ...]:
     return (*processor_key(environment), str(cores), *gpu_names(environment))
 
 
-def environment_differences(one: str, other: str) -> list[str]:
+def environment_differences(cell: str, other: str) -> list[str]:
     """The entries in which two cells of the column `environment` differ; none if one is damaged."""
     try:
-        return find_differences(json.loads(one), json.loads(other))
+        return find_differences(json.loads(cell), json.loads(other))
     except ValueError:
         return []

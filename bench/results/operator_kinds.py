@@ -1,10 +1,11 @@
-"""The kinds of work that a step consists of, and which operator does which."""
+"""The kinds of work that a step consists of, which operator does which, and the rows of `BREAKDOWN`."""
 
 import fnmatch
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HOST = "host"
 """In place of an operator: Python and the framework between the operators."""
@@ -39,7 +40,7 @@ class Operator:
     name: str  # as that library calls it; or `HOST`, or `WAITING`
     part: str  # `optimizer` if it ran within the optimizer's step; else empty
     calls: int  # in all profiled steps of a round
-    seconds: float  # likewise, without what it called
+    seconds: float  # in the same steps, without what it called
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +76,37 @@ def kind_of(operator: Operator) -> str:
         if fnmatch.fnmatchcase(operator.name, pattern):
             return kind
     return "other"
+
+
+def rows_of_profile(
+    ranks: Sequence[Sequence[ProfiledRound]], *, described: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row for each operator in each round: the mean over the ranks, per step; behind `described`."""
+    return [
+        {**described, "round": number, **row}
+        for number, of_ranks in enumerate(zip(*ranks, strict=True), start=1)
+        for row in _rows_of_round(of_ranks)
+    ]
+
+
+def _rows_of_round(ranks: Sequence[ProfiledRound]) -> list[dict[str, Any]]:
+    steps = ranks[0].steps
+    share = 1 / (len(ranks) * steps)
+    merged: dict[tuple[str, str, str], list[float]] = {}
+    for operator in (operator for rank in ranks for operator in rank.operators):
+        sums = merged.setdefault((operator.library, operator.part, operator.name), [0.0, 0.0])
+        sums[0] += operator.calls
+        sums[1] += operator.seconds
+    return [
+        {
+            "steps": steps,
+            "profiled_step_s": sum(rank.seconds for rank in ranks) * share,
+            "kind": kind_of(Operator(library=library, part=part, name=name, calls=0, seconds=0.0)),
+            "library": library,
+            "part": part,
+            "operator": name,
+            "calls_per_step": calls * share,
+            "seconds_per_step": spent * share,
+        }
+        for (library, part, name), (calls, spent) in sorted(merged.items(), key=lambda item: -item[1][1])
+    ]

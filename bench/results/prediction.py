@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bench.config.choices import DEEPSPEED, IN_16_BITS_ALONE, OFFLOADED
+from bench.config.choices import DEEPSPEED, DIVIDED, IN_16_BITS_ALONE, OFFLOADED
 
 FP32_BYTES, BYTES_OF_16_BITS = 4, 2
 
 ADAMW_STATE_BYTES = 8
-"""Of each parameter: running means of the gradient and of its square in fp32 (Kingma & Ba 2014,
+"""Bytes per parameter: running means of the gradient and of its square in fp32 (Kingma & Ba 2014,
 arXiv:1412.6980)."""
 
 STATE_BYTES = {
@@ -17,20 +17,7 @@ STATE_BYTES = {
     "adamw_8bit_torchao": 2,
     "adamw_4bit_torchao": 1,
 }
-"""The same of the optimizers that hold less; the scales of blocks not counted."""
-
-DIVIDED = {
-    "ddp": (),
-    "zero_redundancy": ("optimizer",),
-    "zero1": ("optimizer",),
-    "zero1_native": ("optimizer",),
-    "zero2": ("optimizer", "gradients"),
-    "zero3": ("optimizer", "gradients", "weights"),
-    "zero2_offload": ("optimizer", "gradients"),
-    "zero3_offload": ("optimizer", "gradients", "weights"),
-    "fsdp2": ("optimizer", "gradients", "weights"),
-}
-"""What the ranks divide among them under each sharding; of everything else each has the whole."""
+"""Bytes per parameter of the optimizers that hold less; the scales of blocks not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +42,8 @@ def predict(
 
     Args:
         parameters: of the model, tied ones counted once.
-        trainable: those that are trained.
-        optimizer: of the backend.
-        sharding: of the backend.
-        world_size: ranks.
+        trainable: how many of them are trained.
+        optimizer, sharding, world_size: of the backend.
         device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
     """
     divided = DIVIDED[sharding]
@@ -66,8 +51,8 @@ def predict(
         weights = 0 if "weights" in divided else FP32_BYTES * parameters
         return Predicted(weights=weights, gradients=0, optimizer=0)
 
-    def count_on_a_rank(what: str, count: int) -> int:
-        return -(-count // world_size) if what in divided else count
+    def count_on_a_rank(kind: str, count: int) -> int:
+        return -(-count // world_size) if kind in divided else count
 
     held_bytes = BYTES_OF_16_BITS if sharding in IN_16_BITS_ALONE else FP32_BYTES
     updated_copy = count_on_a_rank("optimizer", trainable) if sharding in DEEPSPEED else 0

@@ -18,13 +18,13 @@ from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
 SCHEMA_VERSION = 14
-"""Of the record and of the CSV: goes up with any change of their columns. What changed, git tells."""
+"""The version of record and CSV: goes up with any change of their columns. What changed, git tells."""
 
 NOT_TIMED = 0
 """The launch number of the parity check and of the search; timed launches count from 1."""
 
 
-class Stage(str, Enum):
+class LaunchStage(str, Enum):
     """What a launch is for."""
 
     PARITY = "parity"
@@ -81,7 +81,9 @@ class Block(Phase):
     last_loss: tuple[float, ...]  # of the block's last step
     loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
     loss_scale: float | None = None  # at the end; None: the loss is not scaled
-    skipped_steps: int | None = None  # since gradients overflowed, which is less work; None likewise
+    skipped_steps: int | None = (
+        None  # since gradients overflowed, which is less work; None: the loss is not scaled
+    )
     allocator_retries: tuple[int | None, ...] = ()  # of torch's on the device: it freed all it kept
 
     def __post_init__(self) -> None:
@@ -112,14 +114,14 @@ class Workload:
     nodes: int = 1
     link_gbit_per_s: float | None = None  # that the link between them was held to
     layers: int | None = None  # of the deepest stack; None where the configuration does not say
-    published_layers: int | None = None  # likewise, of the model as published
+    published_layers: int | None = None  # of the same stack in the model as published
     parameters: int | None = None  # known once a worker has built the model
     trainable_parameters: int | None = None  # fewer with LoRA
     padding_share: float | None = None  # padded positions / all positions of the batches used
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class BatchTrial:
     """One fresh start in the search for the largest micro-batch."""
 
     micro_batch: int
@@ -129,7 +131,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Shape:
-    """Of a matrix product: `batch` times a matrix of rows x inner times one of inner x columns."""
+    """The shape of a matrix product: `batch` times a matrix of rows x inner times one of inner x columns."""
 
     batch: int
     rows: int
@@ -138,7 +140,7 @@ class Shape:
 
     @property
     def flops(self) -> int:
-        """Of one product; a multiplication and an addition are two."""
+        """FLOPs of one product; a multiplication and an addition are two."""
         return 2 * self.batch * self.rows * self.inner * self.columns
 
     def __str__(self) -> str:
@@ -204,7 +206,7 @@ class TensorVerdict:
     allowed: float  # of the difference, at most
 
     def share(self) -> float:
-        """Of what is allowed; more than 1 is wrong, as is what is not a number."""
+        """The error over what is allowed; more than 1 is wrong, and no number counts as infinite."""
         if math.isnan(self.error):
             return math.inf
         if not self.error:
@@ -227,8 +229,8 @@ class Record:
     optimizer: str  # the one that really ran
     sharding: str
     loop: str = "bare"  # what made the steps: the harness's own loop, or one of users'
-    slowed_by: float = 0.0  # share of every step's time spent in vain, on purpose
-    stage: Stage
+    slowed_by: float = 0.0  # share of its time that every step waits, on purpose
+    stage: LaunchStage
     launch: int  # NOT_TIMED, or from 1 if timed
     status: str
     message: str = ""
@@ -258,10 +260,10 @@ class Record:
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
-    trials: tuple[Trial, ...] = ()  # of the search for the largest micro-batch
+    trials: tuple[BatchTrial, ...] = ()  # of the search for the largest micro-batch
     roofline: Roofline = Roofline()
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
-    parity_gradient_norms: tuple[float, ...] = ()  # likewise, before the optimizer's step
+    parity_gradient_norms: tuple[float, ...] = ()  # of the same steps, before the update
     loss_difference: float | None = None  # the largest relative one of these from the reference's
     worst_tensors: dict[str, TensorVerdict] = field(default_factory=dict)  # by precision
     proof: dict[str, Any] = field(default_factory=dict)
@@ -276,7 +278,7 @@ class Record:
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
-        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is Stage.TIMED):
+        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is LaunchStage.TIMED):
             raise ValueError(f"{self.launch} is no number of a {self.stage.value} launch")
         if self.status == "ok" and self.message:
             raise ValueError("an ok record has no message")

@@ -16,7 +16,8 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
     """
     work, roofline = record.workload, record.roofline
     cells: dict[str, Any] = _rates_of_libraries(roofline, record.stack)
-    limit = find_limit(roofline)
+    rates = [rate for library in roofline.libraries for rate in rates_of_shapes(library).values()]
+    limit = max(rates, default=None)  # of all ranks together, where shape and library make it highest
     if roofline.counted:
         ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)
         per_step = ranks_work * work.grad_accum * work.world_size
@@ -35,12 +36,6 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
         if limit is not None:
             cells["roofline_share"] = arithmetic.ratio(done, limit)
     return cells | {"limit_flops_per_s": limit}
-
-
-def find_limit(roofline: Roofline) -> float | None:
-    """FLOP/s of all ranks together, at the shape and with the library where it is highest."""
-    rates = [rate for library in roofline.libraries for rate in rates_of_shapes(library).values()]
-    return max(rates, default=None)
 
 
 def rates_of_shapes(library: TimedLibrary) -> dict[Shape, float]:
@@ -64,13 +59,13 @@ def rate_of_workload(roofline: Roofline, library: TimedLibrary) -> float | None:
     rates = rates_of_shapes(library)
     if not roofline.products or any(product.shape not in rates for product in roofline.products):
         return None
-    return arithmetic.combined_rate([(one.flops, rates[one.shape]) for one in roofline.products])
+    return arithmetic.combined_rate([(product.flops, rates[product.shape]) for product in roofline.products])
 
 
 def _rates_of_libraries(roofline: Roofline, stack: str) -> dict[str, Any]:
     """The rate of every library: of the row's own stack; of one that is not in it, of another stack."""
     cells: dict[str, Any] = {}
-    for library in sorted(roofline.libraries, key=lambda one: one.stack != stack):
+    for library in sorted(roofline.libraries, key=lambda library: library.stack != stack):
         column = RATE_COLUMNS.get(library.library)
         if column is not None and column not in cells:
             cells[column] = rate_of_workload(roofline, library)

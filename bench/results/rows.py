@@ -58,7 +58,10 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "device_peak_mib": _device_peak_mib(block, baseline),
             "device_process_mib": _highest_mib(block.device_process_bytes),
             "device_baseline_mib": _highest_mib(baseline),
-            "gpu_utilisation_before": max(_unless_one_is_missing(_utilisation_before(record)), default=None),
+            "gpu_utilisation_before": max(
+                _unless_one_is_missing([sample.utilisation_percent for sample in record.device_before]),
+                default=None,
+            ),
             "torch_peak_allocated_mib": _highest_mib(block.torch_peak_allocated_bytes),
             "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
             "weights_bytes": max(record.weights_bytes, default=None),
@@ -78,8 +81,8 @@ def _phase_cells(record: Record) -> dict[str, Any]:
     warm_up = record.warm_up
     cells: dict[str, Any] = {
         "import_s": max(record.import_seconds, default=None),
-        "warm_up_s": sum(arithmetic.block_seconds(one.seconds) for one in warm_up) if warm_up else None,
-        "warm_up_steps": sum(one.steps for one in warm_up) if warm_up else None,
+        "warm_up_s": _sum([arithmetic.block_seconds(phase.seconds) for phase in warm_up]),
+        "warm_up_steps": _sum([phase.steps for phase in warm_up]),
         "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
     }
     for name, phase in (("setup", record.setup), ("first_step", record.first_step)):
@@ -120,10 +123,6 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
 
 def _baseline(record: Record) -> list[int | None]:
     return [sample.used_bytes for sample in record.device_before]
-
-
-def _utilisation_before(record: Record) -> list[float | None]:
-    return [sample.utilisation_percent for sample in record.device_before]
 
 
 def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | None:

@@ -18,7 +18,7 @@ DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "bac
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """The cells of `DESCRIBED`, as of now."""
+    """Return the cells of `DESCRIBED` for a file that is made now."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
 
@@ -63,10 +63,10 @@ class TableFile:
         Raises:
             UserError: it is damaged.
         """
-        text = dict.fromkeys(self.texts, object)
+        texts = dict.fromkeys(self.texts, object)
         missing = {name: [""] for name in self.numbers} if self.blanks else None
         try:
-            table = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=missing)
+            table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=missing)
             if list(table.columns) != list(self.columns) or table.empty:
                 raise ValueError("its columns are others, or it is empty")
             table = self._complete(table.astype(dict.fromkeys(self.numbers, float)))
@@ -111,10 +111,11 @@ class SideFile(TableFile):
         return table
 
     def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
-        said = table["started_at"] != ""
-        if not said.iloc[0]:
+        is_described = table["started_at"] != ""
+        if not is_described.iloc[0]:
             raise ValueError("its first row does not say what it is of")
-        table[list(DESCRIBED)] = table.loc[said, list(DESCRIBED)].iloc[said.cumsum() - 1].to_numpy()
+        described = table.loc[is_described, list(DESCRIBED)]
+        table[list(DESCRIBED)] = described.iloc[is_described.cumsum() - 1].to_numpy()
         return table
 
 
@@ -130,7 +131,7 @@ EXPORTS = SideFile(
         "exported_mib": REAL,
         "output_scale": REAL,  # the largest absolute output of the model in PyTorch
         "difference": REAL,  # the largest absolute one between ONNX Runtime's output and that
-        "difference_from_reference": REAL,  # likewise, from the reference's exported model
+        "difference_from_reference": REAL,  # the same from the reference's exported model
         "inferences": REAL,
         "inference_ms": REAL,  # of one micro-batch: median
         "inference_low_ms": REAL,  # of the median's 95 % interval
@@ -192,7 +193,7 @@ STEP_PARTS = SideFile(
         "seconds": REAL,  # of a part or of one call: median over repetitions, slowest rank
         "low_s": REAL,  # of that median's 95 % interval
         "high_s": REAL,
-        "cpu_s": REAL,  # likewise, of the processor; mean over ranks
+        "cpu_s": REAL,  # seconds of the processor; mean over ranks
     },
     blanks=True,
 )

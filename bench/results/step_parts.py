@@ -1,4 +1,4 @@
-"""What a step consists of, and when its gradients are there."""
+"""What a step consists of, when its gradients are there, and what its model's shapes say of it."""
 
 from dataclasses import dataclass
 
@@ -26,3 +26,24 @@ class ReadyGradients:
 
     elements: int  # of all gradients that are there by then
     share: float  # of the backward pass that is over
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """What a model's shapes alone say of one micro-batch on one rank: counted, not measured."""
+
+    parameters: int  # of the model, tied ones once
+    tensors: tuple[int, ...]  # numbers of each tensor that is trained, in the model's order
+    layers: int  # that are repeated
+    layer_parameters: int  # trained ones of all of these together
+    forward_flops: int  # of a micro-batch
+    backward_flops: int  # of the same
+    activation_bytes: int  # of everything that the forward pass keeps for the backward pass
+    layer_activation_bytes: int  # of it, what the repeated layers keep
+    # of the backward pass's FLOPs so large a share is done when so many gradients are there
+    ready: tuple[ReadyGradients, ...]
+
+    @property
+    def trainable(self) -> int:
+        """Numbers that are trained."""
+        return sum(self.tensors)

@@ -34,7 +34,7 @@ STEADY_BYTES = 8 << 20
 """New memory per step below which a process' memory counts as settled."""
 
 PAGE_BYTES = 4 << 10
-"""Of a small page, one fault each. Huge pages escape that count, so the growth of the peak counts as well."""
+"""Bytes of a small page, one fault each. Huge pages escape that count, so the peak counts, too."""
 
 STEADY_SPEED = 0.05
 """Share by which a warm-up block may be faster than the one before if warming up is to have ended."""

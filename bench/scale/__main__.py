@@ -53,7 +53,7 @@ def _predict(settings: Sequence[str]) -> int:
     from bench.analysis.scale import topology as topologies
     from bench.config.sizes import PUBLISHED
     from bench.machine.source_code import git_commit
-    from bench.results.disk import reporting_write_errors
+    from bench.results.atomic import reporting_write_errors
     from bench.scale import words
     from bench.scale.assumed import precisions_of
     from bench.scale.facts import facts_of
@@ -112,7 +112,7 @@ def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
     from bench.analysis.predictions import CHECKS, FOLDER, PUBLISHED
-    from bench.results.disk import reporting_write_errors
+    from bench.results.atomic import reporting_write_errors
     from bench.results.machines import list_study
     from bench.scale import words
     from bench.scale.check import check_rows

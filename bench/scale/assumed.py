@@ -7,7 +7,7 @@ from bench.analysis.scale.steps import Parts
 from bench.analysis.scale.topology import DeviceKind
 from bench.config.choices import SIXTEEN_BITS
 from bench.errors import UserError
-from bench.results.model_facts import ModelFacts
+from bench.results.step_parts import ModelFacts
 
 UPDATE_BYTES = Figure(
     value=28,

@@ -13,10 +13,10 @@ from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import StepSeconds, predict_step
 from bench.analysis.scale.topology import Topology
-from bench.config.choices import SIXTEEN_BITS
+from bench.config.choices import DIVIDED, SIXTEEN_BITS
 from bench.config.schema import Config
-from bench.results.model_facts import ModelFacts
-from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED, FP32_BYTES
+from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
+from bench.results.step_parts import ModelFacts
 from bench.scale.assumed import assumed_parts
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -17,7 +17,7 @@ from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
 from bench.analysis.scale.topology import Topology, load
-from bench.results.model_facts import ModelFacts
+from bench.results.step_parts import ModelFacts
 from bench.scale.assumed import COPY_BYTES, UPDATE_BYTES, ready_profile
 from bench.scale.facts import facts_of
 

@@ -8,7 +8,7 @@ from bench.analysis.predictions import COUNTED, WEAK
 from bench.analysis.scale.memory import largest_layers, predict_memory
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
-from bench.results.model_facts import ModelFacts
+from bench.results.step_parts import ModelFacts
 from bench.scale.predict import SHARDINGS, faster_at, kept_of
 
 Row = Mapping[str, Any]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
 from bench.report.files import reported_folders
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.sweeps import time_limit
 from bench.sweeps.comparisons import PlannedComparison
 from bench.sweeps.plan_file import Plan

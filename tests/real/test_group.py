@@ -17,6 +17,7 @@ from bench.launch import fate
 from bench.launch.channel import Refused, connect
 from bench.launch.group import Group
 from bench.launch.messages import Build, TakeFirstStep
+from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.measure.comparison import Comparison
 from bench.measure.plan.launches import PARITY
 from tests.support.configs import a_config
@@ -135,7 +136,7 @@ time.sleep(100)
 """
 
 
-class Sampler:
+class Sampler(GpuSampler):
     looks = 0
 
     def seconds_until_due(self) -> float:
@@ -157,7 +158,7 @@ class Built:
 @pytest.fixture(scope="class")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     comparison = Comparison(a_config(tmp_path_factory.mktemp("built"), timeout_s=60), "m-cpux2")
-    sampler = Sampler()
+    sampler = Sampler([])
     with comparison.shared.starter.start("pytorch", PARITY) as group:
         group.connect()
         start = time.monotonic()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine.telemetry.gpu_sample import GpuSample
-from bench.results.records import Block, Phase, Record, Stage, WarmUp, Workload
+from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Workload
 
 MIB = 2**20
 
@@ -130,7 +130,7 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "engine": engine,
         "optimizer": optimizer,
         "sharding": sharding,
-        "stage": Stage.TIMED if launch else Stage.PARITY,
+        "stage": LaunchStage.TIMED if launch else LaunchStage.PARITY,
         "launch": launch,
         "status": "ok",
         "started_at": "2026-11-20T12:00:00Z",

@@ -15,7 +15,7 @@ from bench.report.breakdown_words import coverage, explain
 from bench.report.collection import Collection, ReportedComparison, read_comparison
 from bench.report.comparison_page import render_comparison
 from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
-from bench.results import breakdown
+from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Simulated
@@ -65,7 +65,7 @@ def rows_of(backend: str, *ranks: list[ProfiledRound], **changes: str) -> list[d
         "backend": backend,
         "stack": "ort",
     }
-    return breakdown.rows_of_profile(list(ranks), described=described | changes)
+    return operator_kinds.rows_of_profile(list(ranks), described=described | changes)
 
 
 def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.closing import WIDTH, print_closing, this_python
-from bench.compare.changes import Change
+from bench.compare.changes import BackendChange
 from bench.compare.closing_words import answer_of as answer_of_compared
 from bench.report.next_command import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
@@ -141,8 +141,8 @@ def test_the_longer_command_is_written_from_the_overrides(overrides: tuple[str, 
 
 
 def test_a_regression_is_named_and_what_was_not_compared_is_told_apart() -> None:
-    worse = Change(backend="ortmodule", base="1", new="2", regressions=("throughput", "memory"))
-    well = Change(backend="pytorch", base="1", new="1")
+    worse = BackendChange(backend="ortmodule", base="1", new="2", regressions=("throughput", "memory"))
+    well = BackendChange(backend="pytorch", base="1", new="1")
     assert answer_of_compared({"a": [well, worse]}, uncompared=0, new=1) == (
         "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 file is new."
     )

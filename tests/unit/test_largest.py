@@ -14,7 +14,7 @@ from bench.measure.plan.preflight import check_memory
 from bench.measure.stages import batch_search_algorithm
 from bench.measure.stages.batch_search_algorithm import SearchResult
 from bench.results import arithmetic
-from bench.results.records import Stage, Trial
+from bench.results.records import BatchTrial, LaunchStage
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup
@@ -25,9 +25,9 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
-def up_to(most: int) -> Callable[[int], Trial]:
-    def attempt(size: int) -> Trial:
-        return Trial(micro_batch=size, fits=size <= most, message="" if size <= most else "bad_alloc")
+def up_to(most: int) -> Callable[[int], BatchTrial]:
+    def attempt(size: int) -> BatchTrial:
+        return BatchTrial(micro_batch=size, fits=size <= most, message="" if size <= most else "bad_alloc")
 
     return attempt
 
@@ -93,8 +93,8 @@ class TestSearch:
         found = batch_search_algorithm.search(up_to(5), start=4, most_trials=20)
         answers = iter([False, True])  # 5, then 4
 
-        def attempt(size: int) -> Trial:
-            return Trial(micro_batch=size, fits=next(answers), message="bad_alloc")
+        def attempt(size: int) -> BatchTrial:
+            return BatchTrial(micro_batch=size, fits=next(answers), message="bad_alloc")
 
         confirmed = batch_search_algorithm.confirm(attempt, found)
         assert (confirmed.micro_batch, confirmed.gap) == (4, 1)
@@ -216,7 +216,7 @@ class TestComparison:
         assert len(run.of("pytorch")) == len(run.of("ortmodule_zero1")) == 6
         (failure,) = run.failures
         assert failure.startswith("m-cpux2: ortmodule, search for the largest batch: oom: in the search for")
-        assert run.comparison.shared.ledger.records[0, "ortmodule"].stage is Stage.SEARCH
+        assert run.comparison.shared.ledger.records[0, "ortmodule"].stage is LaunchStage.SEARCH
 
     @pytest.mark.parametrize("status", ["timeout", "crashed", "unsupported"])
     def test_any_other_failure_is_no_answer_but_the_backend_s_own(self, tmp_path: Path, status: str) -> None:

@@ -13,8 +13,7 @@ from bench.analysis.scale.figures import Figure
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results import csv_files
-from bench.results.model_facts import ModelFacts
-from bench.results.step_parts import ReadyGradients
+from bench.results.step_parts import ModelFacts, ReadyGradients
 from bench.scale import check, words
 from bench.scale.check import BYTES, IN_TURN, MEMORY, RATIO, SECONDS, check_rows
 from bench.scale.links import PAYLOAD_SHARE

@@ -11,8 +11,7 @@ from bench.analysis.predictions import PUBLISHED, SCALING
 from bench.analysis.scale import topology
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.results.model_facts import ModelFacts
-from bench.results.step_parts import ReadyGradients
+from bench.results.step_parts import ModelFacts, ReadyGradients
 from bench.scale import __main__ as command
 from bench.scale import facts as facts_module
 from bench.scale import published, words

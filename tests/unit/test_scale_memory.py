@@ -4,7 +4,7 @@ import pytest
 
 from bench.analysis.scale.memory import Held, largest_layers, predict_memory
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET
-from bench.results.prediction import DIVIDED
+from bench.config.choices import DIVIDED
 
 MANY = [1, 2, 3, 4, 7, 8, 16, 64, 1024]
 PARAMETERS = 1_000_000

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET, MOST_LIVE
-from bench.config.choices import DEEPSPEED
-from bench.results.prediction import DIVIDED, predict
+from bench.config.choices import DEEPSPEED, DIVIDED
+from bench.results.prediction import predict
 
 FP32_BYTES = 4
 

@@ -80,22 +80,19 @@ def clock_mhz(cores: Collection[int], cpus: Path = CPUS) -> float | None:
 
     Not by psutil, which then returns /proc/cpuinfo's figure, a constant in a virtual machine.
     """
-    clocks = [_read_number(cpus / f"cpu{core}" / "cpufreq" / "scaling_cur_freq") for core in cores]
-    known = [khz for khz in clocks if khz is not None]
-    return max(known) / 1000 if known and len(known) == len(clocks) else None
+    clocks = _read_of_each(cores, cpus, "cpufreq/scaling_cur_freq")
+    return max(clocks) / 1000 if clocks else None
 
 
 def throttle_count(cores: Collection[int], cpus: Path = CPUS) -> int | None:
     """How often `cores` have slowed down for heat since the machine started; None where it is not counted."""
-    counts = [
-        _read_number(cpus / f"cpu{core}" / "thermal_throttle" / "core_throttle_count") for core in cores
-    ]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    counts = _read_of_each(cores, cpus, "thermal_throttle/core_throttle_count")
+    return sum(counts) if counts else None
 
 
-def _read_number(path: Path) -> int | None:
+def _read_of_each(cores: Collection[int], cpus: Path, place: str) -> list[int]:
+    """Read a number in sysfs of every core; none if one of them has none."""
     try:
-        return int(path.read_text(encoding="ascii"))
+        return [int((cpus / f"cpu{core}" / place).read_text(encoding="ascii")) for core in cores]
     except (OSError, ValueError):
-        return None
+        return []

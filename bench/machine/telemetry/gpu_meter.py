@@ -59,21 +59,17 @@ class GpuMeter:
         """Memory that the driver books on this process; None for a MIG slice, and in most containers."""
 
         def own_bytes(nvml: Any, gpu: Any) -> int | None:
-            if not _has_the_driver_s_process_ids():
-                self.absent["device_process_bytes"] = (
-                    "this container numbers processes otherwise than the driver"
-                )
-                return None
-            processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
-            sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
-            if not sizes or sizes[0] is None:
-                self.absent["device_process_bytes"] = (
-                    "NVML does not report a process' memory here"
-                    if sizes
-                    else "NVML does not list this process"
-                )
-                return None
-            return int(sizes[0])
+            reason = "this container numbers processes otherwise than the driver"
+            if _has_the_driver_s_process_ids():
+                processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+                sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
+                if sizes and sizes[0] is not None:
+                    return int(sizes[0])
+                reason = "NVML does not list this process"
+                if sizes:
+                    reason = "NVML does not report a process' memory here"
+            self.absent["device_process_bytes"] = reason
+            return None
 
         return self._ask("device_process_bytes", own_bytes)
 

@@ -9,7 +9,7 @@ from bench.machine.telemetry.gpu_sample import GpuSample
 PERIOD_SECONDS = 0.5
 
 LARGEST_SHARE = 0.005
-"""Of a core, for sampling; where NVML is slow or the GPUs are many, samples are taken less often."""
+"""The most of a core that sampling may take: many GPUs, or a slow NVML, are sampled less often."""
 
 BUSY_PERCENT = 5.0
 BUSY_BYTES = 600 << 20
@@ -33,8 +33,7 @@ class GpuSampler:
 
     Args:
         devices: the group's, by rank; none on a CPU.
-        clock: returns seconds.
-        cpu_clock: returns CPU seconds of the calling thread.
+        clock, cpu_clock: return seconds, and CPU seconds of the calling thread.
         sleep: waits for a number of seconds.
     """
 

@@ -3,6 +3,8 @@
 psutil knows neither the peak (VmHWM) nor how to reset it.
 """
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -33,11 +35,7 @@ def host_bytes() -> int | None:
 
 def _read_status(key: str) -> int | None:
     """Bytes of an entry of /proc/self/status; None if it cannot be read."""
-    try:
-        lines = _STATUS.read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
+    with suppress(OSError):
+        if size := re.search(rf"^{key}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE):
+            return int(size[1]) * 1024
     return None

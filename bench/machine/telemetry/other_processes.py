@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bench.machine.telemetry.cpu import core_time, cpu_seconds
 
 LEAST_SHARE = 0.05
-"""Of a core. Who takes less is not named."""
+"""The share of a core below which a process is not named."""
 
 MOST_NAMED = 3
 
@@ -42,15 +42,10 @@ class Taker:
 
 @dataclass(frozen=True, kw_only=True)
 class Glance:
-    """What others did during a look at the cores.
+    """What others did during a look at the cores."""
 
-    Attributes:
-        taken_seconds: CPU seconds that they had of the cores; None where the kernel does not count them.
-        takers: the processes with the largest shares, as far as they can be seen from here.
-    """
-
-    taken_seconds: float | None
-    takers: tuple[Taker, ...]
+    taken_seconds: float | None  # CPU seconds that they had of the cores; None where the kernel has no count
+    takers: tuple[Taker, ...]  # the processes with the largest shares, as far as they can be seen from here
 
 
 Look = Callable[[float], Glance]
@@ -80,17 +75,17 @@ def find_takers(
     """Return who took the largest shares between two moments, the largest first.
 
     Args:
-        before: all processes at the first moment; who is not there has started since.
-        after: all processes at the second moment.
+        before, after: all processes at either moment; who is not there before has started since.
         seconds: between the two.
         is_left_out: whether a process, by its id, is none that takes the cores away.
     """
+    earlier = {key: before[key].seconds if key in before else 0.0 for key in after}
     takers = [
-        Taker(name=process.name, pid=key[0], cores=(process.seconds - _seconds_of(before.get(key))) / seconds)
+        Taker(name=process.name, pid=key[0], cores=(process.seconds - earlier[key]) / seconds)
         for key, process in after.items()
     ]
-    takers = [one for one in takers if one.cores >= LEAST_SHARE and not is_left_out(one.pid)]
-    return tuple(sorted(takers, key=lambda one: -one.cores)[:MOST_NAMED])
+    takers = [taker for taker in takers if taker.cores >= LEAST_SHARE and not is_left_out(taker.pid)]
+    return tuple(sorted(takers, key=lambda taker: -taker.cores)[:MOST_NAMED])
 
 
 def describe_takers(takers: Collection[Taker]) -> str:
@@ -102,14 +97,14 @@ def read_processes() -> dict[Key, Process]:
     """Return every process that can be seen, with the CPU seconds that it has used."""
     import psutil  # here, since it takes long and is wanted on a busy machine only
 
-    found = {}
-    for process in psutil.process_iter(["pid", "create_time", "name", "cpu_times"]):
-        known = process.info
-        if known["cpu_times"] is not None:  # else it may not be looked at
-            times = known["cpu_times"]
-            key = known["pid"], known["create_time"]
-            found[key] = Process(name=known["name"] or "", seconds=times.user + times.system)
-    return found
+    infos = (process.info for process in psutil.process_iter(["pid", "create_time", "name", "cpu_times"]))
+    return {
+        (info["pid"], info["create_time"]): Process(
+            name=info["name"] or "", seconds=sum(info["cpu_times"][:2])
+        )
+        for info in infos
+        if info["cpu_times"] is not None  # user, system, …; None where it may not be looked at
+    }
 
 
 def own_processes() -> set[int]:
@@ -117,10 +112,6 @@ def own_processes() -> set[int]:
     import psutil
 
     return {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-
-
-def _seconds_of(process: Process | None) -> float:
-    return process.seconds if process else 0.0
 
 
 def _is_elsewhere(pid: int, cores: Collection[int]) -> bool:

@@ -12,9 +12,6 @@ from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 class RankMeter:
     """Measures a phase between `start` and `stop`; `prepare` comes before, outside the clock.
 
-    Args:
-        device: the rank's own GPU.
-
     Attributes:
         absent: why a figure is None, by its name.
     """
@@ -26,11 +23,7 @@ class RankMeter:
         self._peak_is_of_the_phase = True  # from the start of the process on
 
     def prepare(self, *, new_peak: bool = True) -> None:
-        """Begin a phase with whatever takes long.
-
-        Args:
-            new_peak: whether the peak of host memory starts anew.
-        """
+        """Begin a phase with whatever takes long; the peak of host memory starts anew if `new_peak`."""
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
         self._device_before = self._sample()
@@ -56,6 +49,9 @@ class RankMeter:
         if throttles is None:
             self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
         others, stolen = self._time_of_others()
+        host_peak = host_peak_bytes() if self._peak_is_of_the_phase else None
+        if host_peak is None:
+            self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
         return {
             "cpu_seconds": cpu - self._cpu,
             "page_faults": faults - self._faults,
@@ -63,7 +59,7 @@ class RankMeter:
             "cpu_throttles": _difference(throttles, self._throttles),
             "other_cpu_seconds": others,
             "stolen_seconds": stolen,
-            "host_peak_bytes": self._host_peak(),
+            "host_peak_bytes": host_peak,
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
             "energy_joules": _difference(energy, self._energy),
@@ -82,12 +78,6 @@ class RankMeter:
             self.absent |= {"other_cpu_seconds": reason, "stolen_seconds": reason}
             return None, None
         return (now.busy - before.busy) - (own - self._own_seconds), now.stolen - before.stolen
-
-    def _host_peak(self) -> int | None:
-        peak = host_peak_bytes() if self._peak_is_of_the_phase else None
-        if peak is None:
-            self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
-        return peak
 
 
 def _difference(now: Any, before: Any) -> Any:

@@ -9,7 +9,7 @@ from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.launches import Launch
 from bench.measure.record.ledger import Ledger
 from bench.results.arithmetic import search_resolution
-from bench.results.records import Stage, Trial
+from bench.results.records import BatchTrial, LaunchStage
 
 MOST_STEPS_DOWN = 3
 """How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
@@ -34,7 +34,7 @@ class MicroBatches:
         workload = dataclasses.replace(self.ledger.templates[name].workload, micro_batch=micro_batch)
         self.ledger.set_for_later_records(name, workload=workload)
 
-    def add_trials(self, name: str, *trials: Trial) -> None:
+    def add_trials(self, name: str, *trials: BatchTrial) -> None:
         """Put further trials into every record of this backend from here on."""
         earlier = self.ledger.templates[name].trials
         self.ledger.set_for_later_records(name, trials=(*earlier, *trials))
@@ -49,7 +49,7 @@ class MicroBatches:
             What is done, in words; empty if nothing can be.
         """
         micro_batch = self.known.get(name)
-        if failure.status != "oom" or launch.stage is not Stage.TIMED or micro_batch is None:
+        if failure.status != "oom" or launch.stage is not LaunchStage.TIMED or micro_batch is None:
             return ""
         smaller = next_smaller(micro_batch)
         if not smaller or self.steps_down[name] >= MOST_STEPS_DOWN:
@@ -57,7 +57,7 @@ class MicroBatches:
         self.steps_down[name] += 1
         self.ledger.forget(name)
         message = f"launch {launch.number}: {failure.message}"
-        self.add_trials(name, Trial(micro_batch=micro_batch, fits=False, message=message))
+        self.add_trials(name, BatchTrial(micro_batch=micro_batch, fits=False, message=message))
         self.use(name, smaller)
         return (
             f"micro-batch {micro_batch} did not last a whole launch ({failure.message}); "

@@ -15,7 +15,7 @@ from bench.launch.spec import WorkerSpec
 from bench.measure.plan.cores import core_shares
 from bench.measure.plan.launches import PARITY, Launch
 from bench.measure.plan.plans import ComparisonPlan
-from bench.results.records import Stage
+from bench.results.records import LaunchStage
 
 
 @dataclass
@@ -63,7 +63,7 @@ class GroupStarter:
         spec = self.plan.backends[name].spec
         if launch.in_fp32:
             spec = dataclasses.replace(spec, precision=Precision(name="fp32"))
-        if launch.stage is Stage.PARITY:
+        if launch.stage is LaunchStage.PARITY:
             saves = name == self.plan.reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         return dataclasses.replace(

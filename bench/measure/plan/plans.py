@@ -9,7 +9,7 @@ from typing import Any
 from bench.launch.spec import WorkerSpec
 from bench.machine.variables import worker_variables
 from bench.measure.plan.launches import Launch
-from bench.results.records import Record, Stage
+from bench.results.records import LaunchStage, Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Output:
 
     def folder_of(self, name: str, launch: Launch) -> Path:
         """Where the spec, log and record of a backend's group lie."""
-        if launch.stage is Stage.TIMED:
+        if launch.stage is LaunchStage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
         variant = "-in-fp32" if launch.in_fp32 else "-from-checkpoint" if launch.from_checkpoint else ""
         return self.folder / (launch.stage.value + variant) / name
@@ -56,7 +56,7 @@ class Output:
 
     def log_of(self, name: str, launch: Launch) -> Path | None:
         """The log of a backend's launch of this run (in the search, of its last trial), if there is one."""
-        if launch.stage is Stage.SEARCH:
+        if launch.stage is LaunchStage.SEARCH:
             logs = self.folder.glob(f"trial-*/{name}/log.txt")
             return max(logs, key=lambda log: log.stat().st_mtime, default=None)
         log = self.folder_of(name, launch) / "log.txt"

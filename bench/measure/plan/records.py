@@ -12,7 +12,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
 from bench.machine.gpus import Gpu, short_name
 from bench.measure.plan.plans import ResolvedBackend
-from bench.results.records import NOT_TIMED, Record, Stage, Workload
+from bench.results.records import NOT_TIMED, LaunchStage, Record, Workload
 from bench.setup import stacks
 
 
@@ -50,7 +50,7 @@ def first_records(
             sharding=spec.sharding,
             loop=spec.loop,
             slowed_by=spec.slowed_by,
-            stage=Stage.PARITY,
+            stage=LaunchStage.PARITY,
             launch=NOT_TIMED,
             status="ok",
             started_at="",

@@ -13,7 +13,7 @@ from bench.measure.plan.launches import PARITY, Launch, timed
 from bench.measure.plan.plans import Output
 from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.records import NOT_TIMED, Block, Record
 from bench.results.rows import rows_of_record
 

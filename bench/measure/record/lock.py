@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pandas as pd
 from bench.errors import UserError
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment
 from bench.results.records import Record
 from bench.statistics.comparability import MOST_DIFFERENCES

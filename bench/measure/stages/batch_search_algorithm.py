@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bench.errors import LaunchFailed
 from bench.measure.groups.micro_batches import next_smaller
 from bench.results.arithmetic import search_resolution
-from bench.results.records import Trial
+from bench.results.records import BatchTrial
 
 RESERVE = 0.1
 """Share of a memory limit that a trial does without and a timed launch has.
@@ -26,7 +26,7 @@ class SearchResult:
     """How a search ended."""
 
     micro_batch: int  # the largest that fitted, in samples per rank
-    trials: Sequence[Trial]  # all of them, in their order
+    trials: Sequence[BatchTrial]  # all of them, in their order
 
     @property
     def gap(self) -> int | None:
@@ -48,7 +48,7 @@ class SearchResult:
         return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
 
 
-def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> SearchResult:
+def search(attempt: Callable[[int], BatchTrial], *, start: int, most_trials: int) -> SearchResult:
     """Find the largest micro-batch that fits, in at most `most_trials` trials.
 
     Doubles from `start` until one does not fit, or halves until one does, then bisects. No size is tried
@@ -62,7 +62,7 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
     Raises:
         LaunchFailed: status `oom`, if nothing that was tried fits.
     """
-    trials: list[Trial] = []
+    trials: list[BatchTrial] = []
     fitted, too_large = 0, 0  # 0: none so far
     size = start
     while len(trials) < most_trials:
@@ -88,7 +88,7 @@ def search(attempt: Callable[[int], Trial], *, start: int, most_trials: int) -> 
     return SearchResult(micro_batch=fitted, trials=tuple(trials))
 
 
-def confirm(attempt: Callable[[int], Trial], result: SearchResult) -> SearchResult:
+def confirm(attempt: Callable[[int], BatchTrial], result: SearchResult) -> SearchResult:
     """Try the size that a search has found again; while it fails, take the next smaller one.
 
     Where everything had fitted the size is not at the edge, and stays.

@@ -13,7 +13,7 @@ from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.stages.stage import Run, Stage
-from bench.results import breakdown, side_files
+from bench.results import operator_kinds, side_files
 from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
@@ -85,7 +85,7 @@ class Profiles(Stage):
             with groups.closing_if_it_fails(name):
                 answers = groups[name].request(FinishProfile())
                 rounds = [answer.rounds for answer in answers]
-                rows += breakdown.rows_of_profile(rounds, described=self.shared.describe(name))
+                rows += operator_kinds.rows_of_profile(rounds, described=self.shared.describe(name))
                 groups[name].end()
                 groups.pop(name).close()
         return rows

@@ -11,7 +11,7 @@ from bench.measure.plan.launches import SEARCH, timed
 from bench.measure.plan.plans import SearchPlan
 from bench.measure.stages import batch_search_algorithm
 from bench.measure.stages.stage import Run, Stage
-from bench.results.records import Trial
+from bench.results.records import BatchTrial
 
 USUAL_TRIALS = 8
 """How many a search takes, for the estimate of the time that is left."""
@@ -60,7 +60,7 @@ class Search(Stage):
             raise LaunchFailed("skipped", f"{IN_THE_SEARCH}the reference backend {reference} failed")
         number = itertools.count(1)
 
-        def attempt(micro_batch: int) -> Trial:
+        def attempt(micro_batch: int) -> BatchTrial:
             return self._try(name, next(number), micro_batch, groups)
 
         try:
@@ -74,7 +74,7 @@ class Search(Stage):
         self.shared.bar.print_line(f"{name}: {result}")
         return result.micro_batch
 
-    def _try(self, name: str, number: int, micro_batch: int, groups: RunningGroups) -> Trial:
+    def _try(self, name: str, number: int, micro_batch: int, groups: RunningGroups) -> BatchTrial:
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
         It has less memory than a launch, since at the edge heaps differ from process to process.
@@ -103,4 +103,4 @@ class Search(Stage):
                 message = failure.message
             finally:
                 groups.close_group(name)
-        return Trial(micro_batch=micro_batch, fits=not message, message=message)
+        return BatchTrial(micro_batch=micro_batch, fits=not message, message=message)

@@ -17,7 +17,7 @@ from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar
 from bench.measure.record.resume import EarlierRun
 from bench.results import side_files
-from bench.results.disk import reporting_write_errors
+from bench.results.atomic import reporting_write_errors
 from bench.results.side_files import SideFile
 
 UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]

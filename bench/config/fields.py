@@ -1,0 +1,81 @@
+"""Bounds and choices of single settings, written where the setting is; a refusal names its dotted key.
+
+OmegaConf checks types; msgspec could check bounds, but names neither the dotted key nor a remedy.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from bench.errors import UserError
+
+
+def one_of(*choices: str, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field that takes one of these choices."""
+
+    def check(key: str, value: str) -> None:
+        if value not in choices:
+            raise UserError(f"{key}={value} is not known", f"choose one of: {', '.join(choices)}")
+
+    return _field(default, check)
+
+
+def at_least(
+    least: float, default: Any = dataclasses.MISSING, *, most: float = math.inf, why: str = ""
+) -> Any:
+    """Declare a field that takes finite numbers from `least` to `most`; `why` they end there."""
+
+    def check(key: str, value: float) -> None:
+        if not least <= value < math.inf:
+            raise UserError(f"{key} must be at least {least}, not {value}.")
+        if value > most:
+            raise UserError(f"{key} must be at most {most:,}, not {value:,}: {why}.")
+
+    return _field(default, check)
+
+
+def above_zero(default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field that takes finite numbers above 0."""
+
+    def check(key: str, value: float) -> None:
+        if not 0 < value < math.inf:
+            raise UserError(f"{key} must be above 0, not {value}.")
+
+    return _field(default, check)
+
+
+def below_one() -> Any:
+    """Declare a field that takes numbers from 0 to below 1."""
+
+    def check(key: str, value: float) -> None:
+        if not 0 <= value < 1:
+            raise UserError(f"{key} must be at least 0 and below 1, not {value}.")
+
+    return _field(dataclasses.MISSING, check)
+
+
+def not_empty() -> Any:
+    """Declare a field that takes any text but an empty one."""
+
+    def check(key: str, value: str) -> None:
+        if not value.strip():
+            raise UserError(f"{key} must not be empty", "leave it out to get the default")
+
+    return _field(dataclasses.MISSING, check)
+
+
+def _field(default: Any, check: Callable[[str, Any], None]) -> Any:
+    return dataclasses.field(default=default, metadata={"check": check})
+
+
+def check_fields(settings: Any, prefix: str) -> None:
+    """Check the settings of a dataclass that are declared here; null passes, OmegaConf knows where it may be.
+
+    Raises:
+        UserError: naming `prefix` and the field.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if value is not None and "check" in field.metadata:
+            field.metadata["check"](f"{prefix}{field.name}", value)
