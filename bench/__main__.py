@@ -17,7 +17,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import print_closing
+from bench.closing import Terminated, print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
@@ -25,7 +25,6 @@ from bench.config.naming import file_stem
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, UserError
-from bench.launch.lifeline import Terminated
 from bench.measure.preflight import check_and_name_device
 from bench.setup import stacks
 

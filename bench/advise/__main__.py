@@ -17,9 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import command_parser, print_closing
+from bench.closing import Terminated, command_parser, print_closing
 from bench.errors import CannotWriteResults, UserError
-from bench.launch.lifeline import Terminated
 
 COMMON = ("device=cpu", "experiment=advise", "study=advise")
 

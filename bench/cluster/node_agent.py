@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.closing import Terminated
 from bench.cluster.messages import (
     NODE_REQUESTS,
     AdoptRank,
@@ -42,7 +43,6 @@ from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
 from bench.errors import UserError
 from bench.launch.channel import Channel, Closed, Refused, dial, introduce
-from bench.launch.lifeline import Terminated
 from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
 from bench.machine import fingerprint, source_code

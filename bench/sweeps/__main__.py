@@ -24,9 +24,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import command_parser, print_closing, this_python
+from bench.closing import Terminated, command_parser, print_closing, this_python
 from bench.errors import CannotWriteResults, UserError
-from bench.launch.lifeline import Terminated
 
 LEFT_TO_MEASURE = 3
 
