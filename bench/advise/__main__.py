@@ -56,7 +56,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.config.compose import compose
     from bench.measure.preflight import check_and_name_device
     from bench.report import describe
-    from bench.sweeps.fitted_plan import effort_of
+    from bench.sweeps.fit import comparison_seconds
     from bench.sweeps.trials import TrialFailed
 
     console = Console(stderr=True, highlight=False)
@@ -95,8 +95,8 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     once_s = full_s = 0.0
     undivided_s = training.work_seconds + training.part_seconds
     if selection.open:
-        once_s = effort_of(compose([*overrides_of(selection.open, line), *ONE_LAUNCH])).seconds(undivided_s)
-        full_s = effort_of(compose(overrides_of(selection.open[:1], line))).seconds(undivided_s)
+        once_s = comparison_seconds(compose([*overrides_of(selection.open, line), *ONE_LAUNCH]), undivided_s)
+        full_s = comparison_seconds(compose(overrides_of(selection.open[:1], line)), undivided_s)
     for said in words.plan_lines(selection, training, once_s, full_s):
         console.print(said, markup=False, soft_wrap=True)
     advice = find_best(
@@ -109,7 +109,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     answer, table = words.answer(advice, config.model.name, limit_gib, machine), words.table(advice)
     outcomes = [*advice.outcomes]
     if check:
-        all_s = effort_of(compose([*overrides_of(candidates, line), *ONE_LAUNCH])).seconds(undivided_s)
+        all_s = comparison_seconds(compose([*overrides_of(candidates, line), *ONE_LAUNCH]), undivided_s)
         announced = f"{answer} {words.before_check(len(candidates), all_s)}"
         console.print(announced, markup=False, soft_wrap=True)
         checked = check_advice(
