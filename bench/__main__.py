@@ -17,7 +17,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import Terminated, print_closing
+from bench.closing import RESUMABLE, Terminated, print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
@@ -50,10 +50,7 @@ def main() -> int:
         outcome.refused.append(str(error))
     except KeyboardInterrupt as interruption:
         outcome.print()
-        print(
-            "interrupted; complete rounds are kept, and the same command with resume=true goes on.",
-            file=sys.stderr,
-        )
+        print(RESUMABLE, file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
     outcome.collect()
     outcome.print()

@@ -20,6 +20,9 @@ WIDTH = 100
 MOST_FILES = 4
 """Files that are named; of the others only the number is."""
 
+RESUMABLE = "interrupted; complete rounds are kept, and the same command with resume=true goes on."
+"""What an interrupted measurement says."""
+
 
 def command_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """The parser of `python -m MODULE`, whose --help shows the description with its own line breaks."""
