@@ -20,7 +20,7 @@ from bench.sweeps.time_limit import OutOfTime, interrupted_after
 from bench.tracking.track import track
 
 QUICK_SUMMARIES = {"methods": write_methods, "support": write_support}
-"""Summaries that take no time, so that they are rebuilt after each comparison; the report waits for the last."""
+"""Summaries that take no time, so that they are rebuilt after each comparison, and not only at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
