@@ -30,7 +30,7 @@ from bench.setup.stage import Stage, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
 TAIL_LINES = 30
-"""Of a failed stage's log that are shown."""
+"""Lines of a failed stage's log that are printed."""
 
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
@@ -196,13 +196,12 @@ class RunningStage:
         ours["CC"] = ours["CXX"]  # torch lets nvcc compile with it
         return ours
 
-    def _failure(self, what: str) -> UserError:
+    def _failure(self, trouble: str) -> UserError:
         """Return the error of this stage: the end of its log, then one sentence."""
         log = self.stage.log(self._env)
         tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-        sentence = (
-            f"The set-up stopped in {self.stage.name}: {what} ({self.stage.remedy}; the whole log is {log})."
-        )
+        remedy = f"{self.stage.remedy}; the whole log is {log}"
+        sentence = f"The set-up stopped in {self.stage.name}: {trouble} ({remedy})."
         return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 

@@ -54,7 +54,7 @@ def list_gpus() -> list[ListedGpu]:
         raise _failure(f"it gave no answer within {SECONDS} seconds") from None
     if answer.returncode == NO_DEVICES or answer.stdout.startswith("No devices were found"):
         return []
-    said = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
+    printed = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
     rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
     # It may print warnings among them, and [N/A] for what a GPU does not say.
     gpus = [
@@ -63,7 +63,7 @@ def list_gpus() -> list[ListedGpu]:
         if len(row) in (4, 5) and version(row[1])
     ]
     if answer.returncode not in (0, WARNED) or not gpus:
-        raise _failure(said[0] if said else f"exit status {answer.returncode}")
+        raise _failure(printed[0] if printed else f"exit status {answer.returncode}")
     return gpus
 
 
@@ -89,9 +89,9 @@ def _ask(fields: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def _failure(what: str) -> UserError:
+def _failure(trouble: str) -> UserError:
     return UserError(
-        f"nvidia-smi is there but fails ({what.rstrip('.')})",
+        f"nvidia-smi is there but fails ({trouble.rstrip('.')})",
         "repair the NVIDIA driver, or leave the GPUs alone with SETUP_ARGS='--device cpu' after `make setup`",
     )
 

@@ -64,7 +64,7 @@ class Sweep:
     def announce(self) -> Sequence[PlannedComparison]:
         """List what is to be measured, before anything is; that list."""
         skip = self.plan.skip_complete
-        missing = [one for one in self.comparisons if not (skip and is_complete(one))]
+        missing = [planned for planned in self.comparisons if not (skip and is_complete(planned))]
         if missing:
             share = f"{len(missing)} of {len(self.comparisons)} comparisons"
             self._say(f"to measure, {share}{_duration(missing)}:")
