@@ -2,7 +2,7 @@
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
-The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 if the coordinator refused it or
+The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 if it was refused or
 nobody knew HOST.
 """
 

@@ -28,8 +28,8 @@ def prove_torch(cuda: str) -> None:
     import torch
 
     assert torch.version.cuda == cuda, (
-        f"torch {torch.__version__} was installed, which is built with CUDA {torch.version.cuda}, not {cuda}: "
-        "look at `pip config list`"
+        f"torch {torch.__version__} was installed, which is built with CUDA {torch.version.cuda}, not "
+        f"{cuda}: look at `pip config list`"
     )
 
 
