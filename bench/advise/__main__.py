@@ -17,8 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import Terminated, command_parser, print_closing
-from bench.errors import CannotWriteResults, UserError
+from bench.closing import command_parser, print_closing, run_command
+from bench.errors import UserError
 
 COMMON = ("device=cpu", "experiment=advise", "study=advise")
 
@@ -33,15 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--check", action="store_true", help="train all configurations, too, and say how good the advice was"
     )
     options = parser.parse_intermixed_args(arguments)
-    Terminated.catch()
-    try:
-        return _advise(options.overrides, check=options.check)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1 if isinstance(error, CannotWriteResults) else 2
-    except KeyboardInterrupt as interruption:
-        print("interrupted; what was measured is kept.", file=sys.stderr)
-        return 143 if isinstance(interruption, Terminated) else 130
+    return run_command(
+        lambda: _advise(options.overrides, check=options.check), "interrupted; what was measured is kept."
+    )
 
 
 def _advise(overrides: Sequence[str], *, check: bool) -> int:
