@@ -441,7 +441,7 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
         ),
         (
             'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
-            "communicate with the NVIDIA driver): repair the NVIDIA driver, or leave",
+            "communicate with the NVIDIA driver); repair the NVIDIA driver, or leave",
         ),
         ("exit 255", "exit status 255"),
     ],
@@ -532,7 +532,7 @@ def test_a_driver_too_old_for_torch_s_cuda_is_refused_with_both_versions(
 ) -> None:
     write_nvidia_smi(bin, "NVIDIA A100 8.0", driver=driver)
     assert refusal(tmp_path, "cuda") == (
-        f"The NVIDIA driver is {driver}, and the ort stack's CUDA 12.4 needs 525.60.13: install a newer "
+        f"The NVIDIA driver is {driver}, and the ort stack's CUDA 12.4 needs 525.60.13; install a newer "
         "driver, or leave the GPUs alone: make setup SETUP_ARGS='--device cpu'."
     )
 
@@ -587,12 +587,12 @@ def test_another_architecture_than_x86_64_is_refused_on_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "on x86_64 alone, and this machine is aarch64: take STACK=modern" in refusal(tmp_path, "cuda")
+    assert "on x86_64 alone, and this machine is aarch64; take STACK=modern" in refusal(tmp_path, "cuda")
 
 
 def test_a_compiler_too_old_for_torch_s_headers_is_refused(tmp_path: Path, bin: Path) -> None:
     write_program(bin, "g++", "echo 8")
-    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer: ")
+    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer; ")
 
 
 def test_the_driver_is_looked_at_whenever_kernels_are_to_be_compiled(tmp_path: Path, bin: Path) -> None:
@@ -609,7 +609,7 @@ def test_too_little_disk_is_refused_with_both_sizes(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
     sentence = refusal(tmp_path, "cpu", disk_gib={"cpu": 10**6})
     assert sentence.startswith(f"The disk of {tmp_path} has ")
-    assert " GiB free, and this set-up needs 1000000: make room, or choose another disk" in sentence
+    assert " GiB free, and this set-up needs 1000000; make room, or choose another disk" in sentence
 
 
 @pytest.mark.parametrize(
