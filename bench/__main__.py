@@ -17,7 +17,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import print_closing
+from bench.closing import RESUMABLE, Terminated, print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
@@ -25,7 +25,6 @@ from bench.config.naming import file_stem
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, UserError
-from bench.launch.lifeline import Terminated
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
@@ -51,10 +50,7 @@ def main() -> int:
         outcome.refused.append(str(error))
     except KeyboardInterrupt as interruption:
         outcome.print()
-        print(
-            "interrupted; complete rounds are kept, and the same command with resume=true goes on.",
-            file=sys.stderr,
-        )
+        print(RESUMABLE, file=sys.stderr)
         return 143 if isinstance(interruption, Terminated) else 130
     outcome.collect()
     outcome.print()

@@ -1,20 +1,27 @@
-"""What commands have in common: their --help, and the last thing that they print.
+"""What commands have in common: their --help, how errors and signals end them, and what they print last.
 
-Nothing but Python's own library: `make doctor` runs where nothing is installed.
+Nothing but the standard library: `make doctor` runs where nothing is installed.
 """
 
 import argparse
 import re
+import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
+
+from bench.errors import CannotWriteResults, UserError
 
 WIDTH = 100
-"""Of the terminal, in characters."""
+"""Characters of a line on the terminal."""
 
 MOST_FILES = 4
 """Files that are named; of the others only the number is."""
+
+RESUMABLE = "interrupted; complete rounds are kept, and the same command with resume=true goes on."
+"""What an interrupted measurement says."""
 
 
 def command_parser(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -24,6 +31,42 @@ def command_parser(module: str, description: str | None) -> argparse.ArgumentPar
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+class Terminated(KeyboardInterrupt):
+    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
+
+    @classmethod
+    def catch(cls) -> None:
+        """Turn these signals into this exception, unless this process ignores them already (nohup)."""
+        caught = [
+            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
+        ]
+
+        def raise_terminated(_: int, __: object) -> NoReturn:
+            for number in caught:  # once is enough: what follows tidies up
+                signal.signal(number, signal.SIG_IGN)
+            raise cls
+
+        for number in caught:
+            signal.signal(number, raise_terminated)
+
+
+def run_command(body: Callable[[], int], if_interrupted: str) -> int:
+    """Run a command and print what ended it early to stderr; the exit status.
+
+    2 after a UserError, 1 if the disk takes no more, 130 after Ctrl-C, 143 after SIGTERM; else what `body`
+    returns.
+    """
+    Terminated.catch()
+    try:
+        return body()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1 if isinstance(error, CannotWriteResults) else 2
+    except KeyboardInterrupt as interruption:
+        print(if_interrupted, file=sys.stderr)
+        return 143 if isinstance(interruption, Terminated) else 130
 
 
 def print_closing(

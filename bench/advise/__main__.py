@@ -17,9 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import command_parser, print_closing
-from bench.errors import CannotWriteResults, UserError
-from bench.launch.lifeline import Terminated
+from bench.closing import command_parser, print_closing, run_command
+from bench.errors import UserError
 
 COMMON = ("device=cpu", "experiment=advise", "study=advise")
 
@@ -34,15 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--check", action="store_true", help="train all configurations, too, and say how good the advice was"
     )
     options = parser.parse_intermixed_args(arguments)
-    Terminated.catch()
-    try:
-        return _advise(options.overrides, check=options.check)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1 if isinstance(error, CannotWriteResults) else 2
-    except KeyboardInterrupt as interruption:
-        print("interrupted; what was measured is kept.", file=sys.stderr)
-        return 143 if isinstance(interruption, Terminated) else 130
+    return run_command(
+        lambda: _advise(options.overrides, check=options.check), "interrupted; what was measured is kept."
+    )
 
 
 def _advise(overrides: Sequence[str], *, check: bool) -> int:
@@ -57,7 +50,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.config.compose import compose
     from bench.measure.plan.preflight import check_and_name_device
     from bench.report import describe
-    from bench.sweeps.fitted_plan import effort_of
+    from bench.sweeps.fit import comparison_seconds
     from bench.sweeps.trials import TrialFailed
 
     console = Console(stderr=True, highlight=False)
@@ -96,8 +89,8 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     once_s = full_s = 0.0
     undivided_s = training.work_seconds + training.part_seconds
     if selection.open:
-        once_s = effort_of(compose([*overrides_of(selection.open, line), *ONE_LAUNCH])).seconds(undivided_s)
-        full_s = effort_of(compose(overrides_of(selection.open[:1], line))).seconds(undivided_s)
+        once_s = comparison_seconds(compose([*overrides_of(selection.open, line), *ONE_LAUNCH]), undivided_s)
+        full_s = comparison_seconds(compose(overrides_of(selection.open[:1], line)), undivided_s)
     for said in words.plan_lines(selection, training, once_s, full_s):
         console.print(said, markup=False, soft_wrap=True)
     advice = find_best(
@@ -110,7 +103,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     answer, table = words.answer(advice, config.model.name, limit_gib, machine), words.table(advice)
     outcomes = [*advice.outcomes]
     if check:
-        all_s = effort_of(compose([*overrides_of(candidates, line), *ONE_LAUNCH])).seconds(undivided_s)
+        all_s = comparison_seconds(compose([*overrides_of(candidates, line), *ONE_LAUNCH]), undivided_s)
         announced = f"{answer} {words.before_check(len(candidates), all_s)}"
         console.print(announced, markup=False, soft_wrap=True)
         checked = check_advice(

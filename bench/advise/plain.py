@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.advise.bounds import Bounds, exactly
-from bench.sweeps.fit import Trial
+from bench.sweeps.fit import ModelTrial
 
 MOST_PARTS = 8
 """Of a trial: a step in more parts would take long, and one in so many needs little memory."""
@@ -18,7 +18,7 @@ class PlainTraining:
     """A step of plain PyTorch: what it needs on a rank, and how long it takes."""
 
     micro_batch: int  # samples of a rank that are trained in one or more parts
-    trial: Trial  # the one with the most samples at once
+    trial: ModelTrial  # the one with the most samples at once
     first_bytes: float  # before the first sample, all together
     fixed_bytes: float  # of them, beside libraries, weights, gradients and states
     sample_bytes: float  # more, for each sample that is trained at once
@@ -53,7 +53,7 @@ def parts_of_trials(micro_batch: int) -> list[int]:
     return [one for one in divisors(micro_batch) if one <= MOST_PARTS][-2:][::-1]
 
 
-def learn(trials: Mapping[int, Trial], micro_batch: int, held_bytes: float) -> PlainTraining:
+def learn(trials: Mapping[int, ModelTrial], micro_batch: int, held_bytes: float) -> PlainTraining:
     """Draw a line through one or two trials.
 
     Args:
@@ -64,7 +64,7 @@ def learn(trials: Mapping[int, Trial], micro_batch: int, held_bytes: float) -> P
     fewest, most = min(trials), max(trials)
     whole, divided = trials[fewest], trials[most]
 
-    def more(trial: Trial) -> float:
+    def more(trial: ModelTrial) -> float:
         return max(0.0, trial.peak_bytes - trial.runtime_bytes - held_bytes)
 
     held = whole.runtime_bytes + held_bytes

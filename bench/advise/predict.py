@@ -12,7 +12,7 @@ from bench.config.schema import Config
 from bench.results import prediction
 from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
 from bench.setup import stacks
-from bench.sweeps.fit import Trial
+from bench.sweeps.fit import ModelTrial
 
 ACTIVATIONS: Mapping[Choice, Bounds] = {
     ("checkpointing", "1"): Bounds(0.05, 0.8),
@@ -118,7 +118,7 @@ def _memory(
     return of_all * Bounds(held, held + cast), of_all * sample
 
 
-def held_bytes(config: Config, name: str, trial: Trial) -> float:
+def held_bytes(config: Config, name: str, trial: ModelTrial) -> float:
     """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
     backend, ranks = config.backends[name], config.device.world_size
     trainable = trial.parameters if trial.trainable is None else trial.trainable

@@ -1,9 +1,11 @@
 """The other nodes of one worker group: where its ranks meet, and what is started there."""
 
+import secrets
+import socket
 from collections.abc import Iterator, Sequence
 
 from bench.cluster.remote_ranks import Assignment, RemoteRanks
-from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, new_rendezvous_id, token
+from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, token
 from bench.launch.channel import Listener
 from bench.launch.local_ranks import NodeRanks
 
@@ -17,19 +19,19 @@ class GroupNodes:
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
         self._assignments = assignments
-        self._id = new_rendezvous_id()
+        self._id = secrets.token_hex(16)
         self._port = Port()
         self._host = assignments[0].node.coordinator_address
         self._secret = assignments[0].node.secret
         self.count = len(assignments)
-        self.local_name = f"node 0 ({assignments[0].node.coordinator_host})"
+        self.local_name = f"node 0 ({socket.gethostname()})"
 
     def listen(self) -> Listener:
         """A listener on the network that lets in nobody but this group's ranks."""
         return Listener(self._host, secret=token(self._secret, self._id))
 
     def arguments(self, listener: Listener, ranks_per_node: int) -> list[str]:
-        """Torchrun's on this node."""
+        """The arguments of torchrun on this node."""
         return self._rendezvous(listener, ranks_per_node).arguments(host=self._host, node=0)
 
     def variables(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What the coordinator asks of another node, and what the node answers."""
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -36,7 +36,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
     """The node did what it was asked.
 
     Attributes:
-        value: plain data that the request's `answer` type describes.
+        value: plain data; `answer_type` of the request says of what.
     """
 
     value: Any
@@ -60,9 +60,13 @@ class GpuReading(msgspec.Struct, frozen=True):
 
 
 class NodeRequest(msgspec.Struct, Generic[A], frozen=True, kw_only=True, tag_field="do"):
-    """Something that a node is asked for; `answer` is the type `A` of what it returns."""
+    """Something that a node is asked for, and answers with an `A`."""
 
-    answer: ClassVar[Any] = None
+
+class RanksRequest(NodeRequest[A], Generic[A], frozen=True, kw_only=True):
+    """Something about the ranks that the node has started under this id."""
+
+    ranks_id: str
 
 
 class DescribeEnvironment(NodeRequest[dict[str, dict[str, Any] | None]], frozen=True, kw_only=True):
@@ -73,7 +77,6 @@ class DescribeEnvironment(NodeRequest[dict[str, dict[str, Any] | None]], frozen=
         stacks: their names.
     """
 
-    answer: ClassVar[Any] = dict[str, dict[str, Any] | None]
     settings: dict[str, Any]
     stacks: list[str]
 
@@ -87,15 +90,13 @@ class ShowLine(NodeRequest[None], frozen=True, kw_only=True):
 class SampleGpu(NodeRequest[GpuReading], frozen=True, kw_only=True):
     """Read one GPU."""
 
-    answer: ClassVar[Any] = GpuReading
     uuid: str
 
 
-class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
+class StartRanks(RanksRequest[None], frozen=True, kw_only=True):
     """Start a group's ranks on the node.
 
     Attributes:
-        ranks_id: names these ranks in later requests.
         node_rank: the node's place among the nodes; the coordinator's is 0.
         rendezvous: how the group's ranks find each other.
         spec: what they train.
@@ -103,7 +104,6 @@ class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
         stack: whose interpreter runs them.
     """
 
-    ranks_id: str
     node_rank: int
     rendezvous: Rendezvous
     spec: WorkerSpec
@@ -111,60 +111,48 @@ class StartRanks(NodeRequest[None], frozen=True, kw_only=True):
     stack: str
 
 
-class AdoptRank(NodeRequest[None], frozen=True, kw_only=True):
+class AdoptRank(RanksRequest[None], frozen=True, kw_only=True):
     """One of these ranks has reported to the coordinator."""
 
-    ranks_id: str
     rank: int
     pid: int
 
 
-class SignalRanks(NodeRequest[None], frozen=True, kw_only=True):
+class SignalRanks(RanksRequest[None], frozen=True, kw_only=True):
     """Send a signal to every one of these ranks."""
 
-    ranks_id: str
     number: int
 
 
-class HasEnded(NodeRequest[bool], frozen=True, kw_only=True):
+class HasEnded(RanksRequest[bool], frozen=True, kw_only=True):
     """Whether the torchrun of these ranks has ended."""
 
-    answer: ClassVar[Any] = bool
-    ranks_id: str
 
-
-class WaitForEnd(NodeRequest[EndReport], frozen=True, kw_only=True):
+class WaitForEnd(RanksRequest[EndReport], frozen=True, kw_only=True):
     """What is known of these ranks once their torchrun has ended, or so many seconds later."""
 
-    answer: ClassVar[Any] = EndReport
-    ranks_id: str
     seconds: float
 
 
-class RankStates(NodeRequest[str], frozen=True, kw_only=True):
+class RankStates(RanksRequest[str], frozen=True, kw_only=True):
     """What each of these ranks does at this moment, in words."""
 
-    answer: ClassVar[Any] = str
-    ranks_id: str
 
-
-class LogTail(NodeRequest[str], frozen=True, kw_only=True):
+class LogTail(RanksRequest[str], frozen=True, kw_only=True):
     """The end of what these ranks and their torchrun wrote."""
 
-    answer: ClassVar[Any] = str
-    ranks_id: str
 
-
-class TerminateRanks(NodeRequest[None], frozen=True, kw_only=True):
+class TerminateRanks(RanksRequest[None], frozen=True, kw_only=True):
     """Ask the torchrun of these ranks to end."""
 
-    ranks_id: str
 
-
-class CloseRanks(NodeRequest[None], frozen=True, kw_only=True):
+class CloseRanks(RanksRequest[None], frozen=True, kw_only=True):
     """End these ranks and their torchrun, by force where needed."""
 
-    ranks_id: str
+
+def answer_type(request: NodeRequest[Any]) -> Any:
+    """The type that a request is answered with."""
+    return get_args(type(request).__orig_bases__[0])[0]  # type: ignore[attr-defined]
 
 
 AnyNodeRequest = (

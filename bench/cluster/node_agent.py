@@ -2,21 +2,21 @@
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
-The exit status is 0 after Ctrl-C, SIGTERM or a wait in vain, 2 if it was refused or nobody knew HOST.
+The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 if it was refused or
+nobody knew HOST.
 """
 
-import argparse
 import itertools
 import os
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bench.closing import Terminated, command_parser
 from bench.cluster.messages import (
     NODE_REQUESTS,
     AdoptRank,
@@ -42,7 +42,6 @@ from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
 from bench.errors import UserError
 from bench.launch.channel import Channel, Closed, Refused, dial, introduce
-from bench.launch.lifeline import Terminated
 from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
 from bench.machine import fingerprint, source_code
@@ -54,11 +53,9 @@ from bench.setup import stacks
 WAIT_SECONDS = 600
 RETRY_SECONDS = 1.0
 
-Say = Callable[[str], None]
-
 
 def say(text: str) -> None:
-    """For whoever looks at this terminal."""
+    """Print a line for whoever looks at this terminal."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -83,13 +80,14 @@ class Session:
 
     def serve(self) -> None:
         """Answer requests until the coordinator ends; then nothing that was started here is left."""
-        with ExitStack() as stack:
-            stack.callback(self._close)
-            while True:
-                try:
+        try:
+            with suppress(Closed):
+                while True:
                     self.channel.send(self._answer(self.channel.receive(NODE_REQUESTS)))
-                except Closed:
-                    return
+        finally:
+            for ranks in self.ranks_by_id.values():
+                ranks.close()
+            os.sched_setaffinity(0, self.cores)
 
     def _answer(self, request: AnyNodeRequest) -> NodeAnswer:
         try:
@@ -98,15 +96,13 @@ class Session:
             traceback.print_exc()
             return CouldNot(reason=f"{type(error).__name__}: {error}")
 
-    def _close(self) -> None:
-        for ranks in self.ranks_by_id.values():
-            ranks.close()
-        os.sched_setaffinity(0, self.cores)
-
     def _carry_out(self, request: AnyNodeRequest) -> Any:
         match request:
             case DescribeEnvironment():
-                return {name: self._environment(request.settings, name) for name in request.stacks}
+                return {
+                    name: fingerprint.take(request.settings, name) if stacks.installed(name) else None
+                    for name in request.stacks
+                }
             case ShowLine():
                 return say(request.text)
             case SampleGpu():
@@ -115,7 +111,9 @@ class Session:
             case StartRanks():
                 return self._start(request)
             case CloseRanks():
-                return self._close_ranks(request.ranks_id)
+                if closed := self.ranks_by_id.pop(request.ranks_id, None):  # it may be asked twice
+                    closed.close()
+                return None
         ranks = self.ranks_by_id[request.ranks_id]
         match request:
             case AdoptRank():
@@ -132,16 +130,6 @@ class Session:
                 return ranks.log_tail()
             case TerminateRanks():
                 return ranks.terminate()
-
-    def _close_ranks(self, ranks_id: str) -> None:
-        """End these ranks and forget them; may be asked twice."""
-        if ranks := self.ranks_by_id.pop(ranks_id, None):
-            ranks.close()
-
-    @staticmethod
-    def _environment(settings: dict[str, Any], stack: str) -> dict[str, Any] | None:
-        """The fingerprint of a stack's environment; None if it is not set up here."""
-        return None if stacks.installed(stack) is None else fingerprint.take(settings, stack)
 
     def _start(self, request: StartRanks) -> None:
         """Start a group's ranks on this node, and keep off their cores."""
@@ -167,7 +155,7 @@ class Session:
 
 
 def greeting() -> NodeGreeting:
-    """What this node says of itself first."""
+    """The first message, in which this node says what it is."""
     gpus = visible_gpus()
     return NodeGreeting(
         host=socket.gethostname(),
@@ -256,18 +244,16 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.cluster.node_agent", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("bench.cluster.node_agent", __doc__)
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"
     )
     parser.add_argument("--once", action="store_true", help="end with the first coordinator")
-    given = parser.parse_args()
+    options = parser.parse_args()
     Terminated.catch()
     try:
-        serve(given.endpoint, wait_s=given.wait, once=given.once)
+        serve(options.endpoint, wait_s=options.wait, once=options.once)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

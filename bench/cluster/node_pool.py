@@ -2,14 +2,13 @@
 
 import dataclasses
 import selectors
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
-from bench.cluster.remote_ranks import Node, NodeFailed, NodeLost
+from bench.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode
 from bench.cluster.rendezvous import shared_secret
 from bench.config import identity
 from bench.config.device import host_and_port
@@ -70,7 +69,7 @@ class NodePool:
         self.say = say
         self.clock = clock
         self.settings = identity.environment_settings(config)
-        self.members: list[Node] = []
+        self.members: list[RemoteNode] = []
         self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
         self.own_environments = {name: fingerprint.take(self.settings, name) for name in self.stacks}
         self.code = source_code.code_hash()
@@ -109,7 +108,9 @@ class NodePool:
                     f"COORDINATOR={self.endpoint}` on each of them, with the same {SECRET_VARIABLE}, or set "
                     "a longer device.rdzv_timeout_s."
                 )
-        self.members.sort(key=lambda node: node.host)  # arrival is chance; the order decides about the ranks
+        self.members.sort(
+            key=lambda node: node.greeting.host
+        )  # arrival is chance; the order decides about the ranks
         for number, node in enumerate(self.members, start=1):
             node.number = number
             if differs := self._refuse_if_different(node):
@@ -142,7 +143,7 @@ class NodePool:
             node.leave()
         self.listener.close()
 
-    def _replacement(self, lost: Node) -> Node | None:
+    def _replacement(self, lost: RemoteNode) -> RemoteNode | None:
         seconds = 0.0 if self._gave_up else self.device.rejoin_timeout_s
         if seconds:
             self.say(f"{lost.name} was lost; waiting up to {seconds:g} seconds for it to come back")
@@ -158,7 +159,7 @@ class NodePool:
             elif self.clock() >= end:
                 return None
 
-    def _next(self, end: float) -> Node | None:
+    def _next(self, end: float) -> RemoteNode | None:
         """The next that reports; None if it does not know the secret, or nobody comes until `end`."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
@@ -169,34 +170,28 @@ class NodePool:
             self.say(f"somebody who does not know this node's {SECRET_VARIABLE} was turned away")
             return None
         channel, greeting = accepted
-        return Node(
-            channel,
-            greeting,
-            secret=self.listener.secret,
-            coordinator_address=channel.socket.getsockname()[0],
-            coordinator_host=socket.gethostname(),
-        )
+        return RemoteNode(channel, greeting, self.listener.secret)
 
-    def _refuse_if_different(self, node: Node) -> str:
+    def _refuse_if_different(self, node: RemoteNode) -> str:
         """In what a node differs from this one, in a sentence that is sent to it; empty if in nothing."""
         try:
-            found = self._describe_differences(node)
+            differences = self._describe_differences(node)
         except NodeLost:
-            found = "it was lost again"
+            differences = "it was lost again"
         except NodeFailed as error:
-            found = str(error)
-        if not found:
+            differences = str(error)
+        if not differences:
             return ""
-        sentence = f"{node.name} cannot take part: {found}."
+        sentence = f"{node.name} cannot take part: {differences}."
         with suppress(NodeLost):
             node.request(ShowLine(text=f"refused by the coordinator: {sentence}"))
         return sentence
 
-    def _describe_differences(self, node: Node) -> str:
-        if node.code != self.code:
+    def _describe_differences(self, node: RemoteNode) -> str:
+        if node.greeting.code != self.code:
             return (
-                f"its checkout is at commit {node.commit} and this one at {source_code.git_commit()}, or has "
-                "other changes; bring both to the same"
+                f"its checkout is at commit {node.greeting.commit} and this one at "
+                f"{source_code.git_commit()}, or has other changes; bring both to the same"
             )
         described = DescribeEnvironment(settings=self.settings, stacks=self.stacks)
         theirs = node.request(described, seconds=DESCRIBE_SECONDS)
@@ -219,15 +214,13 @@ class NodePool:
 
 def _comparable(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two environments without what may differ between nodes: names of interfaces, a little memory."""
-    stripped = []
-    for environment_of_one in (own, theirs):
-        variables = {
-            name: value
-            for name, value in environment_of_one["variables"].items()
-            if not name.endswith("_SOCKET_IFNAME")
-        }
-        stripped.append({**environment_of_one, "variables": variables})
-    own, theirs = stripped
+
+    def without_interfaces(described: dict[str, Any]) -> dict[str, Any]:
+        variables = described["variables"].items()
+        kept = {name: value for name, value in variables if not name.endswith("_SOCKET_IFNAME")}
+        return {**described, "variables": kept}
+
+    own, theirs = without_interfaces(own), without_interfaces(theirs)
     if abs(own["memory_gib"] - theirs["memory_gib"]) <= SAME_MEMORY * own["memory_gib"]:
         theirs["memory_gib"] = own["memory_gib"]
     return own, theirs

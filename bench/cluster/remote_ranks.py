@@ -21,6 +21,7 @@ from bench.cluster.messages import (
     StartRanks,
     TerminateRanks,
     WaitForEnd,
+    answer_type,
 )
 from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
@@ -40,43 +41,36 @@ class NodeFailed(Exception):
     """The node could not do what it was asked; it says why."""
 
 
-class Node:
+class RemoteNode:
     """Another machine, from the coordinator's side.
 
     Args:
         channel: to its program.
         greeting: what that said of itself.
         secret: that both know.
-        coordinator_address: this machine's address, as that one knows it.
-        coordinator_host: this machine's name.
+
+    Attributes:
+        number: its place among the nodes, 1 and on, once all are there.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        greeting: NodeGreeting,
-        *,
-        secret: str,
-        coordinator_address: str,
-        coordinator_host: str,
-    ) -> None:
+    def __init__(self, channel: Channel, greeting: NodeGreeting, secret: str) -> None:
         self.channel = channel
+        self.greeting = greeting
+        self.cores, self.gpus, self.near_cores = greeting.cores, greeting.gpus, greeting.near_cores
         self.secret = secret
-        self.coordinator_address = coordinator_address
-        self.coordinator_host = coordinator_host
-        self.host = greeting.host
-        self.code = greeting.code
-        self.commit = greeting.commit
-        self.cores = greeting.cores
-        self.gpus = greeting.gpus
-        self.near_cores = greeting.near_cores
-        self.number = 0  # 1 and on, once all are there
+        self.number = 0
         self._lost = False
 
     @property
     def name(self) -> str:
-        """For messages."""
-        return f"node {self.number} ({self.host})"
+        """What messages call it."""
+        return f"node {self.number} ({self.greeting.host})"
+
+    @property
+    def coordinator_address(self) -> str:
+        """This machine's address, as that one knows it."""
+        address: str = self.channel.socket.getsockname()[0]
+        return address
 
     def is_lost(self) -> bool:
         """Whether its program, or its machine, has gone."""
@@ -102,7 +96,7 @@ class Node:
             raise NodeLost from None
         if isinstance(answer, CouldNot):
             raise NodeFailed(answer.reason)
-        value: A = msgspec.convert(answer.value, request.answer)
+        value: A = msgspec.convert(answer.value, answer_type(request))
         return value
 
     def leave(self) -> None:
@@ -122,7 +116,7 @@ class Assignment:
         stack: whose interpreter runs the ranks.
     """
 
-    node: Node
+    node: RemoteNode
     spec: WorkerSpec
     settings: dict[str, Any]
     stack: str
@@ -158,40 +152,40 @@ class RemoteRanks:
             raise LaunchFailed("crashed", f"{self.name}: {error}") from None
 
     def adopt(self, rank: int, pid: int) -> None:
-        """See `NodeRanks`, here and below."""
+        """A rank has reported to this machine."""
         self._ask(AdoptRank(ranks_id=self.id, rank=rank, pid=pid), if_lost=None)
 
     def signal(self, number: int) -> None:
-        """Done when this returns."""
+        """Send a signal to every rank; it is sent when this returns."""
         self._ask(SignalRanks(ranks_id=self.id, number=int(number)), if_lost=None)
 
     def has_ended(self) -> bool:
-        """Asks, so that a machine that does not answer is noticed as well."""
+        """Ask whether the agent has, so that a machine that does not answer is noticed as well."""
         return self._ask(HasEnded(ranks_id=self.id), if_lost=True)
 
     def is_lost(self) -> bool:
-        """Whether the node is."""
+        """Whether the node cannot be reached any more."""
         return self.node.is_lost()
 
     def wait_for_end(self, seconds: float) -> EndReport:
-        """Nothing is known of a node that is lost."""
+        """What is known once the agent has ended, or so many seconds later; nothing of a lost node."""
         unknown = EndReport(exits={}, agent=None, oom_killer=False, log="")
         return self._ask(WaitForEnd(ranks_id=self.id, seconds=seconds), if_lost=unknown, wait_s=seconds)
 
     def states(self) -> str:
-        """As the node sees them."""
+        """What each rank does at this moment, as the node sees it."""
         return self._ask_for_words(RankStates(ranks_id=self.id), if_lost=f"{self.name} is lost")
 
     def log_tail(self) -> str:
-        """Of the log there."""
+        """The end of the log there."""
         return self._ask_for_words(LogTail(ranks_id=self.id), if_lost="")
 
     def terminate(self) -> None:
-        """The agent there."""
+        """Ask the agent there to end."""
         self._ask(TerminateRanks(ranks_id=self.id), if_lost=None)
 
     def close(self) -> None:
-        """Everything there."""
+        """End every process there."""
         self._ask(CloseRanks(ranks_id=self.id), if_lost=None, wait_s=AGENT_SECONDS)
 
     def _ask_for_words(self, request: NodeRequest[str], *, if_lost: str) -> str:

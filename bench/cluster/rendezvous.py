@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import ipaddress
 import os
-import secrets
 import socket
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ SHORTEST_SECRET = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Rendezvous:
-    """One group's: several live at once, so each has an id and ports.
+    """Where one group's ranks meet: several groups live at once, so each has an id and ports.
 
     The rendezvous is torchrun's static one, its store on node 0: unlike the elastic one, it gives the ranks
     in the order of the nodes, and MASTER_ADDR is the address by which each node knows node 0, whether or not
@@ -39,7 +38,7 @@ class Rendezvous:
     report_port: int
 
     def arguments(self, *, host: str, node: int) -> list[str]:
-        """Torchrun's, on a node that knows node 0 as `host`."""
+        """The arguments of torchrun on a node that knows node 0 as `host`."""
         return [
             *(f"--nnodes={self.nnodes}", f"--nproc-per-node={self.ranks_per_node}", f"--node-rank={node}"),
             *("--rdzv-backend=static", f"--rdzv-endpoint={host}:{self.rendezvous_port}"),
@@ -47,15 +46,11 @@ class Rendezvous:
         ]
 
     def variables(self, *, host: str, secret: str) -> dict[str, str]:
-        """What the ranks on such a node need to report."""
+        """What the ranks on a node that knows node 0 as `host` need to report."""
         return {
             SOCKET_VARIABLE: f"tcp:{host}:{self.report_port}",
             TOKEN_VARIABLE: token(secret, self.id),
         }
-
-    def ranks(self, node: int) -> range:
-        """Those on a node."""
-        return range(node * self.ranks_per_node, (node + 1) * self.ranks_per_node)
 
 
 class Port:
@@ -75,21 +70,16 @@ class Port:
         self._socket.close()
 
 
-def new_rendezvous_id() -> str:
-    """A random id for one group's rendezvous."""
-    return secrets.token_hex(16)
-
-
 def token(secret: str, rendezvous_id: str) -> str:
     """One group's secret, which every node works out by itself, so that it never travels."""
     return hmac.new(secret.encode(), f"group {rendezvous_id}".encode(), hashlib.sha256).hexdigest()
 
 
 def shared_secret() -> str:
-    """What the user has set.
+    """The secret that the user has set.
 
     Raises:
-        UserError: nothing, or too little.
+        UserError: there is none, or it is too short.
     """
     secret = os.environ.get(SECRET_VARIABLE, "")
     if len(secret) < SHORTEST_SECRET:

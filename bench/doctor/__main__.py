@@ -17,23 +17,23 @@ from bench.setup.checkout import ROOT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the findings; return 1 if something is broken that the stack needs."""
+    """Print the diagnoses; return 1 if something is broken that the stack needs."""
     parser = argparse.ArgumentParser(prog="bench.doctor", description="What would run on this machine?")
     parser.add_argument("--stack", choices=stacks.NAMES, default=stacks.own())
     stack = parser.parse_args(arguments).stack
     if sys.stderr.isatty():
         print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
-    findings = judge(examine(stack))
+    diagnoses = judge(examine(stack))
     if sys.stderr.isatty():
         print("\x1b[K", end="", file=sys.stderr, flush=True)
     width = shutil.get_terminal_size().columns
-    broken = sum(finding.state == "broken" for finding in findings)
-    poor = sum(finding.state == "poor" for finding in findings)
+    broken = sum(diagnosis.state == "broken" for diagnosis in diagnoses)
+    poor = sum(diagnosis.state == "poor" for diagnosis in diagnoses)
     state = f"{broken} broken, {poor} poor" if broken or poor else "all is well"
     other_stack = f" STACK={stack}" if stack != next(iter(stacks.NAMES)) else ""
     print_closing(
         f"{stack} stack at {ROOT}: {state}.",
-        table=render(findings, width=width, coloured=sys.stdout.isatty()),
+        table=render(diagnoses, width=width, coloured=sys.stdout.isatty()),
         next_command=f"make {'doctor' if broken else 'bench'}{other_stack}",
         purpose="after what is broken is repaired as the arrows say" if broken else "",
     )

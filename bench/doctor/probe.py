@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.seen import MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
@@ -26,8 +26,7 @@ from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import find_python, recorded_choice
-from bench.setup.failure import SetupFailed
-from bench.setup.nvidia_smi import list_gpus
+from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.stage import pending
 
 SECONDS = 120
@@ -97,16 +96,17 @@ def _busy_ticks() -> int:
     return user + nice + system + irq + soft_irq
 
 
-def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
+def _gpus() -> tuple[list[ListedGpu], UserError | None]:
+    """The GPUs that this process may use; before the first set-up all GPUs, without their processes."""
     try:
-        import pynvml
-    except ImportError:  # before the first set-up
-        return _gpus_by_nvidia_smi()
-    try:
+        try:
+            import pynvml
+        except ImportError:
+            return list_gpus(), None
         visible = visible_gpus()
         check_undivided(visible)
     except UserError as error:
-        return [], _refusal(error)
+        return [], error
     if not visible:
         return [], None
     pynvml.nvmlInit()
@@ -119,40 +119,11 @@ def _gpus() -> tuple[list[GpuSeen], Refusal | None]:
                 processes = len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
             except pynvml.NVMLError:
                 processes = 0
-            gpus.append(
-                GpuSeen(
-                    name=gpu.name,
-                    driver=gpu.driver,
-                    free_gib=memory.free / 2**30,
-                    total_gib=memory.total / 2**30,
-                    processes=processes,
-                )
-            )
+            mib = (memory.total // 2**20, memory.free // 2**20)
+            gpus.append(ListedGpu(gpu.name, gpu.driver, *mib, processes=processes))
         return gpus, None
     finally:
         pynvml.nvmlShutdown()
-
-
-def _gpus_by_nvidia_smi() -> tuple[list[GpuSeen], Refusal | None]:
-    """The GPUs as above, but for their processes, and whatever CUDA_VISIBLE_DEVICES says."""
-    try:
-        listed = list_gpus()
-    except SetupFailed as error:
-        return [], _refusal(error)
-    return [
-        GpuSeen(
-            name=gpu.name,
-            driver=gpu.driver,
-            free_gib=gpu.free_mib / 2**10,
-            total_gib=gpu.total_mib / 2**10,
-            processes=0,
-        )
-        for gpu in listed
-    ], None
-
-
-def _refusal(error: UserError | SetupFailed) -> Refusal:
-    return Refusal(error.reason, error.remedy)
 
 
 def _stack(name: str) -> StackSeen:
@@ -167,8 +138,8 @@ def _stack(name: str) -> StackSeen:
     elif here is None or "torch" not in here.packages:  # an image may bring an environment of its own
         try:
             find_python(known.pythons)
-        except SetupFailed as error:
-            return StackSeen(name=name, pending=["everything"], unsuitable=_refusal(error))
+        except UserError as error:
+            return StackSeen(name=name, pending=["everything"], unsuitable=error)
         return StackSeen(name=name, pending=["everything"])
     if here is None:
         return StackSeen(name=name, pending=["everything"])
@@ -216,14 +187,14 @@ def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _backends(*, driver: bool) -> tuple[dict[str, Refusal | None], list[str]]:
+def _backends(*, driver: bool) -> tuple[dict[str, UserError | None], list[str]]:
     """Return why a comparison of each backend alone would be refused, and the default backends."""
     try:
         from bench.config.compose import compose
     except ImportError:  # without Hydra there is no stack, which is said elsewhere
         return {}, []
     device = [] if driver else ["device=cpu"]  # with a driver that does not answer, only the CPU is left
-    refused: dict[str, Refusal | None] = {}
+    refused: dict[str, UserError | None] = {}
     for path in sorted((CONF / "backend").glob("*.yaml")):
         if "engine:" not in path.read_text("utf-8"):  # a list of backends
             continue
@@ -232,18 +203,18 @@ def _backends(*, driver: bool) -> tuple[dict[str, Refusal | None], list[str]]:
             preflight.check_packages(config)
             refused[path.stem] = _known_failure(config.backends[path.stem], config.device.type)
         except UserError as error:
-            refused[path.stem] = _refusal(error)
+            refused[path.stem] = error
     return refused, list(compose(device).backends)
 
 
-def _known_failure(backend: Backend, device: str) -> Refusal | None:
+def _known_failure(backend: Backend, device: str) -> UserError | None:
     """Return what is known to become of a backend that nothing refuses; None if it runs."""
     if device != "cpu" or (backend.stack or stacks.own()) != "ort":
         return None
     if backend.sharding == "fsdp2":
-        return Refusal(
+        return UserError(
             "of the pinned torch needs CUDA and ends as unsupported", "choose pytorch_fsdp2@modern"
         )
     if backend.engine == "compile":
-        return Refusal("of the pinned torch ends as diverged with some models", "choose compile@modern")
+        return UserError("of the pinned torch ends as diverged with some models", "choose compile@modern")
     return None

@@ -4,13 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why something would not run, and what to do about it, without the full stop at its end."""
-
-    reason: str
-    remedy: str
+from bench.errors import UserError
+from bench.setup.nvidia_smi import ListedGpu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,22 +19,11 @@ class StackSeen:
     wrong: Sequence[str] = ()
     torch: Mapping[str, Any] | None = None  # what its torch says of itself; None if it cannot be imported
     import_error: str = ""  # the last line of what importing torch printed then
-    unsuitable: Refusal | None = None  # why it cannot be set up here
+    unsuitable: UserError | None = None  # why it cannot be set up here
     plain_onnxruntime: str = ""  # a package that overwrites ONNX Runtime Training's module
     # the packages' device, as `make setup` recorded it; empty if it did not make the environment
     device: str = ""
     compiler: str = ""  # the nvcc that DeepSpeed's import finds; empty: none
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpuSeen:
-    """One GPU that this process may use."""
-
-    name: str
-    driver: str
-    free_gib: float
-    total_gib: float
-    processes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +38,10 @@ class MachineSeen:
     memory_free_gib: float
     disk_free_gib: float
     tools: Mapping[str, bool]
-    gpus: Sequence[GpuSeen] = ()
-    driver_problem: Refusal | None = None
+    gpus: Sequence[ListedGpu] = ()
+    driver_problem: UserError | None = None
     stacks: Sequence[StackSeen] = ()
-    backends: Mapping[str, Refusal | None] = field(default_factory=dict)
+    backends: Mapping[str, UserError | None] = field(default_factory=dict)
     """Why each would be refused; None: it would run."""
 
     default_backends: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Makes processes end with their parent, however it ends, and lets a process clean up on SIGTERM.
+"""Makes processes end with their parent, however it ends.
 
 `python -m bench.launch.lifeline SCRIPT ARGUMENTS…` runs a script that ends with its agent.
 """
@@ -8,7 +8,6 @@ import os
 import runpy
 import signal
 import sys
-from typing import NoReturn
 
 AGENT_VARIABLE = "BENCH_AGENT_PID"
 """Environment variable with the process id that must be the workers' parent."""
@@ -29,25 +28,6 @@ def die_with(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         sys.exit("the parent process has ended")
-
-
-class Terminated(KeyboardInterrupt):
-    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
-
-    @classmethod
-    def catch(cls) -> None:
-        """Turn these signals into this exception, unless this process ignores them already (nohup)."""
-        caught = [
-            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
-        ]
-
-        def raise_terminated(_: int, __: object) -> NoReturn:
-            for number in caught:  # once is enough: what follows tidies up
-                signal.signal(number, signal.SIG_IGN)
-            raise cls
-
-        for number in caught:
-            signal.signal(number, raise_terminated)
 
 
 def main() -> None:

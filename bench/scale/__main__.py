@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.closing import command_parser, print_closing, this_python
-from bench.errors import CannotWriteResults, UserError
+from bench.closing import command_parser, print_closing, run_command, this_python
+from bench.errors import UserError
 
 RESULTS = Path("results")
 
@@ -33,18 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare with what was measured and published")
     parser.add_argument("--links", action="store_true", help="measure over slow links, on this machine")
     options = parser.parse_intermixed_args(arguments)
-    try:
-        if options.links:
-            return _measure_links(options.settings)
-        if options.check:
-            return _check(options.settings)
-        return _predict(options.settings)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1 if isinstance(error, CannotWriteResults) else 2
-    except KeyboardInterrupt:
-        print("interrupted; what was measured is kept, and nothing was predicted.", file=sys.stderr)
-        return 130
+    answer = _measure_links if options.links else _check if options.check else _predict
+    return run_command(
+        lambda: answer(options.settings), "interrupted; what was measured is kept, and nothing was predicted."
+    )
 
 
 def _predict(settings: Sequence[str]) -> int:

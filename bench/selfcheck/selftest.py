@@ -26,12 +26,11 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
-from bench.closing import command_parser, print_closing
+from bench.closing import Terminated, command_parser, print_closing
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.launch.lifeline import Terminated
 from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison

@@ -10,10 +10,10 @@ import argparse
 import signal
 import sys
 
+from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.choice import DEVICES
 from bench.setup.commands import INTERRUPTS
-from bench.setup.failure import SetupFailed
 from bench.setup.install import set_up
 from bench.setup.recipes import STACKS
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(number, signal.default_int_handler)
     try:
         set_up(STACKS[options.stack], ROOT, options.device, cpu_adam=options.cpu_adam)
-    except SetupFailed as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.setup.failure import SetupFailed
+from bench.errors import UserError
 from bench.setup.nvidia_smi import list_gpus, runs_on, version
 
 DEVICES = ("cpu", "cuda")
@@ -84,7 +84,7 @@ def choose(
         cpu_adam: adds DeepSpeed's Adam for CPUs.
 
     Raises:
-        SetupFailed: no suitable Python is there, or the driver does not answer.
+        UserError: no suitable Python is there, or the driver does not answer.
     """
     choice = recorded_choice(env)
     if choice is None:
@@ -109,7 +109,7 @@ def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
     Empty where no GPU will do.
 
     Raises:
-        SetupFailed: the user's list is not one of compute capabilities that will do.
+        UserError: the user's list is not one of compute capabilities that will do.
     """
     oldest, newest = map(version, capabilities)
 
@@ -120,7 +120,7 @@ def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
         wanted = [version(each.replace("+PTX", "")) for each in re.split("[; ]+", asked)]
         if all(map(will_do, wanted)):
             return asked
-        raise SetupFailed(
+        raise UserError(
             f"TORCH_CUDA_ARCH_LIST={asked} is no list of compute capabilities between "
             f"{' and '.join(filter(None, capabilities))}",
             "leave it out, or write one such as 8.0;9.0",
@@ -139,7 +139,7 @@ def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
     """Return path and version of the running interpreter if it will do, else of the first on PATH.
 
     Raises:
-        SetupFailed: if there is none; it says what each candidate lacks.
+        UserError: if there is none; it says what each candidate lacks.
     """
     refused = []
     on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
@@ -154,7 +154,7 @@ def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
                 return path, version
             refused.append(f"{path} is {version}" + "".join(f", without {part}" for part in lacks))
     best = versions[0]
-    raise SetupFailed(
+    raise UserError(
         f"No Python {' or '.join(versions)} with venv and its headers was found"
         f" ({'; '.join(dict.fromkeys(refused)) or 'none starts'})",
         f"install one (on Debian or Ubuntu: apt install python{best} python{best}-venv python{best}-dev)"
@@ -171,6 +171,6 @@ def device_here() -> str:
     """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu".
 
     Raises:
-        SetupFailed: the driver does not answer.
+        UserError: the driver does not answer.
     """
     return "cuda" if list_gpus() else "cpu"

@@ -22,15 +22,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.errors import UserError
 from bench.setup import commands
 from bench.setup.choice import choice_file, choose, recorded_choice
-from bench.setup.failure import SetupFailed
 from bench.setup.recipes import Stack
 from bench.setup.stage import Stage, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
 TAIL_LINES = 30
-"""Of a failed stage's log that are shown."""
+"""Lines of a failed stage's log that are printed."""
 
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
@@ -49,13 +49,13 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
         cpu_adam: whether DeepSpeed's Adam for CPUs is compiled, too; once it was, it is.
 
     Raises:
-        SetupFailed: if the machine lacks something, or a command fails.
+        UserError: if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
     choice = choose(env, stack.pythons, stack.capabilities, device, cpu_adam=cpu_adam)
     if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
         if env.is_symlink():  # of another checkout, which may be measuring with it
-            raise SetupFailed(
+            raise UserError(
                 f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
                 "remove the link and run `make setup` again",
             )
@@ -74,7 +74,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
         except OSError as error:
             if error.errno not in CANNOT_WRITE:
                 raise
-            raise SetupFailed(
+            raise UserError(
                 f"{error.filename or env} cannot be written to ({error.strerror})",
                 "make room, make it writable, or call make in a checkout of your own",
             ) from None
@@ -86,7 +86,7 @@ def complete(stages: tuple[Stage, ...], checkout: Path, env: Path, lock: int) ->
     todo = pending(stages, env)
     for tool in sorted({tool for stage in todo for tool in stage.tools}):
         if shutil.which(tool) is None:
-            raise SetupFailed(
+            raise UserError(
                 f"{tool} was not found",
                 f"install it (on Debian or Ubuntu: apt install {tool}) and run `make setup` again",
             )
@@ -153,7 +153,7 @@ class RunningStage:
         """Start the next command where one has ended; tell whether all have, and left what they should.
 
         Raises:
-            SetupFailed: if one failed, or its result is not there.
+            UserError: if one failed, or its result is not there.
         """
         if self._process and self._process.poll() is None:
             return False
@@ -196,14 +196,13 @@ class RunningStage:
         ours["CC"] = ours["CXX"]  # torch lets nvcc compile with it
         return ours
 
-    def _failure(self, what: str) -> SetupFailed:
+    def _failure(self, trouble: str) -> UserError:
         """Return the error of this stage: the end of its log, then one sentence."""
         log = self.stage.log(self._env)
         tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-        sentence = (
-            f"The set-up stopped in {self.stage.name}: {what} ({self.stage.remedy}; the whole log is {log})."
-        )
-        return SetupFailed("\n".join([*(f"    {line}" for line in tail), sentence]))
+        remedy = f"{self.stage.remedy}; the whole log is {log}"
+        sentence = f"The set-up stopped in {self.stage.name}: {trouble} ({remedy})."
+        return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
 def without_debugging(compiler: str, folder: Path) -> Path:

@@ -6,7 +6,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-from bench.setup.failure import SetupFailed
+from bench.errors import UserError
 
 SECONDS = 60
 """How long it may take; without the driver's persistence mode it wakes every GPU first."""
@@ -27,6 +27,7 @@ class ListedGpu:
         total_mib: its memory; 0 where nvidia-smi does not say.
         free_mib: what of it is free.
         capability: of CUDA, such as `9.0`; empty where the driver does not know, as those before 510.
+        processes: that compute on it; 0 where nobody asked.
     """
 
     name: str
@@ -34,13 +35,14 @@ class ListedGpu:
     total_mib: int
     free_mib: int
     capability: str = ""
+    processes: int = 0
 
 
 def list_gpus() -> list[ListedGpu]:
     """Return this machine's GPUs; none where nvidia-smi is missing or finds none.
 
     Raises:
-        SetupFailed: nvidia-smi is there and fails, so that a GPU may be there, too.
+        UserError: nvidia-smi is there and fails, so that a GPU may be there, too.
     """
     try:
         answer = _ask(f"{FIELDS},compute_cap")
@@ -52,16 +54,16 @@ def list_gpus() -> list[ListedGpu]:
         raise _failure(f"it gave no answer within {SECONDS} seconds") from None
     if answer.returncode == NO_DEVICES or answer.stdout.startswith("No devices were found"):
         return []
-    said = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
+    printed = (answer.stdout.strip() or answer.stderr.strip()).splitlines()
     rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
     # It may print warnings among them, and [N/A] for what a GPU does not say.
     gpus = [
-        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), *(cell for cell in row[4:5] if version(cell)))
+        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), "".join(filter(version, row[4:])))
         for row in rows
         if len(row) in (4, 5) and version(row[1])
     ]
     if answer.returncode not in (0, WARNED) or not gpus:
-        raise _failure(said[0] if said else f"exit status {answer.returncode}")
+        raise _failure(printed[0] if printed else f"exit status {answer.returncode}")
     return gpus
 
 
@@ -87,9 +89,9 @@ def _ask(fields: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def _failure(what: str) -> SetupFailed:
-    return SetupFailed(
-        f"nvidia-smi is there but fails ({what.rstrip('.')})",
+def _failure(trouble: str) -> UserError:
+    return UserError(
+        f"nvidia-smi is there but fails ({trouble.rstrip('.')})",
         "repair the NVIDIA driver, or leave the GPUs alone with SETUP_ARGS='--device cpu' after `make setup`",
     )
 

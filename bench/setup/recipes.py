@@ -157,7 +157,7 @@ def packages_stage(
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
-            *((*install(env), one) for one in torch),
+            *((*install(env), requirement) for requirement in torch),
             # The file holds every version, so there is nothing to resolve.
             (*install(env), "--no-deps", "-r", str(requirements)),
             (*uv(env), "check"),

@@ -20,7 +20,7 @@ from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA11, CUDA_HOME, STACKS
 
 NAMES = tuple(STACKS)
-"""Of the stacks, the default first."""
+"""The names of the stacks, the default first."""
 
 ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 """ONNX Runtime Training's distributions, for GPUs and without."""
@@ -28,7 +28,7 @@ ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 NEWEST_TORCH_FOR_ORT = (2, 6)
 
 SECONDS = 60
-"""That an interpreter may take to list its packages: a tenth of one, or far longer from a cold disk."""
+"""How long an interpreter may take to list its packages: a tenth of one, or far longer from a cold disk."""
 
 # Of a package that is there twice, the first on the path is the one that is imported. What has no name is
 # what a removal has left.

@@ -10,23 +10,23 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+from bench.errors import UserError
 from bench.setup.choice import Choice
-from bench.setup.failure import SetupFailed
 from bench.setup.nvidia_smi import ListedGpu, list_gpus, version
 from bench.setup.recipes import Stack
 
 OLDEST_GLIBC = (2, 28)
-"""The newest one that a pinned wheel asks for (its tag manylinux_2_28)."""
+"""The newest version that a pinned wheel asks for (its tag manylinux_2_28)."""
 
 OLDEST_GCC = 9
-"""That torch's headers can be compiled with (c10/util/C++17.h)."""
+"""The oldest major version that compiles torch's headers (c10/util/C++17.h)."""
 
 
 def check_system(stack: Stack, checkout: Path, device: str) -> None:
     """Refuse a system that cannot have this environment.
 
     Raises:
-        SetupFailed: with the remedy.
+        UserError: with the remedy.
     """
     _check_glibc()
     _check_compiler()
@@ -37,10 +37,10 @@ def describe_gpus(stack: Stack, choice: Choice) -> str:
     """Return for which GPUs kernels will be compiled.
 
     Raises:
-        SetupFailed: the driver is too old for the stack, or the GPUs are too old or too new; with the remedy.
+        UserError: the driver is too old for the stack, or the GPUs are too old or too new; with the remedy.
     """
     if stack.machine not in ("", platform.machine()):
-        raise SetupFailed(
+        raise UserError(
             f"The {stack.name} stack has packages for GPUs on {stack.machine} alone, and this machine is "
             f"{platform.machine()}",
             "take STACK=modern after `make`",
@@ -58,20 +58,20 @@ def describe_gpus(stack: Stack, choice: Choice) -> str:
     return f"{names}; driver {gpus[0].driver}{kernels}."
 
 
-def find_old_driver(stack: Stack, driver: str) -> SetupFailed | None:
+def find_old_driver(stack: Stack, driver: str) -> UserError | None:
     """Return what to say of a driver that is too old for a stack's CUDA; None if it will do."""
     if version(driver) >= version(stack.driver):
         return None
-    return SetupFailed(
+    return UserError(
         f"The NVIDIA driver is {driver}, and the {stack.name} stack's CUDA {stack.cuda} needs {stack.driver}",
         f"install a newer driver, or leave the GPUs alone: {stack.make} SETUP_ARGS='--device cpu'",
     )
 
 
-def _unsuitable(stack: Stack, gpus: list[ListedGpu]) -> SetupFailed:
+def _unsuitable(stack: Stack, gpus: list[ListedGpu]) -> UserError:
     oldest, newest = stack.capabilities
     seen = ", ".join(sorted({f"{gpu.name}: {gpu.capability or 'unknown'}" for gpu in gpus}))
-    return SetupFailed(
+    return UserError(
         f"The {stack.name} stack runs on GPUs of compute capability {oldest}"
         + f" to {newest}" * bool(newest)
         + f", and this machine has others ({seen})",
@@ -87,7 +87,7 @@ def _check_glibc() -> None:
         name = number = ""
     if name != "glibc" or version(number) < OLDEST_GLIBC:
         needed = ".".join(map(str, OLDEST_GLIBC))
-        raise SetupFailed(
+        raise UserError(
             f"This system has {f'glibc {number}' if number else 'another C library than glibc'}, "
             f"and the wheels of PyTorch and ONNX Runtime need glibc {needed}",
             "use a newer Linux, such as Debian 11, Ubuntu 20.04 or RHEL 9, or containers/Dockerfile",
@@ -105,7 +105,7 @@ def _check_compiler() -> None:
         return
     number = answer.stdout.strip()
     if version(number) and version(number)[0] < OLDEST_GCC:
-        raise SetupFailed(
+        raise UserError(
             f"{compiler[0]} is {number}, and PyTorch's headers need g++ {OLDEST_GCC} or newer",
             f"install one, and name it if it has another name: CXX=g++-{OLDEST_GCC} before `make`",
         )
@@ -116,7 +116,7 @@ def _check_disk(gib: int, folders: tuple[Path, ...]) -> None:
     for folder in {_there(folder).stat().st_dev: _there(folder) for folder in folders}.values():
         free = shutil.disk_usage(folder).free / 2**30
         if free < gib:
-            raise SetupFailed(
+            raise UserError(
                 f"The disk of {folder} has {free:.1f} GiB free, and this set-up needs {gib}",
                 "make room, or choose another disk (UV_CACHE_DIR names the folder of downloaded packages)",
             )

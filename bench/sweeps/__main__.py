@@ -15,7 +15,6 @@ Exit status:
   130  interrupted by Ctrl-C; 143: by SIGTERM
 """
 
-import argparse
 import shlex
 import sys
 import time
@@ -24,9 +23,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.closing import command_parser, print_closing, this_python
-from bench.errors import CannotWriteResults, UserError
-from bench.launch.lifeline import Terminated
+from bench.closing import RESUMABLE, command_parser, print_closing, run_command, this_python
+from bench.errors import UserError
 
 LEFT_TO_MEASURE = 3
 
@@ -37,19 +35,11 @@ OWN_KEYS = ("minutes", "parts", "model", "plan_only")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     started = time.monotonic()
-    options = _parser().parse_args(arguments)
-    Terminated.catch()
-    try:
-        return _run(options.plan, options.settings, started)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1 if isinstance(error, CannotWriteResults) else 2
-    except KeyboardInterrupt as interruption:
-        print(
-            "interrupted; complete rounds are kept, and the same command with resume=true goes on.",
-            file=sys.stderr,
-        )
-        return 143 if isinstance(interruption, Terminated) else 130
+    parser = command_parser("bench.sweeps", __doc__)
+    parser.add_argument("plan", metavar="PLAN", help="matrix, gpu-campaign, or the path of a YAML file")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="as described above")
+    options = parser.parse_args(arguments)
+    return run_command(lambda: _run(options.plan, options.settings, started), RESUMABLE)
 
 
 def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
@@ -61,7 +51,9 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     from bench.sweeps.runner import Sweep
     from bench.sweeps.time_limit import parse_minutes
 
-    own, overrides = split_settings(settings)
+    pairs = [setting.partition("=") for setting in settings]
+    own = {key: value for key, _, value in pairs if key in OWN_KEYS}
+    overrides = ["".join(pair) for pair in pairs if pair[0] not in OWN_KEYS]
     seconds = parse_minutes(own.get("minutes"))
     plan = load_plan(plan_name)
     parts = select_parts(plan, _names(own.get("parts")))
@@ -71,7 +63,7 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     models = _names(own.get("model"))
     fitted = fit_to_machine(plan, parts, models, overrides, seconds=seconds, console=console)
     comparisons = plan_comparisons(plan, fitted.parts, fitted.models, overrides)
-    if "minutes" in own and not all(one.config.resume for one in comparisons):
+    if "minutes" in own and not all(comparison.config.resume for comparison in comparisons):
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
     sweep = Sweep(
         plan, comparisons, unmeasured=fitted.unmeasured, deadline=started + fitted.seconds, console=console
@@ -95,22 +87,8 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     return 1 if failed or outcome.untracked else 0
 
 
-def split_settings(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The sweep's own settings, by their key, and the overrides of all its comparisons."""
-    pairs = [(setting.partition("="), setting) for setting in settings]
-    own = {key: value for (key, _, value), _ in pairs if key in OWN_KEYS}
-    return own, [setting for (key, _, _), setting in pairs if key not in OWN_KEYS]
-
-
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else text.split(",")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.sweeps", __doc__)
-    parser.add_argument("plan", metavar="PLAN", help="matrix, gpu-campaign, or the path of a YAML file")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="as described above")
-    return parser
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
-from bench.sweeps.plan_file import Part, Plan
+from bench.sweeps.plan_file import Plan, PlanPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class PlannedComparison:
 
     @property
     def batch(self) -> str:
-        """Of a rank: `2 x 128 tokens`, or `4`."""
+        """The batch of a rank: `2 x 128 tokens`, or `4`."""
         length = self.config.seq_len
         return f"{self.config.micro_batch}" + (f" x {length} tokens" if length else "")
 
@@ -48,7 +48,7 @@ class PlannedComparison:
 
 
 def plan_comparisons(
-    plan: Plan, parts: Sequence[Part], models: Sequence[str] | None, overrides: Sequence[str]
+    plan: Plan, parts: Sequence[PlanPart], models: Sequence[str] | None, overrides: Sequence[str]
 ) -> list[PlannedComparison]:
     """Compose and check every comparison, so that a mistake is known before any work.
 
@@ -61,22 +61,19 @@ def plan_comparisons(
     Raises:
         UserError: an override is wrong, this machine lacks something, or two comparisons are the same.
     """
-    planned = [one for part in parts for one in _comparisons_of(part, plan, models, overrides)]
-    files = [one.csv for one in planned]
+    planned = [comparison for part in parts for comparison in _comparisons_of(part, plan, models, overrides)]
+    files = [comparison.csv for comparison in planned]
     if twice := next((path for path in files if files.count(path) > 1), None):
         raise UserError(f"two comparisons of the plan are the same and would both write {twice}.")
     return planned
 
 
 def _comparisons_of(
-    part: Part, plan: Plan, models: Sequence[str] | None, overrides: Sequence[str]
+    part: PlanPart, plan: Plan, models: Sequence[str] | None, overrides: Sequence[str]
 ) -> Iterator[PlannedComparison]:
-    stack = stacks.own()
-    backends = [f"backend=[{','.join(plan.backends[stack])}]"] if stack in plan.backends else []
-    if any(override.startswith("backend=") for override in overrides):
-        backends = []
     particular = part.overrides_by_model
     for model in particular if models is None else models:
+        backends = plan.backend_overrides(overrides)
         rest = [f"model={model}", *backends, *particular.get(model, []), *overrides]
         line = [*plan.common, *part.overrides, *rest]
         config = compose(line)
@@ -84,6 +81,6 @@ def _comparisons_of(
             part=part.name,
             expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
-            stem=file_stem(config, check_and_name_device(config), line, stack),
+            stem=file_stem(config, check_and_name_device(config), line, stacks.own()),
             overrides=line,
         )

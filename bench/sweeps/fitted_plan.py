@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -16,10 +16,9 @@ from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.processor import describe_processor
 from bench.machine.processor_identity import name_processor
 from bench.results.atomic import write_atomically
-from bench.setup import stacks
-from bench.sweeps.fit import Choice, Effort, Published, Trial, choose
-from bench.sweeps.plan_file import Fit, Part, Plan
-from bench.sweeps.trials import TrialFailed, published_model, run_trial
+from bench.sweeps.fit import ModelTrial, SizeChoice, choose, trial_size
+from bench.sweeps.plan_file import Fit, Plan, PlanPart
+from bench.sweeps.trials import TrialFailed, train_shortly
 
 FILE = "choices.json"
 """In the results folder of the plan: what was chosen stays, so that the next call goes on with the same."""
@@ -29,8 +28,8 @@ class ChosenModel(msgspec.Struct, frozen=True, kw_only=True):
     """One model of a plan on one machine."""
 
     overrides: list[str]  # under which the trial ran; others need another trial
-    trial: Trial  # what it has shown
-    choice: Choice  # what is measured
+    trial: ModelTrial  # what it has shown
+    choice: SizeChoice  # what is measured
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 class FittedPlan:
     """What of a plan this machine measures."""
 
-    parts: Sequence[Part]  # with what was chosen as overrides
+    parts: Sequence[PlanPart]  # with what was chosen as overrides
     models: Sequence[str] | None  # to take in place of the parts' own; None for those
     unmeasured: Mapping[str, str]  # models that it cannot train, and why
     seconds: float  # that the call may take
@@ -52,7 +51,7 @@ class FittedPlan:
 
 def fit_to_machine(
     plan: Plan,
-    parts: Sequence[Part],
+    parts: Sequence[PlanPart],
     models: Sequence[str] | None,
     overrides: Sequence[str],
     *,
@@ -84,7 +83,7 @@ def fit_to_machine(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class UnsizedModel:
     """A model that is to be measured, of a size that is still to be chosen."""
 
     part: str  # of the plan
@@ -105,11 +104,11 @@ class Fitting:
         unmeasured: models that this machine cannot train, and why.
     """
 
-    candidates: Sequence[Candidate]  # all models of the call
+    candidates: Sequence[UnsizedModel]  # all models of the call
     _: KW_ONLY
     seconds: float  # that the call may take, the trials included
     say: Callable[[str], None]  # prints a line
-    trial: Callable[[Sequence[str], Published, Path], Trial] = run_trial  # runs a trial; tests give their own
+    trial: Callable[[Sequence[str], Path], tuple[ModelTrial, Path]] = train_shortly  # tests give their own
     clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
     def __post_init__(self) -> None:
@@ -120,68 +119,59 @@ class Fitting:
 
     def choose_all(self) -> None:
         """Try what was not tried; then give the time to the models, to the slowest first."""
-        trials = self._run_trials()
-        unmeasured_yet = [one for one in self.candidates if one.model in trials]
-        left = self._end - self.clock() - sum(self._expected(one) for one in self._measured())
+        begun = [candidate for candidate in self.candidates if self._is_begun(candidate)]
+        trials = self._run_trials({candidate.model for candidate in begun})
+        left = self._end - self.clock()
+        left -= sum(self.choices.models[candidate.model].choice.expected_s for candidate in begun)
         order = sorted(
-            unmeasured_yet, key=lambda one: -self._choose(one, trials[one.model], seconds=0).expected_s
+            (candidate for candidate in self.candidates if candidate.model in trials),
+            key=lambda candidate: -_choose(candidate, trials[candidate.model], seconds=0).expected_s,
         )
         for number, candidate in enumerate(order):
-            choice = self._choose(candidate, trials[candidate.model], seconds=left / (len(order) - number))
+            choice = _choose(candidate, trials[candidate.model], seconds=left / (len(order) - number))
             if choice.reason:
                 self.unmeasured[candidate.model] = choice.reason
                 continue
             left -= choice.expected_s
             self._keep(candidate, trials[candidate.model], choice)
 
-    def candidates_of(self, part: str) -> list[Candidate]:
+    def candidates_of(self, part: str) -> list[UnsizedModel]:
         """The models of a part that are measured."""
-        return [one for one in self.candidates if one.part == part and one.model not in self.unmeasured]
+        return [
+            candidate
+            for candidate in self.candidates
+            if candidate.part == part and candidate.model not in self.unmeasured
+        ]
 
-    def _run_trials(self) -> dict[str, Trial]:
-        """Of every model whose choice is open."""
-        trials: dict[str, Trial] = {}
-        measured = {one.model for one in self._measured()}
+    def _run_trials(self, begun: Container[str]) -> dict[str, ModelTrial]:
+        """Trials of every model of which no results were begun, as far as it can be tried."""
+        trials: dict[str, ModelTrial] = {}
         for number, candidate in enumerate(self.candidates, start=1):
-            if candidate.model in measured:
+            if candidate.model in begun:
                 continue
-            known = self._known(candidate)
-            if known is not None:
+            if known := self._known(candidate):
                 trials[candidate.model] = known.trial
                 continue
             self.say(f"trial of {candidate.model}, {number} of {len(self.candidates)}")
-            published = published_model(candidate.config)
-            line = [*candidate.common, *candidate.line]
+            size = f"model.size={trial_size(candidate.config.model)}"
             try:
-                trial = self.trial(line, published, self._results)
+                trial, _ = self.trial([*candidate.common, *candidate.line, size], self._results)
             except TrialFailed as error:
                 self.unmeasured[candidate.model] = str(error)
                 continue
             trials[candidate.model] = trial
-            self._keep(candidate, trial, self._choose(candidate, trial, seconds=0))  # a kill loses no trial
+            self._keep(candidate, trial, _choose(candidate, trial, seconds=0))  # a kill loses no trial
         return trials
 
-    def _measured(self) -> list[Candidate]:
-        """The models of which results were begun under the choice on file."""
-        return [
-            one
-            for one in self.candidates
-            if self._known(one) and any(self._results.glob(f"{one.model}-cpux*.csv"))
-        ]
+    def _is_begun(self, candidate: UnsizedModel) -> bool:
+        """Whether there are results under the choice on file."""
+        return bool(self._known(candidate)) and any(self._results.glob(f"{candidate.model}-cpux*.csv"))
 
-    def _known(self, candidate: Candidate) -> ChosenModel | None:
+    def _known(self, candidate: UnsizedModel) -> ChosenModel | None:
         known = self.choices.models.get(candidate.model)
         return known if known is not None and known.overrides == candidate.line else None
 
-    def _expected(self, candidate: Candidate) -> float:
-        return self.choices.models[candidate.model].choice.expected_s
-
-    def _choose(self, candidate: Candidate, trial: Trial, *, seconds: float) -> Choice:
-        effort = effort_of(candidate.config)
-        published = published_model(candidate.config)
-        return choose(trial, published, effort, memory_bytes=memory_bytes(), seconds=seconds)
-
-    def _keep(self, candidate: Candidate, trial: Trial, choice: Choice) -> None:
+    def _keep(self, candidate: UnsizedModel, trial: ModelTrial, choice: SizeChoice) -> None:
         chosen = ChosenModel(overrides=candidate.line, trial=trial, choice=choice)
         models = {**self.choices.models, candidate.model: chosen}
         self.choices = msgspec.structs.replace(self.choices, models=models)
@@ -189,18 +179,20 @@ class Fitting:
         write_atomically(self._results / FILE, f"{text}\n")
 
 
-def _candidate(plan: Plan, fit: Fit, part: Part, model: str, overrides: Sequence[str]) -> Candidate:
-    own = plan.backends.get(stacks.own())
-    replaced = any(one.startswith("backend=") for one in overrides)
-    backends = [] if own is None or replaced else [f"backend=[{','.join(own)}]"]
+def _choose(candidate: UnsizedModel, trial: ModelTrial, *, seconds: float) -> SizeChoice:
+    return choose(trial, candidate.config, memory_bytes=memory_bytes(), seconds=seconds)
+
+
+def _candidate(plan: Plan, fit: Fit, part: PlanPart, model: str, overrides: Sequence[str]) -> UnsizedModel:
+    backends = plan.backend_overrides(overrides)
     particular = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
     line = [f"model={model}", *backends, *fit.overrides, *part.overrides, *particular, *overrides]
-    return Candidate(
+    return UnsizedModel(
         part=part.name, model=model, line=line, common=plan.common, config=compose([*plan.common, *line])
     )
 
 
-def _fitted(fit: Fit, part: Part, fitting: Fitting) -> Part:
+def _fitted(fit: Fit, part: PlanPart, fitting: Fitting) -> PlanPart:
     """The part with what was chosen of its models, and how long each is expected to take."""
     by_model: dict[str, list[str]] = {}
     expected: dict[str, float] = {}
@@ -212,22 +204,6 @@ def _fitted(fit: Fit, part: Part, fitting: Fitting) -> Part:
         by_model[model], expected[model] = [*own, *size, *resident], choice.expected_s
     return msgspec.structs.replace(
         part, models=by_model, overrides=[*fit.overrides, *part.overrides], expected_by_model=expected
-    )
-
-
-def effort_of(config: Config) -> Effort:
-    """What a comparison does on this machine."""
-    settings = config.measure
-    return Effort(
-        backends=len(config.backends),
-        ranks=config.device.world_size,
-        cores=available_cores(),
-        launches=settings.launches,
-        rounds=settings.rounds,
-        block_seconds=settings.block_seconds,
-        warmup_steps=settings.warmup_steps,
-        parity_steps=settings.parity_steps,
-        explain=settings.explain,
     )
 
 

@@ -8,12 +8,13 @@ import msgspec
 
 from bench.config.choices import CONF
 from bench.errors import UserError
+from bench.setup import stacks
 
 SHIPPED = CONF / "sweeps"
 """The folder of the plans that can be named without their path."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Comparisons of several models that share overrides."""
 
     name: str  # chooses the part on the command line (`parts=a,b`)
@@ -22,7 +23,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     overrides: list[str] = []  # of all of the part's comparisons
     # the seconds that one comparison takes, which decides whether it still fits into a limited call
     expected_s: float = 0.0
-    expected_by_model: dict[str, float] = {}  # the same of a model where it is known better
+    expected_by_model: dict[str, float] = {}  # seconds of a model where they are known better
     # ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv)
     claims: list[str] = []
 
@@ -43,7 +44,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that a plan file says."""
 
-    parts: list[Part]  # in the order in which they are measured
+    parts: list[PlanPart]  # in the order in which they are measured
     # what is rebuilt from the results: the support matrix, the reports, or the page about methods
     summary: Literal["support", "report", "methods"] = "report"
     common: list[str] = []  # the overrides of all comparisons
@@ -59,6 +60,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # out. Blank: they are measured as the overrides say
     fit: Fit | None = None
     images: str | None = None  # a folder in which images to train on are made before anything is checked
+
+    def backend_overrides(self, overrides: Sequence[str]) -> list[str]:
+        """The override that chooses this stack's backends, unless the command line's choose others."""
+        listed = self.backends.get(stacks.own())
+        if listed is None or any(override.startswith("backend=") for override in overrides):
+            return []
+        return [f"backend=[{','.join(listed)}]"]
 
 
 def load_plan(name: str) -> Plan:
@@ -82,7 +90,7 @@ def load_plan(name: str) -> Plan:
         raise UserError(f"{path} is not a plan: {' '.join(str(error).split())}.") from None
 
 
-def select_parts(plan: Plan, names: Sequence[str] | None) -> list[Part]:
+def select_parts(plan: Plan, names: Sequence[str] | None) -> list[PlanPart]:
     """The parts with these names, in the plan's order; all if None.
 
     Raises:

@@ -75,4 +75,4 @@ def _is_of_this_environment(comparison: PlannedComparison) -> bool:
 def failed_backends(comparison: PlannedComparison) -> str:
     """The backends without a result and why, as in `compile oom, pytorch_zero1 invalid`; blank if none."""
     summaries = summarise(csv_files.read(comparison.csv))
-    return ", ".join(f"{one.backend} {one.status}" for one in summaries if one.status not in PASSED)
+    return ", ".join(f"{each.backend} {each.status}" for each in summaries if each.status not in PASSED)

@@ -9,15 +9,18 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
+from bench.report.build import render_report, write_methods, write_support
 from bench.report.files import reported_folders
 from bench.results.atomic import reporting_write_errors
 from bench.sweeps import time_limit
 from bench.sweeps.comparisons import PlannedComparison
 from bench.sweeps.plan_file import Plan
 from bench.sweeps.progress import config_to_measure, failed_backends, is_complete
-from bench.sweeps.summaries import SUMMARIES
 from bench.sweeps.time_limit import OutOfTime, interrupted_after
 from bench.tracking.track import track
+
+QUICK_SUMMARIES = {"methods": write_methods, "support": write_support}
+"""Summaries that take no time, so that they are rebuilt after each comparison, and not only at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,7 @@ class SweepOutcome:
     def lines(self) -> list[str]:
         """Each comparison with a failure and each that is left."""
         failed = [f"- {stem}: {words}" for stem, words in self.failures.items()]
-        return [*failed, *(f"- left: {one}" for one in self.left)]
+        return [*failed, *(f"- left: {comparison}" for comparison in self.left)]
 
 
 @dataclass
@@ -58,9 +61,19 @@ class Sweep:
     console: Console  # where progress is shown
     clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
-    def __post_init__(self) -> None:
-        self.summary = SUMMARIES[self.plan.summary]
-        self.kept: Sequence[Path] = ()
+    def announce(self) -> Sequence[PlannedComparison]:
+        """List what is to be measured, before anything is; that list."""
+        skip = self.plan.skip_complete
+        missing = [planned for planned in self.comparisons if not (skip and is_complete(planned))]
+        if missing:
+            share = f"{len(missing)} of {len(self.comparisons)} comparisons"
+            self._say(f"to measure, {share}{_duration(missing)}:")
+        for comparison in missing:
+            minutes = _duration([comparison])
+            self._say(f"  {comparison}: {comparison.model}, batch {comparison.batch}{minutes}")
+        for model, reason in self.unmeasured.items():
+            self._say(f"not measured: {model}: {reason}")
+        return missing
 
     def run(self) -> SweepOutcome:
         """Measure what is missing and fits into the call.
@@ -68,8 +81,9 @@ class Sweep:
         The first comparison is begun in any case: one that never fits gets on by what each call adds.
         """
         missing = self.announce()
-        began, measured_now = self.clock(), 0
+        began, measured = self.clock(), 0
         untracked: list[str] = []
+        summary: Sequence[Path] | None = None
         for number, comparison in enumerate(missing, start=1):
             remaining = self.deadline - time_limit.SECONDS_TO_END - self.clock()
             if remaining <= 0 or (number > 1 and remaining < comparison.expected_s):
@@ -77,81 +91,60 @@ class Sweep:
             self.console.rule(f"{comparison}, {number} of {len(missing)}", style="none")
             try:
                 with interrupted_after(remaining):
-                    self._measure(comparison)
+                    skip = self.plan.skip_complete
+                    config = config_to_measure(comparison) if skip else comparison.config
+                    measure_comparison(config, comparison.stem, comparison.overrides)
             except OutOfTime:
                 self._say(f"stopped in time: {comparison.csv} keeps its complete rounds")
                 break
-            measured_now = number
-            untracked += self._track(comparison)  # not within the limit: the next call would not do it
-            if self.summary.after_each:
-                self._update_summary()
-        if not (self.summary.after_each and measured_now):
-            self._update_summary()
-        self._compare_times(missing[:measured_now], self.clock() - began)
-        return self._outcome(missing[measured_now:], untracked)
+            measured = number
+            tracked = track(comparison.csv, comparison.config.track)  # without a limit: no later call would
+            for sentence in (*tracked.logged, *tracked.failed):
+                self._say(sentence)
+            untracked += tracked.failed
+            if self.plan.summary in QUICK_SUMMARIES:
+                summary = self._update_summary()
+        if summary is None:
+            summary = self._update_summary()
+        self._compare_times(missing[:measured], self.clock() - began)
+        left = missing[measured:]
+        done = [comparison for comparison in self.comparisons if comparison not in left]
+        return SweepOutcome(
+            total=len(self.comparisons),
+            files=summary[:2],
+            left=left,
+            untracked=untracked,
+            failures={
+                comparison.stem: words for comparison in done if (words := failed_backends(comparison))
+            },
+        )
 
-    def _is_skipped(self, comparison: PlannedComparison) -> bool:
-        return self.plan.skip_complete and is_complete(comparison)
-
-    def _measure(self, comparison: PlannedComparison) -> None:
-        """Measure one comparison, or what is missing of it; a launch that fails leaves a row."""
-        config = config_to_measure(comparison) if self.plan.skip_complete else comparison.config
-        measure_comparison(config, comparison.stem, comparison.overrides)
-
-    def _track(self, comparison: PlannedComparison) -> Sequence[str]:
-        outcome = track(comparison.csv, comparison.config.track)
-        for sentence in (*outcome.logged, *outcome.failed):
-            self._say(sentence)
-        return outcome.failed
-
-    def _update_summary(self) -> None:
-        """Rebuild the summary, if there is anything to sum up."""
-        if not any(one.csv.exists() for one in self.comparisons):
-            return
+    def _update_summary(self) -> Sequence[Path]:
+        """Rebuild the summary, if there is anything to sum up; its files, the most important first."""
+        if not any(comparison.csv.exists() for comparison in self.comparisons):
+            return ()
         config = self.comparisons[0].config
         results_dir = Path(config.results_dir)
-        _, out_dir = reported_folders(results_dir, Path(config.reports_dir))
+        machine_results, out_dir = reported_folders(results_dir, Path(config.reports_dir))
+        files: Sequence[Path]
         with reporting_write_errors(out_dir):
-            self.kept, refused = self.summary.write(results_dir, out_dir)
+            if write := QUICK_SUMMARIES.get(self.plan.summary):
+                files, refused = write(results_dir, out_dir)
+            else:
+                rendered = render_report(machine_results, out_dir)
+                files, refused = rendered.written, rendered.refused
         for refusal in refused:
             self._say(refusal)
-
-    def announce(self) -> Sequence[PlannedComparison]:
-        """List what is to be measured, before anything is; that list."""
-        missing = [one for one in self.comparisons if not self._is_skipped(one)]
-        if missing:
-            self._say(
-                f"to measure, {len(missing)} of {len(self.comparisons)} comparisons{_duration(missing)}:"
-            )
-            self._list(missing)
-        for model, reason in self.unmeasured.items():
-            self._say(f"not measured: {model}: {reason}")
-        return missing
+        return files
 
     def _compare_times(self, measured: Sequence[PlannedComparison], seconds: float) -> None:
         """Say how long it took, where it was said how long it would take."""
-        if measured and all(one.expected_s for one in measured):
-            expected = math.fsum(one.expected_s for one in measured)
+        if measured and all(comparison.expected_s for comparison in measured):
+            expected = math.fsum(comparison.expected_s for comparison in measured)
             self._say(
                 f"announced for {len(measured)} comparisons: {expected / 60:.0f} minutes; they took "
                 f"{seconds / 60:.0f}"
             )
-
-    def _list(self, comparisons: Sequence[PlannedComparison]) -> None:
-        for one in comparisons:
-            minutes = f", about {one.expected_s / 60:.0f} minutes" if one.expected_s else ""
-            self._say(f"  {one}: {one.model}, batch {one.batch}{minutes}")
-
-    def _outcome(self, left: Sequence[PlannedComparison], untracked: Sequence[str]) -> SweepOutcome:
-        """How the call ended."""
-        done = [one for one in self.comparisons if one not in left]
-        return SweepOutcome(
-            total=len(self.comparisons),
-            files=self.kept[:2],
-            left=left,
-            untracked=untracked,
-            failures={one.stem: words for one in done if (words := failed_backends(one))},
-        )
 
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
@@ -159,5 +152,5 @@ class Sweep:
 
 def _duration(comparisons: Sequence[PlannedComparison]) -> str:
     """`, about 12 minutes`, or nothing if the plan does not say of each how long it takes."""
-    seconds = [one.expected_s for one in comparisons]
+    seconds = [comparison.expected_s for comparison in comparisons]
     return f", about {math.fsum(seconds) / 60:.0f} minutes" if all(seconds) else ""

@@ -9,7 +9,7 @@ from typing import NoReturn
 from bench.errors import UserError
 
 SECONDS_TO_END = 20
-"""Of a limited call, kept for ending what runs and for the summary."""
+"""Seconds of a limited call that are kept for ending what runs and for the summary."""
 
 
 class OutOfTime(KeyboardInterrupt):

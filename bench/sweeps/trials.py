@@ -1,25 +1,23 @@
-"""One short run of eager PyTorch with few layers, which shows how much of a model this machine can train."""
+"""A short run of eager PyTorch, which shows how much of a model this machine can train."""
 
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.config import layers
 from bench.config.compose import compose
 from bench.config.naming import file_stem
-from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name_device
 from bench.results import csv_files
 from bench.setup import stacks
-from bench.sweeps.fit import Published, Trial, trial_size
+from bench.sweeps.fit import ModelTrial
 
 FOLDER = "runs/trials"
-"""Of the trials' results, in the results folder; trials are no results."""
+"""The folder of the trials' results, in the results folder; trials are no results."""
 
 PEAKS = ("setup_host_peak_mib", "first_step_host_peak_mib", "host_peak_mib")
-"""Memory has to suffice for every phase."""
+"""Columns of the peaks of every phase, for which memory has to suffice."""
 
 SHORT = (
     "backend=[pytorch]",
@@ -39,31 +37,7 @@ class TrialFailed(UserError):
     """A model that this machine cannot even try."""
 
 
-def published_model(config: Config) -> Published:
-    """The model of a comparison as published."""
-    model = config.model
-    return Published(
-        layers=layers.count(model.config),
-        fewest_layers=layers.fewest(model.config),
-        parameters=model.parameters,
-    )
-
-
-def run_trial(line: Sequence[str], published: Published, results_dir: Path) -> Trial:
-    """Train a model with few of its layers for a few steps.
-
-    Args:
-        line: the overrides of the comparison that the trial is for.
-        published: its model.
-        results_dir: of the plan.
-
-    Raises:
-        TrialFailed: it did not train; with the reason.
-    """
-    return train_shortly([*line, f"model.size={trial_size(published)}"], results_dir)[0]
-
-
-def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
+def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[ModelTrial, Path]:
     """Train eager PyTorch for a few steps.
 
     Args:
@@ -77,8 +51,7 @@ def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
         TrialFailed: it did not train; with the reason.
     """
     whole = [*line, *SHORT]
-    config = compose(whole)
-    config = dataclasses.replace(config, results_dir=str(results_dir / FOLDER))
+    config = dataclasses.replace(compose(whole), results_dir=str(results_dir / FOLDER))
     stem = file_stem(config, check_and_name_device(config), whole, stacks.own())
     outcome = measure_comparison(config, stem, whole)
     table = csv_files.read(outcome.csv)
@@ -87,7 +60,7 @@ def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[Trial, Path]:
         failed = table.iloc[-1]
         raise TrialFailed(f"the trial ended as {failed['status']}: {failed['message']}")
     row = timed.iloc[-1]
-    trial = Trial(
+    trial = ModelTrial(
         layers=None if timed["layers"].isna().all() else int(row["layers"]),
         parameters=int(row["parameters"]),
         trainable=int(row["trainable_parameters"]),

@@ -6,12 +6,11 @@ of `track` as `python -m bench` takes them.
 Exit status: 0 all logged, 1 some were not, 2 the command line is wrong or a library is missing.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.closing import command_parser
+from bench.closing import command_parser, run_command
 from bench.config.compose import compose
 from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
@@ -22,22 +21,24 @@ from bench.tracking.track import track
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
-    given = _parser().parse_args(arguments).words
-    settings = [word for word in given if is_about_trackers(word)]
-    files = [Path(word) for word in given if word not in settings]
-    try:
-        config = compose(settings)
-        if not files or not config.track.names:
-            raise UserError(
-                "Nothing to log" if config.track.names else "No tracker is chosen",
-                "write python -m bench.tracking results/….csv track=mlflow",
-            )
-        check_trackers(config)
-        for file in files:
-            csv_files.read(file)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    parser = command_parser("bench.tracking", __doc__)
+    parser.add_argument("words", nargs="*", metavar="FILE|track…=…")
+    words = parser.parse_args(arguments).words
+    return run_command(lambda: _log(words), "interrupted; what was logged stays, and results are kept.")
+
+
+def _log(words: Sequence[str]) -> int:
+    settings = [word for word in words if is_about_trackers(word)]
+    files = [Path(word) for word in words if word not in settings]
+    config = compose(settings)
+    if not files or not config.track.names:
+        raise UserError(
+            "Nothing to log" if config.track.names else "No tracker is chosen",
+            "write python -m bench.tracking results/….csv track=mlflow",
+        )
+    check_trackers(config)
+    for file in files:
+        csv_files.read(file)
     failed = False
     for file in files:
         outcome = track(file, config.track)
@@ -46,13 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for sentence in outcome.failed:
             print(sentence, file=sys.stderr)
         failed = failed or bool(outcome.failed)
-    return 1 if failed else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.tracking", __doc__)
-    parser.add_argument("words", nargs="*", metavar="FILE|track…=…")
-    return parser
+    return int(failed)
 
 
 if __name__ == "__main__":

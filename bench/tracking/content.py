@@ -103,23 +103,20 @@ def _settings(comparison: ReportedComparison) -> dict[str, str]:
         "machine": comparison.hardware,
         "controlled": str(int(not comparison.uncontrolled)),  # 0: its speed-ups are no results
         "warnings": str(len(comparison.warnings)),
-        **_flat("python", environment.get("python")),
-        **_flat("driver", environment.get("driver")),
-        **_flat("cpu", environment.get("cpu")),
-        **_flat("packages", environment.get("packages")),
+        **_flat({name: environment.get(name) for name in ("python", "driver", "cpu", "packages")}),
     }
     return {name: value for name, value in settings.items() if value}
 
 
-def _flat(name: str, value: Any) -> dict[str, str]:
-    """An entry of the environment under dotted names."""
-    if isinstance(value, dict):
-        return {
-            key: text for part, inner in value.items() for key, text in _flat(f"{name}.{part}", inner).items()
-        }
-    if isinstance(value, list):
-        return {name: " ".join(map(str, value))}
-    return {} if value is None else {name: str(value)}
+def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Entries of the environment under dotted names."""
+    texts: dict[str, str] = {}
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            texts |= _flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            texts[f"{prefix}{name}"] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return texts
 
 
 def _backend(comparison: ReportedComparison, summary: BackendSummary) -> TrackedBackend:

@@ -1,10 +1,9 @@
 """MLflow: one run for each comparison, in a SQLite file or on a server."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
@@ -18,29 +17,27 @@ PER_CALL = 100
 LONGEST_VALUE = 5000
 """Characters of a parameter or a tag. A server takes 6000 and 8000."""
 
-T = TypeVar("T")
-
 
 def log(comparison: TrackedComparison, settings: Mlflow, folder: Path) -> str:
     """Log one comparison; where it went, in words. Raises what MLflow raises."""
     database = folder.absolute() / "mlflow.db"
     uri = settings.uri or f"sqlite:///{database}"
     client = MlflowClient(tracking_uri=uri)
-    found = client.get_experiment_by_name(settings.experiment)
-    if found is not None:
-        experiment = found.experiment_id
+    if known := client.get_experiment_by_name(settings.experiment):
+        experiment = known.experiment_id
     else:
         artifacts = None if settings.uri else (folder.absolute() / "mlflow-artifacts").as_uri()
         experiment = client.create_experiment(settings.experiment, artifact_location=artifacts)
     started = int(1000 * comparison.started_s)
     run = client.create_run(experiment, start_time=started, run_name=comparison.name).info.run_id
     try:
-        for params in _parts(_params(comparison)):
-            client.log_batch(run, params=params)
-        for tags in _parts(_tags(comparison)):
-            client.log_batch(run, tags=tags)
-        for metrics in _parts(_metrics(comparison, started)):
-            client.log_batch(run, metrics=metrics)
+        for kind, entries in (
+            ("params", _params(comparison)),
+            ("tags", _tags(comparison)),
+            ("metrics", _metrics(comparison, started)),
+        ):
+            while batch := list(islice(entries, PER_CALL)):
+                client.log_batch(run, **{kind: batch})
         for file in comparison.files:
             client.log_artifact(run, str(file))
     except BaseException:
@@ -73,15 +70,10 @@ def _metrics(comparison: TrackedComparison, milliseconds: int) -> Iterator[Metri
             yield Metric(name, value, milliseconds, number)
 
 
-def _name(backend: TrackedBackend, what: str) -> str:
-    return f"{_allowed(backend.name)}/{what}"
+def _name(backend: TrackedBackend, entry: str) -> str:
+    return f"{_allowed(backend.name)}/{entry}"
 
 
 def _allowed(name: str) -> str:
     """The name as MLflow takes it: `pytorch@modern` becomes `pytorch:modern`."""
     return re.sub(r"[^\w.\- :/]", " ", name.replace("@", ":"))
-
-
-def _parts(things: Iterator[T]) -> Iterator[Sequence[T]]:
-    while part := list(islice(things, PER_CALL)):
-        yield part

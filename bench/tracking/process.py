@@ -15,7 +15,7 @@ import msgspec
 
 from bench.report.collection import read_comparison
 from bench.tracking.content import content_of
-from bench.tracking.request import TrackAnswer, TrackRequest
+from bench.tracking.track import TrackAnswer, TrackRequest
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

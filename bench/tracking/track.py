@@ -8,16 +8,31 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from bench.config.track import Track
-from bench.tracking.request import TrackAnswer, TrackRequest
+from bench.setup.checkout import ROOT
 
 COMMAND = (sys.executable, "-m", "bench.tracking.process")
-CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackRequest:
+    """One finished comparison, and the trackers that it is logged to: JSON to the process that does it."""
+
+    csv: str
+    track: Track
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackAnswer:
+    """The answer of that process, in JSON."""
+
+    logged: dict[str, str] = field(default_factory=dict)  # by tracker, where it went
+    failed: dict[str, str] = field(default_factory=dict)  # by tracker, why not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +63,7 @@ def track(csv: Path, settings: Track, command: Sequence[str] | None = None) -> T
         if answer_path.exists():
             with contextlib.suppress(msgspec.DecodeError):  # it was killed while it wrote
                 answer = msgspec.json.decode(answer_path.read_bytes(), type=TrackAnswer)
-        reasons = {
-            name: answer.failed.get(name, trouble) for name in settings.names if name not in answer.logged
-        }
+    reasons = {name: answer.failed.get(name, trouble) for name in settings.names if name not in answer.logged}
     return TrackOutcome(
         logged=[f"logged to {name}: {place}" for name, place in answer.logged.items()],
         failed=[
@@ -71,7 +84,7 @@ def _run(command: Sequence[str], request: bytes, log: Path, seconds: float) -> s
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         try:
             process.communicate(request, timeout=seconds)

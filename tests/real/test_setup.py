@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
+from bench.errors import UserError
 from bench.setup import choice as choosing
 from bench.setup import surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
-from bench.setup.failure import SetupFailed
 from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
@@ -114,7 +114,7 @@ def test_a_change_that_failed_and_was_taken_back_leaves_nothing_of_it(
     stack, good = stack_of(install), requirements.read_text()
     set_up(stack, tmp_path, "cpu")
     requirements.write_text("misspelt")
-    with pytest.raises(SetupFailed):
+    with pytest.raises(UserError):
         set_up(stack, tmp_path)
     requirements.write_text(good)
     set_up(stack, tmp_path)
@@ -159,7 +159,7 @@ def test_a_failing_stage_ends_with_its_log_and_one_sentence_and_is_not_stamped(
     first, never = shell("first", "true"), shell("never", "true")
     counting = shell("counting", "seq 100 139; [ -e mended ]", remedy="mend it")
     stack = stack_of(first, counting, never)
-    with pytest.raises(SetupFailed) as raised:
+    with pytest.raises(UserError) as raised:
         set_up(stack, tmp_path, "cpu")
     assert ran(tmp_path) == ["first", "counting"]
     *tail, sentence = str(raised.value).splitlines()
@@ -176,7 +176,7 @@ def test_a_failing_stage_ends_with_its_log_and_one_sentence_and_is_not_stamped(
 
 
 def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
-    with pytest.raises(SetupFailed, match=r"stopped in empty: it left no lib\*\.so"):
+    with pytest.raises(UserError, match=r"stopped in empty: it left no lib\*\.so"):
         set_up(stack_of(shell("empty", "true", proof=("lib*.so",))), tmp_path, "cpu")
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
@@ -217,7 +217,7 @@ def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path
     slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 60", after=("first",))
     stack = stack_of(shell("first", "true"), failing, slow)
     started = time.monotonic()
-    with pytest.raises(SetupFailed, match="stopped in failing"):
+    with pytest.raises(UserError, match="stopped in failing"):
         set_up(stack, tmp_path, "cpu")
     assert time.monotonic() - started < 15
     with pytest.raises(ProcessLookupError):
@@ -230,7 +230,7 @@ def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path
 
 def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> None:
     stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++-of-nobody",)))
-    with pytest.raises(SetupFailed, match=r"g\+\+-of-nobody was not found: install it"):
+    with pytest.raises(UserError, match=r"g\+\+-of-nobody was not found; install it"):
         set_up(stack, tmp_path, "cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -243,7 +243,7 @@ def test_an_environment_of_another_checkout_is_never_emptied_through_a_link(
     (other / ".venv").symlink_to(tmp_path / ".venv")
     requirements.write_text("torch==2.6.1")  # so that there is something to do
     with pytest.raises(
-        SetupFailed, match=r"^\.venv is a link to .*: remove the link and run `make setup` again\.$"
+        UserError, match=r"^\.venv is a link to .*; remove the link and run `make setup` again\.$"
     ):
         set_up(three, other)
     assert (tmp_path / ".venv" / "lib.so").exists()
@@ -251,7 +251,7 @@ def test_an_environment_of_another_checkout_is_never_emptied_through_a_link(
 
 def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path: Path) -> None:
     stack = stack_of(shell("big", 'echo "$TMPDIR" > where; touch "$TMPDIR/$$"; [ -e mended ]'))
-    with pytest.raises(SetupFailed):
+    with pytest.raises(UserError):
         set_up(stack, tmp_path, "cpu")
     where = Path((tmp_path / "where").read_text().strip())
     assert where.is_relative_to(tmp_path / ".venv")
@@ -441,7 +441,7 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
         ),
         (
             'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
-            "communicate with the NVIDIA driver): repair the NVIDIA driver, or leave",
+            "communicate with the NVIDIA driver); repair the NVIDIA driver, or leave",
         ),
         ("exit 255", "exit status 255"),
     ],
@@ -449,7 +449,7 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
 def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path, script: str, sentence: str) -> None:
     """Gigabytes for a CPU on a node with GPUs, without a word."""
     write_program(bin, "nvidia-smi", script)
-    with pytest.raises(SetupFailed) as raised:
+    with pytest.raises(UserError) as raised:
         choosing.device_here()
     assert str(raised.value).startswith("nvidia-smi is there but fails (")
     assert sentence in str(raised.value)
@@ -475,7 +475,7 @@ def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
 ) -> None:
     write_program(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SetupFailed) as raised:
+    with pytest.raises(UserError) as raised:
         choosing.find_python(("3.99", "3.98"))
     sentence = str(raised.value)
     assert f"{os.path.realpath(sys.executable)} is {VERSION}." in sentence
@@ -520,7 +520,7 @@ PACKAGES = (shell("packages", "true"),)
 
 def refusal(tmp_path: Path, device: str, **more: Any) -> str:
     """The sentence that a set-up with packages to install is refused with; nothing may have run."""
-    with pytest.raises(SetupFailed) as raised:
+    with pytest.raises(UserError) as raised:
         set_up(stack_of(*PACKAGES, **more), tmp_path, device)
     assert not (tmp_path / "ran").exists()
     return str(raised.value)
@@ -532,7 +532,7 @@ def test_a_driver_too_old_for_torch_s_cuda_is_refused_with_both_versions(
 ) -> None:
     write_nvidia_smi(bin, "NVIDIA A100 8.0", driver=driver)
     assert refusal(tmp_path, "cuda") == (
-        f"The NVIDIA driver is {driver}, and the ort stack's CUDA 12.4 needs 525.60.13: install a newer "
+        f"The NVIDIA driver is {driver}, and the ort stack's CUDA 12.4 needs 525.60.13; install a newer "
         "driver, or leave the GPUs alone: make setup SETUP_ARGS='--device cpu'."
     )
 
@@ -587,12 +587,12 @@ def test_another_architecture_than_x86_64_is_refused_on_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "on x86_64 alone, and this machine is aarch64: take STACK=modern" in refusal(tmp_path, "cuda")
+    assert "on x86_64 alone, and this machine is aarch64; take STACK=modern" in refusal(tmp_path, "cuda")
 
 
 def test_a_compiler_too_old_for_torch_s_headers_is_refused(tmp_path: Path, bin: Path) -> None:
     write_program(bin, "g++", "echo 8")
-    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer: ")
+    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer; ")
 
 
 def test_the_driver_is_looked_at_whenever_kernels_are_to_be_compiled(tmp_path: Path, bin: Path) -> None:
@@ -600,7 +600,7 @@ def test_the_driver_is_looked_at_whenever_kernels_are_to_be_compiled(tmp_path: P
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     ran(tmp_path)
     write_nvidia_smi(bin, "NVIDIA B200 10.0")
-    with pytest.raises(SetupFailed, match="The ort stack runs on GPUs"):
+    with pytest.raises(UserError, match="The ort stack runs on GPUs"):
         set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     assert ran(tmp_path) == []
 
@@ -609,7 +609,7 @@ def test_too_little_disk_is_refused_with_both_sizes(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
     sentence = refusal(tmp_path, "cpu", disk_gib={"cpu": 10**6})
     assert sentence.startswith(f"The disk of {tmp_path} has ")
-    assert " GiB free, and this set-up needs 1000000: make room, or choose another disk" in sentence
+    assert " GiB free, and this set-up needs 1000000; make room, or choose another disk" in sentence
 
 
 @pytest.mark.parametrize(
@@ -643,10 +643,10 @@ def test_a_folder_that_cannot_be_written_to_is_named(
         raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(SetupFailed) as raised:
+    with pytest.raises(UserError) as raised:
         set_up(stack_of(*PACKAGES), tmp_path, "cpu")
     assert str(raised.value) == (
-        f"{tmp_path}/.venv cannot be written to ({words}): make room, make it writable, or call make in a "
+        f"{tmp_path}/.venv cannot be written to ({words}); make room, make it writable, or call make in a "
         "checkout of your own."
     )
 
@@ -669,7 +669,7 @@ def test_the_user_s_list_of_architectures_counts_more(
     assert recorded(tmp_path).architectures == "8.0+PTX"
     for wrong in ("7.0", "8.0;12.0", "Hopper"):
         monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", wrong)
-        with pytest.raises(SetupFailed, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
+        with pytest.raises(UserError, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
             set_up(stack_of(*PACKAGES), tmp_path, "cuda")
 
 

@@ -19,7 +19,7 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.collection import ReportedComparison
 from bench.results.records import Record
-from bench.sweeps.fit import Trial
+from bench.sweeps.fit import ModelTrial
 from tests.support.factories import comparison, failed, workload
 from tests.support.result_files import table_of_records
 
@@ -46,9 +46,9 @@ RUNTIME = 0.5 * GIB
 HELD = 16 * 100_000_000
 
 
-def a_trial(at_once: int, seconds: float = 1.0, fixed: float = 0.0, sample: float = 0.5 * GIB) -> Trial:
+def a_trial(at_once: int, seconds: float = 1.0, fixed: float = 0.0, sample: float = 0.5 * GIB) -> ModelTrial:
     """Of a model with a hundred million parameters."""
-    return Trial(
+    return ModelTrial(
         layers=4,
         parameters=HELD // 16,
         seconds=seconds,

@@ -4,12 +4,41 @@ from pathlib import Path
 
 import pytest
 
-from bench.closing import WIDTH, print_closing, this_python
+from bench.closing import WIDTH, Terminated, print_closing, run_command, this_python
 from bench.compare.changes import BackendChange
 from bench.compare.closing_words import answer_of as answer_of_compared
+from bench.errors import CannotWriteResults, UserError
 from bench.report.next_command import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
 from tests.support.answers import UNDECIDED, compared
+
+# How a command ends
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "printed"),
+    [
+        (UserError("it is wrong", "put it right"), 2, "it is wrong; put it right.\n"),
+        (CannotWriteResults("the disk is full."), 1, "the disk is full.\n"),
+        (KeyboardInterrupt(), 130, "interrupted.\n"),
+        (Terminated(), 143, "interrupted.\n"),
+    ],
+)
+def test_what_ends_a_command_is_printed_and_decides_its_status(
+    error: BaseException,
+    status: int,
+    printed: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> int:
+        raise error
+
+    monkeypatch.setattr(Terminated, "catch", lambda: None)  # not for the process of the tests
+    assert run_command(fail, "interrupted.") == status
+    assert capsys.readouterr().err == printed
+    assert run_command(lambda: 7, "interrupted.") == 7
+
 
 CSV = Path("results/x.csv")
 

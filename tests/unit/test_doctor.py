@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench.doctor.judge import Finding, judge
-from bench.doctor.seen import GpuSeen, MachineSeen, Refusal, StackSeen
+from bench.doctor.judge import Diagnosis, judge
+from bench.doctor.seen import MachineSeen, StackSeen
+from bench.errors import UserError
+from bench.setup.nvidia_smi import ListedGpu
 
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
 
@@ -13,7 +15,7 @@ TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
 
 
-GPU = GpuSeen(name="NVIDIA H200", driver="580.95.05", free_gib=139, total_gib=140, processes=0)
+GPU = ListedGpu("NVIDIA H200", "580.95.05", total_mib=140 * 1024, free_mib=139 * 1024)
 
 
 WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda", compiler="/checkout/.venv/nvcc/bin/nvcc")
@@ -37,7 +39,7 @@ def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
     found = judge(WELL)
     assert {one.state for one in found} == {"ok"}
     assert {one.remedy for one in found} == {""}
-    details = {one.what: one.detail for one in found}
+    details = {one.part: one.detail for one in found}
     assert details["CPU"] == "AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)"
     assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
     assert details["stack ort: CUDA"] == "CUDA 12.4, cuDNN 90100, NCCL 2.21.5, sm_90"
@@ -50,7 +52,7 @@ BROKEN = [
     ({"tools": {"g++": False}}, "g++", "broken", "not on PATH", "apt install g++"),
     (
         {
-            "driver_problem": Refusal(
+            "driver_problem": UserError(
                 "The NVIDIA driver does not answer (NVML: x)", "repair it, or choose device=cpu"
             )
         },
@@ -120,13 +122,13 @@ BROKEN = [
         *("stack ort: nvcc", "poor", "not found, and DeepSpeed asks for one", "set CUDA_HOME"),
     ),
     (
-        {"backends": {"pytorch": None, "ortmodule": Refusal("torch is not installed", "run `make setup`")}},
+        {"backends": {"pytorch": None, "ortmodule": UserError("torch is not installed", "run `make setup`")}},
         *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
     ),
     (
         {
             "backends": {
-                name: Refusal(f"backends.{name} needs modern", "set it up")
+                name: UserError(f"backends.{name} needs modern", "set it up")
                 for name in ("x@modern", "y@modern")
             }
         },
@@ -136,7 +138,7 @@ BROKEN = [
         {
             "stacks": [
                 StackSeen(
-                    name="ort", pending=["everything"], unsuitable=Refusal("No Python 3.11", "install one")
+                    name="ort", pending=["everything"], unsuitable=UserError("No Python 3.11", "install one")
                 )
             ]
         },
@@ -150,14 +152,14 @@ def test_every_problem_is_named_with_its_remedy(
     change: dict[str, object], what: str, state: str, detail: str, remedy: str
 ) -> None:
     [one] = [one for one in judge(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
-    assert (one.what, one.state) == (what, state)
+    assert (one.part, one.state) == (what, state)
     assert detail in one.detail
     assert remedy in one.remedy
 
 
 def test_disk_is_needed_for_a_set_up_and_not_after_it() -> None:
-    def disk(*stacks: StackSeen) -> Finding:
-        return next(one for one in judge(replace(WELL, disk_free_gib=3, stacks=stacks)) if one.what == "disk")
+    def disk(*stacks: StackSeen) -> Diagnosis:
+        return next(one for one in judge(replace(WELL, disk_free_gib=3, stacks=stacks)) if one.part == "disk")
 
     assert disk(WELL_STACK).state == "ok"
     low = disk(StackSeen(name="ort", pending=["packages"]))
@@ -172,8 +174,6 @@ def test_the_packages_for_a_cpu_need_no_driver() -> None:
 
 
 def test_a_machine_without_gpus_has_one_finding_about_them() -> None:
-    found = {one.what: one for one in judge(replace(WELL, gpus=[]))}
-    assert found["GPUs"] == Finding(
-        what="GPUs", state="ok", detail="none visible: comparisons run on the CPU"
-    )
+    found = {one.part: one for one in judge(replace(WELL, gpus=[]))}
+    assert found["GPUs"] == Diagnosis("GPUs", "none visible: comparisons run on the CPU")
     assert "stack ort: CUDA" not in found

@@ -4,29 +4,29 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.config.compose import compose
-from bench.sweeps import fitted_plan
+from bench.config.schema import Config
+from bench.sweeps import fit, fitted_plan
 from bench.sweeps.fit import (
     ENGINES_PEAK,
     MEMORY_SHARE,
     STATE_BYTES,
-    Effort,
-    Published,
-    Trial,
+    ModelTrial,
     choose,
+    comparison_seconds,
     peak_bytes,
     step_seconds,
     trial_size,
 )
-from bench.sweeps.fitted_plan import FILE, Candidate, Fitting
+from bench.sweeps.fitted_plan import FILE, Fitting, UnsizedModel
 from bench.sweeps.trials import TrialFailed
 
 GIB = 2**30
-PUBLISHED = Published(layers=24, fewest_layers=1, parameters=335_000_000)
-TRIAL = Trial(
+TRIAL = ModelTrial(
     layers=2,
     parameters=60_000_000,  # 12.5 million a layer
     seconds=0.5,
@@ -35,17 +35,26 @@ TRIAL = Trial(
     flops=1e11,
     layers_share=0.4,
 )
-EFFORT = Effort(
-    backends=4,
-    ranks=2,
-    cores=2,
-    launches=4,
-    rounds=4,
-    block_seconds=0.6,
-    warmup_steps=1,
-    parity_steps=3,
-    explain=True,
-)
+MEASURED = ("launches=4", "rounds=4", "block_seconds=0.6", "warmup_steps=1", "parity_steps=3", "explain=true")
+BACKENDS = "backend=[pytorch,ortmodule,compile,pytorch_zero1]"
+
+
+def a_comparison(*more: str) -> Config:
+    """Four backends of bert-large, 24 layers, on two cores."""
+    settings = [f"measure.{setting}" for setting in MEASURED]
+    return compose(["model=bert-large", "device=cpu", "device.world_size=2", BACKENDS, *settings, *more])
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "available_cores", lambda: 2)
+
+
+@pytest.fixture
+def large() -> Config:
+    """335 million parameters, 12.5 million in a layer."""
+    config = a_comparison()
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, parameters=335_000_000))
 
 
 def test_time_grows_with_the_flops_of_the_layers_alone() -> None:
@@ -54,59 +63,66 @@ def test_time_grows_with_the_flops_of_the_layers_alone() -> None:
 
 
 def test_without_counted_layers_all_work_is_theirs() -> None:
-    unknown = Trial(layers=2, parameters=1, seconds=0.5, peak_bytes=1.0, runtime_bytes=0.0)
+    unknown = ModelTrial(layers=2, parameters=1, seconds=0.5, peak_bytes=1.0, runtime_bytes=0.0)
     assert step_seconds(unknown, 6) == 1.5
 
 
-def test_memory_grows_with_the_parameters_of_each_layer_and_the_activations() -> None:
+def test_memory_grows_with_the_parameters_of_each_layer_and_the_activations(large: Config) -> None:
     activations = 1.5 * GIB - STATE_BYTES * 60e6
     expected = 0.5 * GIB + STATE_BYTES * (60e6 + 10 * 12.5e6) + activations * (0.6 + 0.4 * 6)
-    assert peak_bytes(TRIAL, PUBLISHED, 12) == pytest.approx(expected)
+    assert peak_bytes(TRIAL, large.model, 12) == pytest.approx(expected)
 
 
-def test_as_many_layers_as_the_memory_of_all_backends_holds() -> None:
-    choice = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=40 * GIB, seconds=1e9)
+def test_as_many_layers_as_the_memory_of_all_backends_holds(large: Config) -> None:
+    choice = choose(TRIAL, large, memory_bytes=40 * GIB, seconds=1e9)
     layers = int(choice.size.removeprefix("layers:"))
     room = MEMORY_SHARE * 40 * GIB / (2 * 4 * ENGINES_PEAK)
-    assert peak_bytes(TRIAL, PUBLISHED, layers) <= room < peak_bytes(TRIAL, PUBLISHED, layers + 1)
+    assert peak_bytes(TRIAL, large.model, layers) <= room < peak_bytes(TRIAL, large.model, layers + 1)
     assert choice.resident == "all"
 
 
-def test_where_not_even_the_fewest_layers_fit_side_by_side_groups_run_one_after_the_other() -> None:
-    choice = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=20 * GIB, seconds=1e9)
+def test_where_the_fewest_layers_do_not_fit_side_by_side_groups_run_one_after_the_other(
+    large: Config,
+) -> None:
+    choice = choose(TRIAL, large, memory_bytes=20 * GIB, seconds=1e9)
     assert choice.resident == "one"
     assert choice.size.startswith("layers:")
 
 
-def test_a_model_that_does_not_fit_at_all_says_what_it_needs() -> None:
-    choice = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=2 * GIB, seconds=1e9)
+def test_a_model_that_does_not_fit_at_all_says_what_it_needs(large: Config) -> None:
+    choice = choose(TRIAL, large, memory_bytes=2 * GIB, seconds=1e9)
     assert choice.size == ""
     assert choice.reason == "needs 7 GiB with 2 layers, and this machine has 2"
 
 
-def test_as_many_layers_as_the_time_allows_and_never_fewer_than_the_trial_had() -> None:
-    ten_minutes = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=400 * GIB, seconds=600)
+def test_as_many_layers_as_the_time_allows_and_never_fewer_than_the_trial_had(large: Config) -> None:
+    ten_minutes = choose(TRIAL, large, memory_bytes=400 * GIB, seconds=600)
     assert 2 < int(ten_minutes.size.removeprefix("layers:")) < 24
     assert 500 < ten_minutes.expected_s <= 600
-    no_time = choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=400 * GIB, seconds=1)
+    no_time = choose(TRIAL, large, memory_bytes=400 * GIB, seconds=1)
     assert no_time.size == "layers:2"
     assert no_time.expected_s > 1
 
 
-def test_all_layers_are_the_published_size() -> None:
-    assert choose(TRIAL, PUBLISHED, EFFORT, memory_bytes=4000 * GIB, seconds=1e9).size == "published"
+def test_all_layers_are_the_published_size(large: Config) -> None:
+    assert choose(TRIAL, large, memory_bytes=4000 * GIB, seconds=1e9).size == "published"
 
 
-def test_a_comparison_of_more_launches_takes_longer() -> None:
-    assert dataclasses.replace(EFFORT, launches=8).seconds(1.0) > 1.5 * EFFORT.seconds(1.0)
+def test_a_comparison_of_more_launches_takes_longer(large: Config) -> None:
+    assert comparison_seconds(a_comparison("measure.launches=8"), 1.0) > 1.5 * comparison_seconds(large, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("layers", "fewest", "size"),
-    [(24, 1, "layers:2"), (24, 4, "layers:4"), (2, 1, "published"), (None, None, "published")],
+    ("config", "size"),
+    [
+        ({"num_hidden_layers": 24}, "layers:2"),
+        ({"depths": [2, 2, 6, 2]}, "layers:4"),  # one in each stage
+        ({"num_hidden_layers": 2}, "published"),
+        ({}, "published"),
+    ],
 )
-def test_a_trial_has_few_layers(layers: int | None, fewest: int | None, size: str) -> None:
-    assert trial_size(Published(layers=layers, fewest_layers=fewest, parameters=1)) == size
+def test_a_trial_has_few_layers(config: dict[str, Any], size: str, large: Config) -> None:
+    assert trial_size(dataclasses.replace(large.model, config=config)) == size
 
 
 class Machine:
@@ -117,17 +133,17 @@ class Machine:
         self.tried: list[str] = []
         self.failing: set[str] = set()
 
-    def run(self, line: Sequence[str], published: Published, results: Path) -> Trial:
+    def run(self, line: Sequence[str], results: Path) -> tuple[ModelTrial, Path]:
         model = next(one.removeprefix("model=") for one in line if one.startswith("model="))
         self.tried.append(model)
         if model in self.failing:
             raise TrialFailed("the trial ended as oom: out of memory")
-        return TRIAL
+        return TRIAL, results
 
-    def candidate(self, model: str, *more: str) -> Candidate:
+    def candidate(self, model: str, *more: str) -> UnsizedModel:
         common = [f"results_dir={self.folder}", "device=cpu", "measure.resident=one", *more]
         line = [f"model={model}"]
-        return Candidate(part="p", model=model, line=line, common=common, config=compose([*common, *line]))
+        return UnsizedModel(part="p", model=model, line=line, common=common, config=compose([*common, *line]))
 
     def fit(self, *models: str, seconds: float = 3600) -> Fitting:
         fitting = Fitting(

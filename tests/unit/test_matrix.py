@@ -156,11 +156,11 @@ def test_make_matrix_measures_every_model_once_in_mini(
 def test_a_plan_of_which_everything_is_measured_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runner.Sweep, "_is_skipped", lambda *_: True)
+    monkeypatch.setattr(runner, "is_complete", lambda *_: True)
     asked = ["scale", "parts=collectives", "plan_only=true", f"results_dir={tmp_path}"]
     assert sweeps.main(asked) == 0
     assert "nothing is left to measure." in capsys.readouterr().err
-    monkeypatch.setattr(runner.Sweep, "_is_skipped", lambda *_: False)
+    monkeypatch.setattr(runner, "is_complete", lambda *_: False)
     assert sweeps.main(asked) == 0
     assert "to measure, 1 of 1 comparisons" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench.cluster import node_agent as node_program
 from bench.cluster.messages import StartRanks
-from bench.cluster.remote_ranks import Assignment, Node, RemoteRanks
+from bench.cluster.remote_ranks import Assignment, RemoteNode, RemoteRanks
 from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
@@ -27,27 +27,25 @@ SECRET = "a secret of sixteen or more"
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Node]:
+def served(tmp_path: Path) -> Iterator[RemoteNode]:
     """A node whose requests the real session of the node's program answers, in a thread."""
     ours, theirs = socket.socketpair()
     session = node_program.Session.__new__(node_program.Session)
     session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
     session.ranks_by_id, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
     threading.Thread(target=session.serve, daemon=True).start()
-    node = Node(
-        Channel(ours), node_program.greeting(), secret=SECRET, coordinator_address="", coordinator_host="here"
-    )
+    node = RemoteNode(Channel(ours), node_program.greeting(), SECRET)
     yield node
     node.leave()
 
 
-def remote_ranks(node: Node, folder: Path) -> RemoteRanks:
+def remote_ranks(node: RemoteNode, folder: Path) -> RemoteRanks:
     spec = Comparison(a_config(folder), "m").shared.starter.spec("pytorch", PARITY)
     rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
     return RemoteRanks(Assignment(node=node, spec=spec, settings={}, stack="nonesuch"), rendezvous)
 
 
-def test_what_a_node_cannot_start_ends_in_its_own_words(served: Node, tmp_path: Path) -> None:
+def test_what_a_node_cannot_start_ends_in_its_own_words(served: RemoteNode, tmp_path: Path) -> None:
     with pytest.raises(LaunchFailed, match="nonesuch"):
         remote_ranks(served, tmp_path)
 
@@ -63,7 +61,7 @@ class FakeLocalRanks:
 
 
 @pytest.fixture
-def started(served: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteRanks:
+def started(served: RemoteNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteRanks:
     """Ranks on the served node, which starts no process for them."""
 
     def start(session: node_program.Session, request: StartRanks) -> None:

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from bench.analysis.selftest import noise_table, passed, verdict_table
+from bench.closing import Terminated
 from bench.config import identity
 from bench.config.compose import compose
 from bench.errors import UserError
-from bench.launch.lifeline import Terminated
 from bench.machine import environment
 from bench.report.selftest_page import render_selftest, summary_lines
 from bench.selfcheck import bare_loop_ranks, overhead, selftest

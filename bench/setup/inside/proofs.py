@@ -27,10 +27,10 @@ def prove_torch(cuda: str) -> None:
     """The torch that was installed is built with this version of CUDA."""
     import torch
 
-    found = (
-        f"torch {torch.__version__} was installed, which is built with CUDA {torch.version.cuda}, not {cuda}"
+    assert torch.version.cuda == cuda, (
+        f"torch {torch.__version__} was installed, which is built with CUDA {torch.version.cuda}, not "
+        f"{cuda}: look at `pip config list`"
     )
-    assert torch.version.cuda == cuda, f"{found}: look at `pip config list`"
 
 
 def prove_libraries(*patterns: str) -> None:
@@ -92,13 +92,13 @@ def find_sources(library: Path, preloaded: list[Path]) -> dict[str, set[str]]:
         "LD_PRELOAD": ":".join(map(str, preloaded)),
     }
     done = subprocess.run([LOADER, str(library)], env=variables, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    missing = re.findall(r"(\S+) => not found", said)
-    missing += set(re.findall(r"undefined symbol: ([^\s,]+)", said)) - GIVEN_LATER
+    printed = done.stdout + done.stderr
+    missing = re.findall(r"(\S+) => not found", printed)
+    missing += set(re.findall(r"undefined symbol: ([^\s,]+)", printed)) - GIVEN_LATER
     assert not missing, f"{library} misses {missing}"
     bound = rf"binding file {re.escape(str(library))} \[0\] to (\S+) \[0\]: normal symbol `([^']+)'"
     sources: dict[str, set[str]] = {}
-    for source, name in re.findall(bound, said):
+    for source, name in re.findall(bound, printed):
         sources.setdefault(source, set()).add(name)
     return sources
 

@@ -1,0 +1,189 @@
+"""Rules of language and size that the code's text follows."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import ROOT
+
+pytestmark = pytest.mark.once
+
+MODULES = sorted((ROOT / "bench").rglob("*.py"))
+TEXTS = [
+    *MODULES,
+    *sorted((ROOT / "bench").rglob("*.md")),
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "conf").rglob("*.yaml")),
+]
+RIDDLE = re.compile(r"(?:Of|As|That|Likewise|The same|Such as)\b")
+"""Beginnings of a docstring that can only be read together with something else."""
+
+LONGEST_MODULE = 350
+FILES_WITHOUT_README = 10
+LONGEST_README = 20
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def docstrings(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and text of every docstring: of modules, classes, functions and, below them, of attributes."""
+    for node in ast.walk(module):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        documents = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for before, statement in zip([None, *body], body, strict=False):
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                text = statement.value.value
+                is_first = before is None and documents
+                if isinstance(text, str) and (is_first or isinstance(before, ast.Assign | ast.AnnAssign)):
+                    yield statement.lineno, text.strip()
+
+
+def riddles(module: ast.Module) -> list[str]:
+    """Docstrings that do not say by themselves what a thing is or does."""
+    return [f"{line}: {text.splitlines()[0]}" for line, text in docstrings(module) if RIDDLE.match(text)]
+
+
+def lines_with(word: str, text: str) -> list[str]:
+    return [f"{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1) if word in line.lower()]
+
+
+def too_long(text: str, longest: int) -> list[str]:
+    """One complaint, or none."""
+    lines = len(text.splitlines())
+    return [f"{lines} lines, {longest} at most"] if lines > longest else []
+
+
+def readme_faults(folder: Path) -> list[str]:
+    """What is wrong with a package's README.md, which only a small package needs not have."""
+    readme = folder / "README.md"
+    if readme.exists():
+        return too_long(readme.read_text(encoding="utf-8"), LONGEST_README)
+    files = len(list(folder.glob("*.py")))
+    return [f"{files} Python files and no README.md"] if files > FILES_WITHOUT_README else []
+
+
+def duplicate_classes(modules: Iterable[tuple[Path, ast.Module]]) -> list[str]:
+    """Public names that several modules give to a class of theirs, as "Name: file, file".
+
+    A protocol's implementations may have its name, and so may the class that every public module of a folder
+    defines, each for the choice that its file is.
+    """
+    homes: dict[str, list[Path]] = defaultdict(list)
+    protocols = set()
+    public_modules: dict[Path, set[Path]] = defaultdict(set)
+    for path, module in modules:
+        if not path.name.startswith("_"):
+            public_modules[path.parent].add(path)
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(path)
+                if "Protocol" in map(ast.unparse, node.bases):
+                    protocols.add(node.name)
+    return [
+        f"{name}: {', '.join(map(str, paths))}"
+        for name, paths in sorted(homes.items())
+        if len(paths) > 1 and name not in protocols and set(paths) != public_modules[paths[0].parent]
+    ]
+
+
+def in_files(found: Iterable[tuple[Path, list[str]]]) -> list[str]:
+    """Complaints, each behind the file that it is about."""
+    return [f"{path.relative_to(ROOT)}:{complaint}" for path, complaints in found for complaint in complaints]
+
+
+def test_every_docstring_says_by_itself_what_a_thing_is() -> None:
+    assert in_files((path, riddles(parsed(path))) for path in MODULES) == []
+
+
+def test_nothing_is_likewise() -> None:
+    assert in_files((path, lines_with("likewise", path.read_text(encoding="utf-8"))) for path in TEXTS) == []
+
+
+def test_no_module_is_too_long_to_be_read_at_once() -> None:
+    assert in_files((path, too_long(path.read_text("utf-8"), LONGEST_MODULE)) for path in MODULES) == []
+
+
+def test_large_packages_have_a_short_readme() -> None:
+    folders = sorted({path.parent for path in MODULES})
+    assert in_files((folder, readme_faults(folder)) for folder in folders) == []
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    assert duplicate_classes((path.relative_to(ROOT), parsed(path)) for path in MODULES) == []
+
+
+@pytest.mark.parametrize(
+    "beginning", ["Of a", "As a", "That a", "Likewise a", "The same a", "Such as a", "\n  Of a"]
+)
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""{} thing."""',
+        'class A:\n    """{} thing."""',
+        'def f():\n    """{} thing."""',
+        'async def f():\n    """{} thing."""',
+        'class A:\n    def f(self):\n        """{} thing."""',
+        'X = 1\n"""{} thing."""',
+        'class A:\n    x: int\n    """{} thing."""',
+    ],
+)
+def test_a_riddle_would_be_seen(source: str, beginning: str) -> None:
+    assert len(riddles(ast.parse(source.format(beginning)))) == 1
+
+
+@pytest.mark.parametrize("beginning", ["Offers", "Asks", "Thatch", "A thing, as", "These"])
+def test_other_beginnings_are_no_riddles(beginning: str) -> None:
+    assert riddles(ast.parse(f'"""{beginning} thing."""\nprint(1)\n"""Of no docstring."""')) == []
+
+
+def test_a_word_would_be_seen_in_any_case() -> None:
+    assert lines_with("likewise", "one\nLikewise two\nand, likewise, three") == [
+        "2: Likewise two",
+        "3: and, likewise, three",
+    ]
+
+
+def test_a_long_text_would_be_seen() -> None:
+    assert too_long("a\n" * 4, 3) == ["4 lines, 3 at most"]
+    assert too_long("a\n" * 3, 3) == []
+
+
+def test_a_missing_and_a_long_readme_would_be_seen(tmp_path: Path) -> None:
+    for number in range(FILES_WITHOUT_README):
+        (tmp_path / f"{number}.py").touch()
+    assert readme_faults(tmp_path) == []
+    (tmp_path / "more.py").touch()
+    assert readme_faults(tmp_path) == ["11 Python files and no README.md"]
+    (tmp_path / "README.md").write_text("a\n" * LONGEST_README)
+    assert readme_faults(tmp_path) == []
+    (tmp_path / "README.md").write_text("a\n" * (LONGEST_README + 1))
+    assert readme_faults(tmp_path) == ["21 lines, 20 at most"]
+
+
+def duplicates_of(sources: dict[str, str]) -> list[str]:
+    return duplicate_classes((Path(path), ast.parse(source)) for path, source in sources.items())
+
+
+def test_a_name_of_two_classes_would_be_seen() -> None:
+    assert duplicates_of({"a/b.py": "class A: ...", "a/c.py": "class B: ...", "d.py": "class A: ..."}) == [
+        "A: a/b.py, d.py"
+    ]
+    assert duplicates_of({"a.py": "class _A: ...", "b.py": "class _A: ..."}) == []
+
+
+def test_plug_ins_and_implementations_may_share_a_name() -> None:
+    plug_ins = {"p/__init__.py": "", "p/a.py": "class P: ...", "p/b.py": "class P: ..."}
+    assert duplicates_of(plug_ins) == []
+    assert duplicates_of(plug_ins | {"q.py": "class P: ..."}) == ["P: p/a.py, p/b.py, q.py"]
+    assert duplicates_of(plug_ins | {"p/c.py": "class Q: ..."}) == ["P: p/a.py, p/b.py"]
+    protocol = {"p/__init__.py": "class P(Protocol): ..."}
+    assert duplicates_of({**plug_ins, **protocol, "p/c.py": "class Q: ..."}) == []
