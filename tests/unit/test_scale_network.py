@@ -107,7 +107,7 @@ def test_every_topology_is_sane(name: str) -> None:
 
 
 def test_there_are_topologies_with_fast_and_with_slow_links_and_no_others_are_known() -> None:
-    assert {"dgx-a100", "dgx-h100", "v100x8", "pcie-a10x4"} <= set(topology.names())
+    assert topology.names() == ["dgx-a100", "dgx-h100", "v100x8"]
     with pytest.raises(UserError, match="topology dgx-b9 is not known"):
         topology.load("dgx-b9")
 
