@@ -22,6 +22,7 @@ from bench.scale.measured import merge_sizes, read_measured, spread_of
 from tests.support.comparisons import RecordingBar, nobody_looks
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup, starter
+from tests.support.result_files import write_rows
 
 FACTS = ModelFacts(
     parameters=1000,
@@ -154,7 +155,7 @@ def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_n
     measured(tmp_path, 2)
     over_a_link = measured(tmp_path, 2, name="link-7gbit")  # which says nothing: the column does
     table = csv_files.read(over_a_link).assign(link_gbit_per_s=0.001)
-    csv_files.write_rows(over_a_link, table.to_dict("records"))
+    write_rows(over_a_link, table.to_dict("records"))
     found = [row for row in check_rows(tmp_path, tmp_path) if row["backend"] == "pytorch"]
 
     def of(quantity: str) -> dict[str, tuple[float, float]]:
