@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise.predict import Candidate
-from bench.analysis.throughput import log_throughput
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
 from bench.machine.hardware import memory_bytes
@@ -16,6 +15,7 @@ from bench.report.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
+from bench.statistics.throughput import log_throughput
 from bench.sweeps.fit import MEMORY_SHARE
 from bench.sweeps.trials import FOLDER
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.products import is_held_back_by_mkl
+from bench.analysis.steadiness.products import is_held_back_by_mkl
 from bench.results import arithmetic
 from bench.statistics.intervals import Amount, Speedup, verdict
 from bench.statistics.summary import PYTORCH, BackendSummary

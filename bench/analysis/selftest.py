@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.throughput import log_ratios
 from bench.errors import UserError
 from bench.machine.processor_identity import name_processor
 from bench.results import arithmetic
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
+from bench.statistics.throughput import log_ratios
 
 MOST_FALSE_ALARMS = 4
 """Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""

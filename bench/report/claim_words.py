@@ -1,6 +1,6 @@
 """What the comparisons say about a claim, in words."""
 
-from bench.analysis.claim_evidence import (
+from bench.analysis.claims.evidence import (
     Answer,
     Checkpointing,
     ChoiceSwapped,
@@ -13,7 +13,7 @@ from bench.analysis.claim_evidence import (
     StateShared,
     WeightBytes,
 )
-from bench.analysis.claims import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
+from bench.analysis.claims.judge import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
 from bench.analysis.comparison_results import ComparisonResults
 from bench.report import describe
 from bench.report.collection import ReportedComparison

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis.attribution import Attribution, Part
-from bench.analysis.fairness import Fairness
+from bench.analysis.attribution.choices import Attribution, Part
+from bench.analysis.attribution.settings import Fairness
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.formatting import ratio_and_interval
 

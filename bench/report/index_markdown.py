@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from bench.analysis import reference
-from bench.analysis.attribution import Part
-from bench.analysis.claims import Finding
+from bench.analysis.attribution.choices import Part
+from bench.analysis.claims.judge import Finding
 from bench.report import definitions
 from bench.report.answer_words import QUESTION, AnswerWords, Sentence
 from bench.report.claim_words import evidence_lines, verdict_words

@@ -13,12 +13,12 @@ from bench.analysis.methods import (
     find_methods,
 )
 from bench.analysis.reference import read_guide
-from bench.analysis.table_values import distinct_text
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.report.markdown import escaped, table
+from bench.statistics.table_values import distinct_text
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.tables import COUNTED, TEXTBOOK
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
 from bench.report.markdown import escaped, table, table_of

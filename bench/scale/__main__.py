@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
-    from bench.analysis.predictions import FOLDER, SCALING
     from bench.analysis.scale import topology as topologies
+    from bench.analysis.scale.tables import FOLDER, SCALING
     from bench.config.sizes import PUBLISHED
     from bench.machine.source_code import git_commit
     from bench.results.disk import reporting_write_errors
@@ -111,7 +111,7 @@ def _command(settings: Sequence[str]) -> str:
 def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
-    from bench.analysis.predictions import CHECKS, FOLDER, PUBLISHED
+    from bench.analysis.scale.tables import CHECKS, FOLDER, PUBLISHED
     from bench.results.disk import reporting_write_errors
     from bench.results.machines import list_study
     from bench.scale import words

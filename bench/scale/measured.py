@@ -12,7 +12,6 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.scale.figures import Dice, Figure
 from bench.analysis.scale.network import Array, TimedSize
 from bench.analysis.scale.steps import Parts
-from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -22,6 +21,7 @@ from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.scale.links import PAYLOAD_SHARE
 from bench.statistics.intervals import mean_with_interval
+from bench.statistics.table_values import distinct_text
 
 CONTROL_BYTES = 64
 """Collectives of up to so many bytes carry flags and norms, which are no part of a sharding's volume."""

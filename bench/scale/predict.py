@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.predictions import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.analysis.scale.figures import Dice, figures_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import StepSeconds, predict_step
+from bench.analysis.scale.tables import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.config.choices import SIXTEEN_BITS
 from bench.config.schema import Config

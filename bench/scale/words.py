@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench.analysis.predictions import COUNTED, WEAK
 from bench.analysis.scale.memory import largest_layers, predict_memory
+from bench.analysis.scale.tables import COUNTED, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts

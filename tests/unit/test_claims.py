@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.claims import Finding, judge_claims
+from bench.analysis.claims.judge import Finding, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
 from bench.report.claim_words import evidence_lines, verdict_words

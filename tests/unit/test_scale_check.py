@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from bench.analysis.predictions import CHECKS
 from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.tables import CHECKS
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results import csv_files

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.analysis.predictions import CHECKS, PUBLISHED, SCALING
+from bench.analysis.scale.tables import CHECKS, PUBLISHED, SCALING
 from bench.errors import UserError
 from bench.report.figures import scale, style
 from bench.report.figures.scale_checks import draw_checks

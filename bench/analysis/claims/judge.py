@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis import reference
-from bench.analysis.claim_evidence import Answer
-from bench.analysis.claim_tests import TESTS
+from bench.analysis.claims.evidence import Answer
+from bench.analysis.claims.testing import TESTS
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import Claim
 

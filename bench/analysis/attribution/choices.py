@@ -2,8 +2,8 @@
 
 A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the
 change that a choice makes can be taken at every place in the order of changes, and these disagree if the
-choices interact. The mean over all orders (`bench.analysis.shapley`) depends on none, and the parts multiply
-to the whole. Everything is computed on logarithms.
+choices interact. The mean over all orders (`shapley.py`) depends on none, and the parts multiply to the
+whole. Everything is computed on logarithms.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.shapley import Subset, marginal, shapley_values, subsets_of
+from bench.analysis.attribution.shapley import Subset, marginal, shapley_values, subsets_of
 from bench.results import arithmetic
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup, midmean, speedup_of_launches

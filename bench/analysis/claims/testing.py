@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from bench.analysis.claim_evidence import (
+from bench.analysis.claims.evidence import (
     Answer,
     Checkpointing,
     ChoiceSwapped,
@@ -19,8 +19,6 @@ from bench.analysis.claim_evidence import (
 )
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import BLOG_BAND
-from bench.analysis.table_values import distinct_text
-from bench.analysis.throughput import log_throughput, stopped_by_width
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.results import arithmetic
 from bench.results.prediction import FP32_BYTES
@@ -28,6 +26,8 @@ from bench.statistics import intervals
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import PYTORCH, BackendSummary
+from bench.statistics.table_values import distinct_text
+from bench.statistics.throughput import log_throughput, stopped_by_width
 
 STATE_TOLERANCE = 0.02
 """By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.clusters import distance_of_two_clusters
-from bench.analysis.products import find_product_warnings
+from bench.analysis.steadiness.clusters import distance_of_two_clusters
+from bench.analysis.steadiness.products import find_product_warnings
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.attribution import Part, midmeans_by_launch
-from bench.analysis.shapley import Subset, marginal, shapley_weights, subsets_of
-from bench.analysis.throughput import stopped_by_width
+from bench.analysis.attribution.choices import Part, midmeans_by_launch
+from bench.analysis.attribution.shapley import Subset, marginal, shapley_weights, subsets_of
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.intervals import Floats, Speedup, combine_samples, speedup_of_launches
 from bench.statistics.summary import summarise
+from bench.statistics.throughput import stopped_by_width
 
 
 @dataclass(frozen=True, kw_only=True)
