@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.advise.bounds import ANYTHING, Bounds
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.methods import Change, find_methods
+from bench.analysis.methods import ChangedChoice, find_methods
 from bench.report.collection import collect
 from bench.report.files import files_of, is_machine
 
@@ -100,6 +100,6 @@ def find_effects(
     )
 
 
-def _is_from(plain: Mapping[str, str], change: Change) -> bool:
+def _is_from(plain: Mapping[str, str], change: ChangedChoice) -> bool:
     """Whether plain PyTorch has here what the baseline of a measurement had."""
     return change.before == ("1" if change.choice == PARTS else plain.get(change.choice))

@@ -109,7 +109,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredModel:
     """A model's comparison, where its time goes if that is known, and whether it is a smaller model."""
 
     model: str
@@ -120,8 +120,8 @@ class Measured:
 
 def answer(
     setting: str,
-    measured: Sequence[Measured],
-    with_full_path: Sequence[Measured],
+    measured: Sequence[MeasuredModel],
+    with_full_path: Sequence[MeasuredModel],
     backends: Sequence[str],
 ) -> Answer:
     """What the comparisons of one setting say about these backends.
@@ -225,7 +225,7 @@ def _over(value: float | None, base: float | None) -> float | None:
 
 
 def _outcomes(
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredModel],
     backend: str,
     find: Callable[[str, ComparisonResults, str], Outcome | None] = find_outcome,
 ) -> tuple[Outcome, ...]:
@@ -233,7 +233,7 @@ def _outcomes(
     return tuple(outcome for outcome in found if outcome)
 
 
-def _best(one: Measured) -> BestPyTorch | None:
+def _best(one: MeasuredModel) -> BestPyTorch | None:
     results = one.results
     best, base = _fastest_pytorch(results), results.of(results.reference)
     if best is None or base is None or best.is_reference or not has_several_pytorch(results):
@@ -251,7 +251,7 @@ def _best(one: Measured) -> BestPyTorch | None:
     )
 
 
-def _why(measured: Sequence[Measured], backend: str) -> Why | None:
+def _why(measured: Sequence[MeasuredModel], backend: str) -> Why | None:
     """What the profiled models say; None if none was profiled."""
     models: list[str] = []
     unexplained: list[str] = []

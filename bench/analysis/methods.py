@@ -26,7 +26,7 @@ AGREES, DISAGREES = "agrees", "disagrees"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ChangedChoice:
     """One choice of a backend that the reference has otherwise."""
 
     choice: str
@@ -39,7 +39,7 @@ class Method:
     """One backend of a comparison of methods."""
 
     backend: str
-    changes: Sequence[Change]  # what it has otherwise than the reference, at least one thing
+    changes: Sequence[ChangedChoice]  # what it has otherwise than the reference, at least one thing
     # what the guide says, where it changes one thing alone and the guide speaks of that
     guided: GuidedMethod | None
     status: str  # of the backend; only with `ok` there are figures
@@ -127,7 +127,7 @@ def _method(
     with_libraries: bool,
 ) -> Method:
     changes = [
-        Change(choice=factor, before=getattr(base, factor), after=getattr(mine, factor))
+        ChangedChoice(choice=factor, before=getattr(base, factor), after=getattr(mine, factor))
         for factor in FACTORS
         if getattr(base, factor) != getattr(mine, factor)
     ]
@@ -151,7 +151,7 @@ def _place(one: Method) -> tuple[int, list[int], str]:
     return len(one.changes), [FACTORS.index(change.choice) for change in one.changes], one.backend
 
 
-def _guided(changes: Sequence[Change]) -> GuidedMethod | None:
+def _guided(changes: Sequence[ChangedChoice]) -> GuidedMethod | None:
     if len(changes) != 1:
         return None
     (change,) = changes

@@ -7,7 +7,7 @@ from bench.analysis.methods import (
     BRING_A_LIBRARY,
     DISAGREES,
     SAVES,
-    Change,
+    ChangedChoice,
     Method,
     MethodsFound,
     find_methods,
@@ -46,7 +46,7 @@ def name_method(method: Method) -> str:
     return " + ".join(map(_name_change, method.changes)) or method.backend
 
 
-def _name_change(change: Change) -> str:
+def _name_change(change: ChangedChoice) -> str:
     if change.choice == "grad_accum":
         return f"accumulation {TIMES} {change.after}"
     if change.choice == "precision":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.answer import Answer, Measured, answer
+from bench.analysis.answer import Answer, MeasuredModel, answer
 from bench.report import describe
 from bench.report.collection import ReportedComparison, group_by_machine
 from bench.report.formatting import one_line
@@ -68,8 +68,8 @@ class Setting:
         )
 
 
-def _measured(name: str, one: ReportedComparison) -> Measured:
-    return Measured(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
+def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
+    return MeasuredModel(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
 
 
 def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure
+from bench.analysis.scale.estimates import Dice, Draws, Estimate
 from bench.analysis.scale.steps import Parts
 from bench.analysis.scale.topology import DeviceKind
 from bench.config.choices import SIXTEEN_BITS
 from bench.errors import UserError
 from bench.results.model_facts import ModelFacts
 
-UPDATE_BYTES = Figure(
+UPDATE_BYTES = Estimate(
     value=28,
     low=28,
     high=64,
@@ -18,7 +18,7 @@ UPDATE_BYTES = Figure(
 )
 """That an update moves for each parameter."""
 
-COPY_BYTES = Figure.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
+COPY_BYTES = Estimate.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
 """That copying a gradient into what is sent, and back, moves for each parameter."""
 
 

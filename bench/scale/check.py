@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure, figures_of
+from bench.analysis.scale.estimates import Dice, Draws, Estimate, estimates_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
@@ -101,7 +101,7 @@ def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str,
     accum = one.number(backend, "grad_accum")
     predicted = sent_in_a_step(rules, one.ranks, accum, least_bytes=CONTROL_BYTES)
     if one.ranks > 1 and counted and one.bytes_per_s is None:  # a link changes nothing of it
-        yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
+        yield _row(BYTES, "B", Estimate.exactly(counted), Estimate.exactly(predicted))
 
 
 def _memory(
@@ -137,7 +137,7 @@ def _memory(
 
     activations = start - held(DDP, source, base, 0.0)
     predicted = held(one.text(backend, "sharding"), one, backend, activations)
-    yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
+    yield _row(MEMORY, "B", Estimate.exactly(measured), Estimate.exactly(predicted))
 
 
 def _seconds(
@@ -151,15 +151,15 @@ def _seconds(
         return
     measured = one.step_seconds(backend)
     if measured is not None:
-        yield _row(SECONDS, "s", measured, figures_of(predicted)[0])
+        yield _row(SECONDS, "s", measured, estimates_of(predicted)[0])
     if one.has_parts(backend):
-        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), figures_of(predicted)[0])
+        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), estimates_of(predicted)[0])
     ratio = one.step_ratio(backend, base)
     if backend == base or ratio is None:
         return
     of_base = _predicted_seconds(one, base, base, facts, alone, known)
     if of_base is not None:
-        yield _row(RATIO, "", ratio, figures_of(predicted / of_base)[0])
+        yield _row(RATIO, "", ratio, estimates_of(predicted / of_base)[0])
 
 
 def _predicted_seconds(
@@ -237,7 +237,7 @@ def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iter
     for kind, sizes in one.timed_sizes([backend]).items():
         if kind in timed:
             predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
-            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, figures_of(predicted)[0])
+            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, estimates_of(predicted)[0])
 
 
 def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
@@ -283,7 +283,7 @@ def _link(one: Measured) -> str:
     return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
-def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[str, Any]:
+def _row(quantity: str, unit: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:
     return {
         "quantity": quantity,
         "unit": unit,

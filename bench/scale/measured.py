@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.scale.figures import Dice, Figure
+from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.network import Array, TimedSize
 from bench.analysis.scale.steps import Parts
 from bench.errors import UserError
@@ -79,12 +79,12 @@ class Measured(ComparisonResults):
         """Likewise, a whole number."""
         return int(self.rows.loc[self.rows["backend"] == backend, column].iloc[0])
 
-    def step_seconds(self, backend: str) -> Figure | None:
+    def step_seconds(self, backend: str) -> Estimate | None:
         """Of valid timed blocks: mean over launches with its interval; None where there are none."""
         launches = self._steps_of_launches(backend)
         return None if launches.empty else spread_of(launches)
 
-    def step_ratio(self, backend: str, base: str) -> Figure | None:
+    def step_ratio(self, backend: str, base: str) -> Estimate | None:
         """How many times as long a backend's step takes as another's, over launches that have both."""
         ours, theirs = self._steps_of_launches(backend), self._steps_of_launches(base)
         both = (ours / theirs).dropna()
@@ -107,7 +107,7 @@ class Measured(ComparisonResults):
         sizes = mine.loc[mine["name"] == name, "whole_bytes"]
         return None if sizes.empty else float(sizes.median())
 
-    def part(self, backend: str, name: str) -> Figure:
+    def part(self, backend: str, name: str) -> Estimate:
         """Seconds of a part of a step, over launches.
 
         Raises:
@@ -208,13 +208,13 @@ def merge_sizes(*known: dict[str, list[TimedSize]]) -> dict[str, list[TimedSize]
     return {kind: [each[size] for size in sorted(each)] for kind, each in merged.items()}
 
 
-def spread_of(seconds: "Sequence[float] | pd.Series") -> Figure:
+def spread_of(seconds: "Sequence[float] | pd.Series") -> Estimate:
     """Mean of logarithms over launches with its 95 % interval; of one launch the number alone."""
     logs = np.log(np.asarray(seconds, dtype=float))
     value = float(np.exp(logs.mean()))
     if len(logs) < 2:
-        return Figure.exactly(value)
+        return Estimate.exactly(value)
     amount = mean_with_interval(logs)
     assert amount.half is not None, "of two and more there is an interval"
     half = min(float(np.log(MOST_SPREAD)), amount.half)
-    return Figure(value=value, low=value * float(np.exp(-half)), high=value * float(np.exp(half)))
+    return Estimate(value=value, low=value * float(np.exp(-half)), high=value * float(np.exp(half)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, figures_of
+from bench.analysis.scale.estimates import Dice, estimates_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
@@ -142,8 +142,8 @@ def _rows(
     samples: Array,
 ) -> Iterator[dict[str, Any]]:
     rates = samples / step.total
-    seconds, per_second = figures_of(step.total), figures_of(rates)
-    efficiency = figures_of(rates / ranks / rates[:, :1])
+    seconds, per_second = estimates_of(step.total), estimates_of(rates)
+    efficiency = estimates_of(rates / ranks / rates[:, :1])
     held = predict_memory(
         sharding=case.sharding,
         optimizer="adamw",

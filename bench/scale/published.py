@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.reference import read_published_figures
-from bench.analysis.scale.figures import Dice, Figure, figures_of
+from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
 from bench.analysis.scale.network import Array, LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
@@ -29,7 +29,7 @@ HARDWARE = "8x V100"
 TASKS = {"pytorch": "pytorch_zero1", "ortmodule": "ortmodule_zero1"}
 """Engines, and with which backend ZeRO was published for them."""
 
-UNFUSED_BYTES = Figure(
+UNFUSED_BYTES = Estimate(
     value=110,
     low=80,
     high=140,
@@ -40,7 +40,7 @@ UNFUSED_BYTES = Figure(
 
 KERNELS, LAUNCH = (
     9,
-    Figure(
+    Estimate(
         value=6e-6,
         low=4e-6,
         high=10e-6,
@@ -110,7 +110,7 @@ def published_rows() -> Iterator[dict[str, Any]]:
             }
 
 
-def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Figure:
+def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Estimate:
     """Throughput of ZeRO stage 1 over that of DDP, on one node.
 
     Args:
@@ -154,7 +154,7 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         passes = np.maximum(passes - (step.total - ddp_seconds), SHORTEST * ddp_seconds)
     with_zero = predict_step(parts(passes, fused), zero, network, ranks, divides_update=True)
     with_ddp = predict_step(parts(passes, update), ddp, network, ranks, divides_update=False)
-    return figures_of(with_ddp.total / with_zero.total)[0]
+    return estimates_of(with_ddp.total / with_zero.total)[0]
 
 
 ROUNDS = 30

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.estimates import Estimate
 from bench.analysis.scale.tables import CHECKS
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
@@ -195,7 +195,7 @@ def test_machines_are_not_mixed(tmp_path: Path, rows: Callable[[], dict[Any, dic
 
 
 def test_bounds_are_those_of_the_mean_over_launches() -> None:
-    assert spread_of([2.0]) == Figure.exactly(2.0)
+    assert spread_of([2.0]) == Estimate.exactly(2.0)
     two = spread_of([1.0, 1.1])
     assert two.low < 1.0 < two.value < 1.1 < two.high
     assert spread_of([1.0, 100.0]).high == pytest.approx(40.0), "of two launches an interval says little"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from bench.analysis.scale.figures import Dice
+from bench.analysis.scale.estimates import Dice
 from bench.analysis.scale.network import Array, Duration, LinkedNodes
 from bench.analysis.scale.sendings import (
     AFTER_BACKWARD,

@@ -23,7 +23,7 @@ FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Contribution:
     """What one choice contributes."""
 
     factor: str  # the choice, one of `FACTORS` or a setting
@@ -40,7 +40,7 @@ class Attribution:
     start: str
     end: str
     total: Speedup
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
 
 
 def attribute(
@@ -127,7 +127,7 @@ def _part(
     factors: Sequence[str],
     values_by_launch: Sequence[Mapping[Subset, float]],
     stopped_by_width: bool,
-) -> Part:
+) -> Contribution:
     """One factor's share of each launch's whole, and how much it depends on the order."""
     effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
     mean = {
@@ -135,7 +135,7 @@ def _part(
         for subset in values_by_launch[0]
     }
     contributions = [marginal(mean, factor, before) for before in subsets_of(set(factors) - {factor})]
-    return Part(
+    return Contribution(
         factor=factor,
         change=change,
         effect=speedup_of_launches(effects, stopped_by_width=stopped_by_width),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.analysis.attribution.choices import Part, midmeans_by_launch
+from bench.analysis.attribution.choices import Contribution, midmeans_by_launch
 from bench.analysis.attribution.shapley import Subset, marginal, shapley_weights, subsets_of
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.intervals import Floats, Speedup, combine_samples, speedup_of_launches
@@ -23,7 +23,7 @@ class Fairness:
     reference: str
     naive: Speedup  # with nothing held
     # what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
     own: Speedup  # with everything held, the backend's own part; `naive` = `own` × the parts
 
 
@@ -109,11 +109,11 @@ def _setting_part(
     launches: Mapping[Subset, Floats],
     means: Mapping[Subset, float],
     stopped: bool,
-) -> Part:
+) -> Contribution:
     """A setting's mean marginal effect. The comparisons were made apart, so that their errors add up."""
     weights = shapley_weights(factor, sorted(settings))
     contributions = [marginal(means, factor, before) for before in subsets_of(settings - {factor})]
-    return Part(
+    return Contribution(
         factor=factor,
         change="held → left alone",
         effect=combine_samples([(weight, launches[subset]) for subset, weight in weights.items()], stopped),

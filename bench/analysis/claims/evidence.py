@@ -111,7 +111,7 @@ Evidence: TypeAlias = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ClaimAnswer:
     """One comparison's answer to a claim."""
 
     holds: bool | None  # whether the claim holds there; None if the interval allows either

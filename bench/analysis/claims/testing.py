@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import permutations
 
 from bench.analysis.claims.evidence import (
-    Answer,
     Checkpointing,
     ChoiceSwapped,
+    ClaimAnswer,
     ColumnChanged,
     LargestBatches,
     OverBestPyTorch,
@@ -55,7 +55,7 @@ MULTIPLE = 8
 
 Comparisons = Sequence[ComparisonResults]
 
-Test = Callable[[Comparisons], Iterable[Answer]]
+Test = Callable[[Comparisons], Iterable[ClaimAnswer]]
 """The answers of comparisons."""
 
 
@@ -92,13 +92,13 @@ def _over_pytorch(
 def _speedup_at_least(backend: str, least: float) -> Test:
     """Is `backend` so many times as fast as pytorch, and if ONNX Runtime runs it, as the fastest PyTorch?"""
 
-    def test(comparisons: Comparisons) -> Iterator[Answer]:
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         for comparison, evidence in _over_pytorch(comparisons, backend):
             both: list[OverReference | OverBestPyTorch] = [evidence]
             if evidence.backend.over_best and evidence.backend.engine not in PYTORCH:
                 both.append(OverBestPyTorch(backend=evidence.backend, speedup=evidence.backend.over_best))
             for one in both:
-                yield Answer(holds=_at_least(one.speedup, least), comparison=comparison, evidence=one)
+                yield ClaimAnswer(holds=_at_least(one.speedup, least), comparison=comparison, evidence=one)
 
     return test
 
@@ -134,7 +134,7 @@ Suits = Callable[[ComparisonResults, BackendSummary], bool]
 def _faster_with(choice: str, is_swapped: Swap, *, suits: Suits = lambda _comparison, _before: True) -> Test:
     """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
 
-    def test(comparisons: Comparisons) -> Iterator[Answer]:
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         for comparison in _at_equal_batch(comparisons):
             for old, new in _pairs_differing_in(comparison, choice, is_swapped):
                 if not suits(comparison, old):
@@ -145,7 +145,7 @@ def _faster_with(choice: str, is_swapped: Swap, *, suits: Suits = lambda _compar
                 if speedup is None:
                     continue
                 evidence = ChoiceSwapped(before=old.backend, after=new.backend, speedup=speedup)
-                yield Answer(holds=_at_least(speedup, 1.0), comparison=comparison, evidence=evidence)
+                yield ClaimAnswer(holds=_at_least(speedup, 1.0), comparison=comparison, evidence=evidence)
 
     return test
 
@@ -176,12 +176,12 @@ def _improves_loader(old: str, new: str) -> bool:
     return changed == ["pinned_memory"] and after["pinned_memory"] == "true"
 
 
-def _zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[Answer]:
+def _zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
     for comparison, evidence in _over_pytorch(comparisons, "pytorch_zero1"):
         if set(comparison.rows["world_size"].dropna()) == {1}:
             holds = _not(_at_least(evidence.speedup, 1.0))
-            yield Answer(holds=holds, comparison=comparison, evidence=evidence)
+            yield ClaimAnswer(holds=holds, comparison=comparison, evidence=evidence)
 
 
 # Across files
@@ -217,7 +217,7 @@ def _reference_ratio(base: ComparisonResults, new: ComparisonResults) -> Speedup
 
 def _slower_across_files(
     comparisons: Comparisons, column: str, is_slower: Callable[[str, str], bool]
-) -> Iterator[Answer]:
+) -> Iterator[ClaimAnswer]:
     """Is the reference backend slower, in two files that differ in `column` alone?
 
     Args:
@@ -233,14 +233,14 @@ def _slower_across_files(
         evidence = ColumnChanged(
             other=other, column=column, value=value, other_value=other_value, ratio=ratio
         )
-        yield Answer(holds=_not(_at_least(ratio, 1.0)), comparison=comparison, evidence=evidence)
+        yield ClaimAnswer(holds=_not(_at_least(ratio, 1.0)), comparison=comparison, evidence=evidence)
 
 
 def _accumulates_more(old: str, new: str) -> bool:
     return "" not in (old, new) and int(old) < int(new)
 
 
-def _accumulation_slower(comparisons: Comparisons) -> Iterator[Answer]:
+def _accumulation_slower(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """At the same global batch, more accumulation with smaller micro-batches is slower."""
     for answer in _faster_with("grad_accum", _accumulates_more)(comparisons):
         yield replace(answer, holds=_not(answer.holds))
@@ -249,20 +249,20 @@ def _accumulation_slower(comparisons: Comparisons) -> Iterator[Answer]:
     )
 
 
-def _torch_attention_faster(comparisons: Comparisons) -> Iterator[Answer]:
+def _torch_attention_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """Torch's own attention is faster than eager attention, within a comparison or between two."""
     yield from _faster_with("attention", _swap("eager", "sdpa"))(comparisons)
     yield from _slower_across_files(comparisons, "attention", _swap("eager", "sdpa"))
 
 
-def _tf32_up_to_3_times(comparisons: Comparisons) -> Iterator[Answer]:
+def _tf32_up_to_3_times(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """TF32 makes training faster, and not more than three times: training stands for its matrix products."""
     for answer in _faster_with("precision", _swap("fp32", "tf32"))(comparisons):
         assert isinstance(answer.evidence, ChoiceSwapped)
         yield replace(answer, holds=_within(answer.evidence.speedup, *TF32))
 
 
-def _multiples_of_8_faster(comparisons: Comparisons) -> Iterator[Answer]:
+def _multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """A batch of a multiple of 8 samples trains more of them per second than one of a sample more or less."""
 
     def beside_a_multiple(one: str, other: str) -> bool:
@@ -272,7 +272,7 @@ def _multiples_of_8_faster(comparisons: Comparisons) -> Iterator[Answer]:
     yield from _slower_across_files(comparisons, "global_batch", beside_a_multiple)
 
 
-def _checkpointing(comparisons: Comparisons) -> Iterator[Answer]:
+def _checkpointing(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """Recomputing activations makes training slower by a tenth to three tenths, and saves memory."""
     for answer in _faster_with("checkpointing", _swap("0", "1"))(comparisons):
         assert isinstance(answer.evidence, ChoiceSwapped)
@@ -287,7 +287,7 @@ def _checkpointing(comparisons: Comparisons) -> Iterator[Answer]:
         if ratio is None or before is None or after is None:
             continue
         evidence = Checkpointing(without=without, ratio=ratio)
-        yield Answer(holds=_within(ratio, *CHECKPOINTED), comparison=with_it, evidence=evidence)
+        yield ClaimAnswer(holds=_within(ratio, *CHECKPOINTED), comparison=with_it, evidence=evidence)
         yield from _less_memory(with_it, without.peak_mib(before), with_it.peak_mib(after))
 
 
@@ -305,15 +305,15 @@ def _within(ratio: Speedup, low: float, high: float) -> bool | None:
 
 def _less_memory(
     comparison: ComparisonResults, before: float | None, after: float | None
-) -> Iterator[Answer]:
+) -> Iterator[ClaimAnswer]:
     """Whether the peak, in MiB, became smaller; no answer where one is not known."""
     if before is None or after is None:
         return
     evidence = PeakMemory(before_mib=before, after_mib=after)
-    yield Answer(holds=after < before, comparison=comparison, evidence=evidence)
+    yield ClaimAnswer(holds=after < before, comparison=comparison, evidence=evidence)
 
 
-def _larger_batch(comparisons: Comparisons) -> Iterator[Answer]:
+def _larger_batch(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
     for comparison in comparisons:
         if comparison.uncontrolled or not comparison.at_largest:
@@ -325,13 +325,14 @@ def _larger_batch(comparisons: Comparisons) -> Iterator[Answer]:
             continue
         close = 0 < ortmodule - pytorch <= arithmetic.search_resolution(pytorch)
         evidence = LargestBatches(pytorch=pytorch, ortmodule=ortmodule, distinguishable=not close)
-        yield Answer(holds=None if close else ortmodule > pytorch, comparison=comparison, evidence=evidence)
+        holds = None if close else ortmodule > pytorch
+        yield ClaimAnswer(holds=holds, comparison=comparison, evidence=evidence)
 
 
 def _state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = STATE_TOLERANCE) -> Test:
     """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
 
-    def test(comparisons: Comparisons) -> Iterator[Answer]:
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         for comparison in comparisons:
             summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
             size = summary.optimizer_state_bytes if summary else None
@@ -340,12 +341,12 @@ def _state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = ST
             measured_bytes = arithmetic.ratio(size, int(parameters.max()))
             close = abs(arithmetic.ratio(measured_bytes, bytes_per_parameter) - 1) <= tolerance
             evidence = StateBytes(backend=backend, bytes_per_parameter=measured_bytes)
-            yield Answer(holds=close, comparison=comparison, evidence=evidence)
+            yield ClaimAnswer(holds=close, comparison=comparison, evidence=evidence)
 
     return test
 
 
-def _state_is_shared(comparisons: Comparisons) -> Iterator[Answer]:
+def _state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone.
 
     Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
@@ -359,13 +360,13 @@ def _state_is_shared(comparisons: Comparisons) -> Iterator[Answer]:
             share = arithmetic.ratio(float(shared_bytes), float(whole_bytes or 1))
             evidence = StateShared(whole=whole.backend, shared=shared.backend, share=share, ranks=ranks)
             close = abs(share * ranks - 1) <= STATE_TOLERANCE
-            yield Answer(holds=close, comparison=comparison, evidence=evidence)
+            yield ClaimAnswer(holds=close, comparison=comparison, evidence=evidence)
             if not comparison.at_largest:  # there each fills what it may
                 peaks = (comparison.peak_mib(side) for side in (whole, shared))
                 yield from _less_memory(comparison, *peaks)
 
 
-def _weights_kept_twice(comparisons: Comparisons) -> Iterator[Answer]:
+def _weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """In mixed precision, 1.5 times the bytes of weights in fp32, where nothing is divided among ranks."""
     for comparison in comparisons:
         parameters, ranks = (comparison.rows[column].dropna() for column in ("parameters", "world_size"))
@@ -378,7 +379,7 @@ def _weights_kept_twice(comparisons: Comparisons) -> Iterator[Answer]:
             each = arithmetic.ratio(float(size.max()), float(parameters.max()))
             close = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE
             evidence = WeightBytes(backend=mixed.backend, precision=mixed.precision, bytes_per_parameter=each)
-            yield Answer(holds=close, comparison=comparison, evidence=evidence)
+            yield ClaimAnswer(holds=close, comparison=comparison, evidence=evidence)
 
 
 TESTS: dict[str, Test] = {

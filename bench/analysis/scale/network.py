@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bench.analysis.scale.figures import Dice, Figure
+from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.topology import Topology
 from bench.results.collectives import SENT
 
@@ -96,7 +96,7 @@ class TimedSize:
     """A collective of this size as it was timed alone."""
 
     size: float  # bytes of the whole tensor
-    seconds: Figure  # of a call
+    seconds: Estimate  # of a call
     busy_share: float  # of them, in which a rank's core worked on it
 
 
@@ -150,7 +150,7 @@ class MeasuredRanks:
         return Duration(busy=np.where(several, busy, 0.0), on_the_way=np.where(several, whole - busy, 0.0))
 
 
-def _spread(sizes: Sequence[TimedSize]) -> Figure:
+def _spread(sizes: Sequence[TimedSize]) -> Estimate:
     """A factor around 1: how far the largest size's seconds may be off, as the one that matters most."""
     seconds = sizes[-1].seconds
-    return Figure(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)
+    return Estimate(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)

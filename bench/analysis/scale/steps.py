@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bench.analysis.scale.figures import Draws
+from bench.analysis.scale.estimates import Draws
 from bench.analysis.scale.network import Array, Duration, Network
 from bench.analysis.scale.sendings import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Sending
 
