@@ -51,7 +51,7 @@ def name_of(comparison: ComparisonResults) -> str:
 
 
 def _answer(answer: ClaimAnswer) -> str:
-    comparison, evidence = answer.comparison, answer.evidence
+    comparison, evidence = answer.comparison, answer
     name, rows = name_of(comparison), comparison.rows
     where = f"on {describe.hardware(rows)}"
     match evidence:
@@ -96,3 +96,4 @@ def _answer(answer: ClaimAnswer) -> str:
                 f"{name}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "
                 f"on each of {evidence.ranks} ranks"
             )
+    raise TypeError(f"no words for {type(answer).__name__}")
