@@ -84,7 +84,7 @@ class ComparisonResults:
 
     @cached_property
     def overrides(self) -> list[str]:
-        """Of Hydra, that measure it again."""
+        """The overrides of Hydra that measure it again."""
         return latest_overrides(self.rows)
 
     @property
@@ -99,7 +99,7 @@ class ComparisonResults:
 
     @cached_property
     def command(self) -> str:
-        """The same as a line to type; empty if the file does not say."""
+        """The line to type that measures it again; empty if the file does not say."""
         return distinct_text(self.rows, "command")
 
     @cached_property
@@ -114,13 +114,14 @@ class ComparisonResults:
         if start is None:
             return None
         stopped = stopped_by_width(self.rows)
-        by_changes = sorted(self.others, key=lambda other: -len(changed_factors(start, other)))
-        for other in by_changes:
-            if len(changed_factors(start, other)) < 2:
-                return None
-            if divided := attribute(self.summaries, other.backend, stopped_by_width=stopped):
-                return divided
-        return None
+        changes = {other.backend: len(changed_factors(start, other)) for other in self.others}
+        most_first = sorted(changes, key=lambda backend: -changes[backend])
+        attributions = (
+            attribute(self.summaries, backend, stopped_by_width=stopped)
+            for backend in most_first
+            if changes[backend] > 1
+        )
+        return next(filter(None, attributions), None)
 
     def peak_mib(self, summary: BackendSummary) -> float | None:
         """The peak memory that counts, in MiB: the device's where there is one, else the host's."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.scale.estimates import Dice, Estimate
-from bench.analysis.scale.network import Array, TimedSize
+from bench.analysis.scale.network import TimedSize
 from bench.analysis.scale.steps import Parts
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
@@ -20,7 +20,7 @@ from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.scale.links import PAYLOAD_SHARE
-from bench.statistics.intervals import mean_with_interval
+from bench.statistics.intervals import Floats, mean_with_interval
 from bench.statistics.table_values import distinct_text
 
 CONTROL_BYTES = 64
@@ -171,7 +171,7 @@ class Measured(ComparisonResults):
         sums = mine.groupby("launch")[["seconds", "steps"]].sum()
         return sums["seconds"] / sums["steps"].astype(float)
 
-    def _ready(self, backend: str) -> tuple[Array, Array]:
+    def _ready(self, backend: str) -> tuple[Floats, Floats]:
         mine = self._of(backend, "gradients")
         mine = mine[mine["launch"] == mine["launch"].min()]
         elements = mine["elements"].to_numpy(dtype=float)

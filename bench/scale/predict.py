@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.analysis.scale.estimates import Dice, estimates_of
 from bench.analysis.scale.memory import predict_memory
-from bench.analysis.scale.network import Array, LinkedNodes
+from bench.analysis.scale.network import LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import StepSeconds, predict_step
 from bench.analysis.scale.tables import COUNTED, STRONG, TEXTBOOK, WEAK
@@ -18,6 +18,7 @@ from bench.config.schema import Config
 from bench.results.model_facts import ModelFacts
 from bench.results.prediction import BYTES_OF_16_BITS, DIVIDED, FP32_BYTES
 from bench.scale.assumed import assumed_parts
+from bench.statistics.intervals import Floats
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -89,11 +90,11 @@ def predict_case(
     config: Config,
     facts: ModelFacts,
     topology: Topology,
-    ranks: Array,
+    ranks: Floats,
     *,
     bandwidth: float = 1.0,
     draws: int = DRAWS,
-) -> tuple[StepSeconds, Array]:
+) -> tuple[StepSeconds, Floats]:
     """The seconds of a step, and how many of the configured micro-batches a rank trains in it.
 
     Equal draws for all cases: what makes a device faster makes it faster under every sharding.
@@ -137,9 +138,9 @@ def _rows(
     config: Config,
     facts: ModelFacts,
     topology: Topology,
-    ranks: Array,
+    ranks: Floats,
     step: StepSeconds,
-    samples: Array,
+    samples: Floats,
 ) -> Iterator[dict[str, Any]]:
     rates = samples / step.total
     seconds, per_second = estimates_of(step.total), estimates_of(rates)

@@ -13,13 +13,14 @@ import numpy as np
 
 from bench.analysis.reference import read_published_figures
 from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
-from bench.analysis.scale.network import Array, LinkedNodes
+from bench.analysis.scale.network import LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
 from bench.analysis.scale.topology import Topology, load
 from bench.results.model_facts import ModelFacts
 from bench.scale.assumed import COPY_BYTES, UPDATE_BYTES, ready_profile
 from bench.scale.facts import facts_of
+from bench.statistics.intervals import Floats
 
 TOPOLOGY = "v100x8"
 RANKS = 8
@@ -133,7 +134,7 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         elements, shares = np.array([0.0, 1.0]), np.array([1.0, 1.0])
     ranks = np.array([float(RANKS)])
 
-    def parts(passes: Array, update: Any) -> Parts:
+    def parts(passes: Floats, update: Any) -> Parts:
         return Parts(
             forward=passes / 3,
             backward=passes * 2 / 3,

@@ -26,8 +26,9 @@ from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 from bench.results.machines import list_study
-from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recorded_noise
+from bench.selfcheck.noise import Noise, Random, artificial_noise, recorded_noise
 from bench.statistics import intervals
+from bench.statistics.intervals import Floats
 
 RESULTS = Path("results")
 

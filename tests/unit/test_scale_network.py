@@ -7,10 +7,11 @@ import pytest
 
 from bench.analysis.scale import topology
 from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
-from bench.analysis.scale.network import Array, LinkedNodes, MeasuredRanks, TimedSize
+from bench.analysis.scale.network import LinkedNodes, MeasuredRanks, TimedSize
 from bench.analysis.scale.topology import DeviceKind, Link, Topology
 from bench.errors import UserError
 from bench.results.collectives import SENT
+from bench.statistics.intervals import Floats
 
 GB = 1e9
 
@@ -225,7 +226,7 @@ def timed(*sizes: tuple[float, float, float]) -> Mapping[str, Sequence[TimedSize
 TWO_SIZES = timed((1e3, 0.01, 0.8), (1e5, 0.1, 0.4))
 
 
-def seconds_of(network: MeasuredRanks, size: float, ranks: Array | None = None) -> tuple[float, float]:
+def seconds_of(network: MeasuredRanks, size: float, ranks: Floats | None = None) -> tuple[float, float]:
     """Busy, and on the way."""
     duration = network.seconds("all_reduce", size, np.array([4.0]) if ranks is None else ranks)
     return duration.busy[0, -1], duration.on_the_way[0, -1]

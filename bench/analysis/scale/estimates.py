@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Draws = npt.NDArray[np.float64]
-"""Of shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
+from bench.statistics.intervals import Floats
+
+Draws = Floats
+"""Shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
 guess."""
 
 QUANTILE = 1.959964
-"""Of the normal distribution: 95 % lie within so many standard deviations."""
+"""95 % of a normal distribution lie within so many standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Estimate:
         )
 
     def scaled(self, factor: float) -> "Estimate":
-        """The same in other units, or of more."""
+        """The number and its bounds, multiplied."""
         return Estimate(
             value=self.value * factor, low=self.low * factor, high=self.high * factor, source=self.source
         )
@@ -75,7 +76,7 @@ class Dice:
         return np.asarray(figure.value * np.exp(np.where(deviates > 0, above, below) * deviates))
 
 
-def estimates_of(draws: npt.NDArray[np.float64]) -> list[Estimate]:
+def estimates_of(draws: Floats) -> list[Estimate]:
     """At every world size the best guess and 95 % of the draws, of shape (draws, world sizes)."""
     best, bounds = draws[0], np.quantile(draws, [0.025, 0.975], axis=0)
     return [

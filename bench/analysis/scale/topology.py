@@ -19,7 +19,7 @@ class Link:
     # of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw); between nodes that
     # of a node, all of its adapters together
     bytes_per_s: Estimate
-    ring_bytes_per_s: Estimate  # the same of every other collective, where switches help an all-reduce alone
+    ring_bytes_per_s: Estimate  # of every other collective, where switches help an all-reduce alone
     latency_s: Estimate  # of a hop within a collective
 
 
@@ -48,12 +48,12 @@ class Topology:
 
 
 def names() -> list[str]:
-    """Of all topologies."""
+    """The names of all topologies."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def load(name: str) -> Topology:
-    """Read one.
+    """Read a topology.
 
     Raises:
         UserError: there is none of this name.
