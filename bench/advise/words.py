@@ -60,9 +60,9 @@ def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     """Return one sentence: what trains fastest within the limit, and how sure that is."""
     best = advice.best
     if best is None:
-        begin = (
-            "Nothing that was tried trains" if advice.outcomes else "No configuration is expected to train"
-        )
+        begin = "Nothing that was tried trains"
+        if not advice.outcomes:
+            begin = "No configuration is expected to train"
         return f"{begin} {model} within {limit_gib:g} GiB on {machine}."
     peak = "" if best.peak_gib is None else f", with a peak of {best.peak_gib:.1f} GiB"
     head = (
@@ -71,7 +71,7 @@ def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     )
     others = [each for each in advice.outcomes if each is not best and each.samples_per_s is not None]
     ratios = {each.candidate.backend: each.against(best) for each in others}
-    close = [name for name, ratio in ratios.items() if not (ratio and ratio.high and ratio.high < 1)]
+    close = [name for name, ratio in ratios.items() if ratio is None or ratio.high is None or ratio.high >= 1]
     if close:
         return f"{head}; {', '.join(close)} may be as fast, as far as the intervals tell."
     reasons = [
