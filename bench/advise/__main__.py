@@ -42,11 +42,10 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     # Not for --help, which should take no time.
     from bench.advise import words
     from bench.advise.effects import find_effects, read_comparisons
-    from bench.advise.exhaustive import check_advice
     from bench.advise.measured import ONE_LAUNCH, measure_together, overrides_of, train_once
-    from bench.advise.predict import PLAIN, choices_of, predict, select
-    from bench.advise.search import find_best
-    from bench.advise.trials import try_plain
+    from bench.advise.plain import PLAIN, try_plain
+    from bench.advise.predict import choices_of, predict, select
+    from bench.advise.search import check_advice, find_best
     from bench.config.compose import compose
     from bench.measure.plan.preflight import check_and_name_device
     from bench.report import describe
@@ -75,11 +74,8 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
         print(error, file=sys.stderr)
         return 1
     machine, training = describe.short_machine(tried.results.rows), tried.training
-    effects = find_effects(
-        read_comparisons(results),
-        tried.results.machine_key,
-        choices_of(tried.config, PLAIN),
-    )
+    plain = choices_of(tried.config, PLAIN)
+    effects = find_effects(read_comparisons(results), tried.results.machine_key, plain)
     limit_bytes = limit_gib * 2**30
     candidates = [
         predict(config, name, tried.config, training, effects=effects, limit_bytes=limit_bytes)
@@ -91,14 +87,14 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     if selection.open:
         once_s = comparison_seconds(compose([*overrides_of(selection.open, line), *ONE_LAUNCH]), undivided_s)
         full_s = comparison_seconds(compose(overrides_of(selection.open[:1], line)), undivided_s)
-    for said in words.plan_lines(selection, training, once_s, full_s):
-        console.print(said, markup=False, soft_wrap=True)
+    for planned in words.plan_lines(selection, training, once_s, full_s):
+        console.print(planned, markup=False, soft_wrap=True)
     advice = find_best(
         candidates,
         limit_bytes=limit_bytes,
         training=training,
-        train_once=lambda some: train_once(some, line),
-        measure=lambda some: measure_together(some, line),
+        train_once=lambda chosen: train_once(chosen, line),
+        measure=lambda chosen: measure_together(chosen, line),
     )
     answer, table = words.answer(advice, config.model.name, limit_gib, machine), words.table(advice)
     outcomes = [*advice.outcomes]
@@ -110,17 +106,17 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
             advice,
             candidates,
             micro_batch=training.micro_batch,
-            train_once=lambda some: measure_together(some, [*line, *ONE_LAUNCH, "study=advise-check"]),
-            measure=lambda some: measure_together(some, line),
+            train_once=lambda chosen: measure_together(chosen, [*line, *ONE_LAUNCH, "study=advise-check"]),
+            measure=lambda chosen: measure_together(chosen, line),
         )
         answer = f"{answer} {words.check_answer(checked, advice)}"
         table = f"{table}\n\n{words.check_table(checked)}"
         outcomes += checked.outcomes
-    first = words.first(advice)
+    first = advice.best
     print_closing(
         answer,
         table=table,
-        files=list(dict.fromkeys(one.results.path for one in outcomes if one.results.path)),
+        files=list(dict.fromkeys(each.results.path for each in outcomes if each.results.path)),
         next_command=first.command if first else "",
         purpose="measures the first alone",
     )

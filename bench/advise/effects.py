@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.advise.bounds import ANYTHING, Bounds
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.methods import Change, find_methods
+from bench.analysis.methods import find_methods
 from bench.report.collection import collect
 from bench.report.files import files_of, is_machine
 
@@ -50,15 +50,10 @@ class Effects:
 
 
 def read_comparisons(results_dir: Path) -> Sequence[ComparisonResults]:
-    """All comparisons of a machine; what cannot be read is left out: `make report` names it.
-
-    Args:
-        results_dir: of a study of it.
-    """
+    """All comparisons of the machine of a study; what cannot be read is left out: `make report` names it."""
     machine = results_dir.parent
-    return collect(
-        files_of(*(sorted(machine.iterdir()) if is_machine(machine) else [results_dir]))
-    ).comparisons
+    folders = sorted(machine.iterdir()) if is_machine(machine) else [results_dir]
+    return collect(files_of(*folders)).comparisons
 
 
 def find_effects(
@@ -72,6 +67,7 @@ def find_effects(
         plain: the choices of plain PyTorch here; what was measured against another is left out.
     """
     seen: dict[frozenset[Choice], list[Bounds]] = {}
+    before = {**plain, PARTS: "1"}  # what the baseline of a measurement must have
     wrong: dict[Choice, str] = {}
     for comparison in comparisons:
         if comparison.machine_key != machine_key or comparison.uncontrolled or comparison.at_largest:
@@ -79,9 +75,10 @@ def find_effects(
         if (methods := find_methods(comparison)) is None or methods.reference != "pytorch":
             continue
         for method in methods.methods:
-            if not method.changes or not all(_is_from(plain, change) for change in method.changes):
+            changes = method.changes
+            if not changes or any(change.before != before.get(change.choice) for change in changes):
                 continue
-            choices = frozenset((change.choice, change.after) for change in method.changes)
+            choices = frozenset((change.choice, change.after) for change in changes)
             speedup = method.speedup
             if speedup is not None and speedup.low is not None and speedup.high is not None:
                 seen.setdefault(choices, []).append(Bounds(speedup.low, speedup.high))
@@ -90,16 +87,10 @@ def find_effects(
                 wrong.setdefault(next(iter(choices)), f"{method.status} on {model}")
     widened = {
         choices: Bounds(
-            min(one.low for one in bounds) * (1 - OTHER_MODEL),
-            max(one.high for one in bounds) * (1 + OTHER_MODEL),
+            min(each.low for each in bounds) * (1 - OTHER_MODEL),
+            max(each.high for each in bounds) * (1 + OTHER_MODEL),
         )
         for choices, bounds in seen.items()
     }
-    return Effects(
-        speed=widened, wrong={one: words for one, words in wrong.items() if frozenset([one]) not in seen}
-    )
-
-
-def _is_from(plain: Mapping[str, str], change: Change) -> bool:
-    """Whether plain PyTorch has here what the baseline of a measurement had."""
-    return change.before == ("1" if change.choice == PARTS else plain.get(change.choice))
+    never_timed = {choice: words for choice, words in wrong.items() if frozenset([choice]) not in seen}
+    return Effects(speed=widened, wrong=never_timed)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise.predict import Candidate
-from bench.analysis.throughput import log_throughput
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
 from bench.machine.hardware import memory_bytes
@@ -16,16 +15,21 @@ from bench.report.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
+from bench.statistics.throughput import log_throughput
 from bench.sweeps.fit import MEMORY_SHARE
 from bench.sweeps.trials import FOLDER
 
 ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "measure.explain=false")
 """The overrides of the first look at a configuration."""
 
+LIMIT = re.compile(r"device\.memory_limit_gib=([\d.]+)$")
+
+OF_A_BACKEND = re.compile(r"[+~]*backends\.([^.=]+)")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a configuration has done."""
+class Trained:
+    """What became of a configuration that was trained."""
 
     candidate: Candidate
     status: str  # of the backend; only with `ok` there are figures
@@ -35,28 +39,22 @@ class Outcome:
     command: str  # that measures it alone
     results: ReportedComparison  # of the comparison that it was a part of
 
-    def against(self, first: "Outcome") -> Speedup | None:
+    def against(self, base: "Trained") -> Speedup | None:
         """Throughput over that of another: in the same rounds, or across two comparisons."""
-        mine, theirs = self.candidate.backend, first.candidate.backend
-        if self.results is first.results:
-            return self.results.speedup_between(mine, theirs)
-        sides = log_throughput(first.results.rows, theirs), log_throughput(self.results.rows, mine)
+        if self.results is base.results:
+            return self.results.speedup_between(self.candidate.backend, base.candidate.backend)
+        sides = (log_throughput(each.results.rows, each.candidate.backend) for each in (base, self))
         return intervals.speedup_across_runs(*sides)
 
 
-def train_once(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Outcome]:
-    """Train candidates in a single launch, whose results lie among the trials; as `measure_together`."""
+def train_once(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Trained]:
+    """Train candidates in a single launch, whose results lie among the trials."""
     folder = Path(compose(list(line)).results_dir) / FOLDER
     return measure_together(candidates, [*line, *ONE_LAUNCH, f"results_dir='{folder}'"])
 
 
-def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Outcome]:
-    """Measure candidates in one comparison.
-
-    Args:
-        candidates: at least one.
-        line: the overrides that all of them share.
-    """
+def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Trained]:
+    """Measure at least one candidate in a comparison; `line` has the overrides that all share."""
     whole = overrides_of(candidates, line)
     config = compose(whole)
     stack = stacks.own()
@@ -64,15 +62,15 @@ def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> di
     results = read_comparison(measure_comparison(config, stem, whole).csv)
     outcomes = {}
     for candidate in candidates:
-        mine = results.of(candidate.backend)
-        if mine is None:  # the comparison ended before its turn
+        summary = results.of(candidate.backend)
+        if summary is None:  # the comparison ended before its turn
             continue
-        peak = results.peak_mib(mine)
-        outcomes[candidate.backend] = Outcome(
+        peak = results.peak_mib(summary)
+        outcomes[candidate.backend] = Trained(
             candidate=candidate,
-            status=mine.status,
-            message=mine.message,
-            samples_per_s=mine.samples_per_s if mine.status == "ok" else None,
+            status=summary.status,
+            message=summary.message,
+            samples_per_s=summary.samples_per_s if summary.status == "ok" else None,
             peak_gib=None if peak is None else peak * config.device.world_size / 1024,
             command=repeat_command(overrides_of([candidate], line), stack),
             results=results,
@@ -86,25 +84,20 @@ def overrides_of(candidates: Sequence[Candidate], line: Sequence[str]) -> list[s
     The reference is the one that needs least of those whose losses all others can be compared with. What a
     line says of the choice of backends, of one that is not there, and of the reference, is left out.
     """
-    names = [one.backend for one in candidates]
-    reference = min(candidates, key=lambda one: (not one.keeps_update, one.memory.high)).backend
-    limit = next((float(one.partition("=")[2]) for one in reversed(line) if LIMIT.match(one)), None)
-    crowded = limit is not None and limit * 2**30 * len(names) > MEMORY_SHARE * memory_bytes()
+    names = [candidate.backend for candidate in candidates]
+    reference = min(candidates, key=lambda candidate: (not candidate.keeps_update, candidate.memory.high))
+    limits = [float(limit[1]) for override in line if (limit := LIMIT.match(override))]
+    crowded = bool(limits) and limits[-1] * 2**30 * len(names) > MEMORY_SHARE * memory_bytes()
+    kept = [
+        override
+        for override in line
+        if not override.startswith(("reference=", "backend="))
+        and ((named := OF_A_BACKEND.match(override)) is None or named[1] in names)
+    ]
     return [
-        *(one for one in line if not one.startswith(("reference=", "backend=")) and _is_about(one, names)),
+        *kept,
         f"backend=[{','.join(names)}]",
-        *(f"backends.{one.backend}.accumulate={one.parts}" for one in candidates),
-        *([f"reference={reference}"] if len(names) > 1 else []),
+        *(f"backends.{candidate.backend}.accumulate={candidate.parts}" for candidate in candidates),
+        *([f"reference={reference.backend}"] if len(names) > 1 else []),
         *(["measure.resident=one"] if crowded else []),
     ]
-
-
-LIMIT = re.compile(r"device\.memory_limit_gib=[\d.]+$")
-
-_OF_A_BACKEND = re.compile(r"[+~]*backends\.([^.=]+)")
-
-
-def _is_about(override: str, names: Sequence[str]) -> bool:
-    """Whether an override may stand in a comparison of these backends."""
-    named = _OF_A_BACKEND.match(override)
-    return named is None or named[1] in names

@@ -1,13 +1,23 @@
 """What short trials of plain PyTorch show of its memory and time, however many parts a micro-batch has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.advise.bounds import Bounds, exactly
+from bench.config.compose import compose
+from bench.config.schema import Config
+from bench.report.collection import ReportedComparison, read_comparison
+from bench.results import prediction
+from bench.results.prediction import FP32_BYTES
 from bench.sweeps.fit import ModelTrial
+from bench.sweeps.trials import train_shortly
+
+PLAIN = "pytorch"
+"""The backend of the trials."""
 
 MOST_PARTS = 8
-"""Of a trial: a step in more parts would take long, and one in so many needs little memory."""
+"""The most parts of a trial's micro-batch: more would take long, and so many need little memory."""
 
 TIME_TOLERANCE = 0.1
 """By what share a step may take more or less time than the line through two trials says."""
@@ -48,9 +58,59 @@ class PlainTraining:
         return Bounds((1 - TIME_TOLERANCE) * min(extremes), (1 + TIME_TOLERANCE) * max(extremes))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What the trials have shown."""
+
+    config: Config  # of all trials
+    training: PlainTraining  # the line through them
+    results: ReportedComparison  # of the last
+
+
+def try_plain(line: Sequence[str], results_dir: Path, say: Callable[[str], None]) -> Tried:
+    """Train plain PyTorch for some steps, without a limit.
+
+    Args:
+        line: the overrides of the comparison that the trials are for.
+        results_dir: in which the trials' folder lies.
+        say: is told what is tried.
+
+    Raises:
+        TrialFailed: it did not train; with the reason.
+    """
+    whole = [
+        *(override for override in line if not override.startswith(("reference=", "backends."))),
+        *(f"backend=[{PLAIN}]", "device.memory_limit_gib=null"),
+    ]
+    config = compose(whole)
+    trials = {}
+    for parts in parts_of_trials(config.micro_batch):
+        say(f"a short trial of plain PyTorch, each micro-batch in {parts} parts")
+        trials[parts], csv = train_shortly([*whole, f"backends.{PLAIN}.accumulate={parts}"], results_dir)
+    held = held_bytes(config, PLAIN, next(iter(trials.values())))
+    training = learn(trials, config.micro_batch, held)
+    return Tried(config=config, training=training, results=read_comparison(csv))
+
+
+def held_bytes(config: Config, name: str, trial: ModelTrial) -> float:
+    """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
+    backend, ranks = config.backends[name], config.device.world_size
+    trainable = trial.parameters if trial.trainable is None else trial.trainable
+    needed = prediction.predict(
+        parameters=trial.parameters,
+        trainable=trainable,
+        optimizer=backend.optimizer_on(config.device.type),
+        sharding=backend.sharding,
+        world_size=ranks,
+        device=config.device.type,
+    )
+    buckets = FP32_BYTES * trainable if ranks > 1 and backend.sharding == "ddp" else 0
+    return float(needed.weights + needed.gradients + needed.optimizer + buckets)
+
+
 def parts_of_trials(micro_batch: int) -> list[int]:
     """In how many parts the trials train a micro-batch: the two largest divisors up to eight."""
-    return [one for one in divisors(micro_batch) if one <= MOST_PARTS][-2:][::-1]
+    return [parts for parts in divisors(micro_batch) if parts <= MOST_PARTS][-2:][::-1]
 
 
 def learn(trials: Mapping[int, ModelTrial], micro_batch: int, held_bytes: float) -> PlainTraining:
@@ -58,34 +118,25 @@ def learn(trials: Mapping[int, ModelTrial], micro_batch: int, held_bytes: float)
 
     Args:
         trials: by the number of parts; one alone where a micro-batch is a single sample.
-        micro_batch: of each.
+        micro_batch: of each trial.
         held_bytes: weights, gradients, states and buckets of a rank.
     """
     fewest, most = min(trials), max(trials)
     whole, divided = trials[fewest], trials[most]
-
-    def more(trial: ModelTrial) -> float:
-        return max(0.0, trial.peak_bytes - trial.runtime_bytes - held_bytes)
-
-    held = whole.runtime_bytes + held_bytes
+    more_whole, more_divided = (
+        max(0.0, trial.peak_bytes - trial.runtime_bytes - held_bytes) for trial in (whole, divided)
+    )
     if fewest == most:
-        return PlainTraining(
-            micro_batch=micro_batch,
-            trial=whole,
-            first_bytes=held,
-            fixed_bytes=0.0,
-            sample_bytes=more(whole) * fewest / micro_batch,
-            work_seconds=whole.seconds,
-            part_seconds=0.0,
-        )
-    samples = micro_batch / fewest - micro_batch / most
-    sample_bytes = max(0.0, more(whole) - more(divided)) / samples
-    part_seconds = max(0.0, divided.seconds - whole.seconds) / (most - fewest)
-    fixed_bytes = max(0.0, more(whole) - sample_bytes * micro_batch / fewest)
+        sample_bytes, part_seconds, fixed_bytes = more_whole * fewest / micro_batch, 0.0, 0.0
+    else:
+        samples = micro_batch / fewest - micro_batch / most
+        sample_bytes = max(0.0, more_whole - more_divided) / samples
+        part_seconds = max(0.0, divided.seconds - whole.seconds) / (most - fewest)
+        fixed_bytes = max(0.0, more_whole - sample_bytes * micro_batch / fewest)
     return PlainTraining(
         micro_batch=micro_batch,
         trial=whole,
-        first_bytes=held + fixed_bytes,
+        first_bytes=whole.runtime_bytes + held_bytes + fixed_bytes,
         fixed_bytes=fixed_bytes,
         sample_bytes=sample_bytes,
         work_seconds=max(0.0, whole.seconds - part_seconds * fewest),
@@ -94,5 +145,5 @@ def learn(trials: Mapping[int, ModelTrial], micro_batch: int, held_bytes: float)
 
 
 def divisors(number: int) -> list[int]:
-    """All of them, the smallest first."""
-    return [one for one in range(1, number + 1) if number % one == 0]
+    """All divisors, the smallest first."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

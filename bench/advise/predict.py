@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from bench.advise.bounds import Bounds, exactly
 from bench.advise.effects import Choice, Effects
-from bench.advise.plain import PlainTraining, divisors
+from bench.advise.plain import PLAIN, PlainTraining, divisors, held_bytes
 from bench.config.choices import OTHER_UPDATES, SIXTEEN_BITS
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
-from bench.results import prediction
-from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
+from bench.results.prediction import BYTES_OF_16_BITS
 from bench.setup import stacks
-from bench.sweeps.fit import ModelTrial
 
 ACTIVATIONS: Mapping[Choice, Bounds] = {
     ("checkpointing", "1"): Bounds(0.05, 0.8),
@@ -31,9 +29,6 @@ MEMORY_TOLERANCE = 0.1
 
 INTERPLAY = 0.2
 """By what share several choices together may do more or less than the product of each alone."""
-
-PLAIN = "pytorch"
-"""The backend of the trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +71,17 @@ def predict(
     Args:
         config: of the comparison.
         name: of the backend.
-        plain: of the trials, which have the backend `PLAIN`.
+        plain: the configuration of the trials.
         training: what those have shown.
         effects: of choices on this machine.
         limit_bytes: that all ranks together may take.
     """
     base = choices_of(plain, PLAIN)
-    changes = [one for one in choices_of(config, name).items() if one[1] != base[one[0]]]
+    changes = [choice for choice in choices_of(config, name).items() if choice[1] != base[choice[0]]]
     memory, sample_memory = _memory(config, name, changes, training)
     possible = divisors(config.micro_batch)
     needs = {parts: memory + sample_memory * exactly(training.samples_at_once(parts)) for parts in possible}
-    parts = next((one for one in possible if needs[one].middle <= limit_bytes), possible[-1])
+    parts = next((parts for parts in possible if needs[parts].middle <= limit_bytes), possible[-1])
     speed = _speed(changes, effects)
     return Candidate(
         backend=name,
@@ -95,7 +90,7 @@ def predict(
         memory=needs[parts],
         sample_memory=sample_memory,
         speed=speed * training.speed_in_parts(parts, speed),
-        wrong=next((effects.wrong[one] for one in changes if one in effects.wrong), ""),
+        wrong=next((effects.wrong[choice] for choice in changes if choice in effects.wrong), ""),
         keeps_update="precision" not in dict(changes)
         and config.backends[name].optimizer_on(config.device.type) not in OTHER_UPDATES,
     )
@@ -118,22 +113,6 @@ def _memory(
     return of_all * Bounds(held, held + cast), of_all * sample
 
 
-def held_bytes(config: Config, name: str, trial: ModelTrial) -> float:
-    """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
-    backend, ranks = config.backends[name], config.device.world_size
-    trainable = trial.parameters if trial.trainable is None else trial.trainable
-    needed = prediction.predict(
-        parameters=trial.parameters,
-        trainable=trainable,
-        optimizer=backend.optimizer_on(config.device.type),
-        sharding=backend.sharding,
-        world_size=ranks,
-        device=config.device.type,
-    )
-    buckets = FP32_BYTES * trainable if ranks > 1 and backend.sharding == "ddp" else 0
-    return float(needed.weights + needed.gradients + needed.optimizer + buckets)
-
-
 def _speed(changes: Sequence[Choice], effects: Effects) -> Bounds:
     """Over plain PyTorch, both with undivided micro-batches."""
     speed, factors = effects.of(set(changes))
@@ -142,37 +121,34 @@ def _speed(changes: Sequence[Choice], effects: Effects) -> Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What may be the best, and what cannot."""
+    """The candidates that may be the best, and those that cannot, each with the reason."""
 
-    open: Sequence[Candidate]  # the former
-    left_out: Sequence[tuple[Candidate, str]]  # the latter, each with the reason
+    open: Sequence[Candidate]
+    left_out: Sequence[tuple[Candidate, str]]
 
 
 def select(candidates: Sequence[Candidate], limit_bytes: float) -> Selection:
     """Divide candidates into those that may be the best, and those that cannot.
 
-    Args:
-        candidates: all of them.
-        limit_bytes: that all ranks together may take.
+    All ranks together may take `limit_bytes`.
     """
-    fitting = [one for one in candidates if not one.wrong and one.memory.high <= limit_bytes]
-    best = max(fitting, key=lambda one: one.speed.low, default=None)
-    reasons = [(one, _why_not(one, best, limit_bytes)) for one in candidates]
+    fitting = [each for each in candidates if not each.wrong and each.memory.high <= limit_bytes]
+    best = max(fitting, key=lambda candidate: candidate.speed.low, default=None)
+    reasons = [(candidate, _why_not(candidate, best, limit_bytes)) for candidate in candidates]
     return Selection(
-        open=[one for one, reason in reasons if not reason],
-        left_out=[(one, reason) for one, reason in reasons if reason],
+        open=[candidate for candidate, reason in reasons if not reason],
+        left_out=[(candidate, reason) for candidate, reason in reasons if reason],
     )
 
 
-def _why_not(one: Candidate, best: Candidate | None, limit_bytes: float) -> str:
+def _why_not(candidate: Candidate, best: Candidate | None, limit_bytes: float) -> str:
     """Why a candidate cannot be the best; empty if it may be."""
-    if one.wrong:
-        return f"one of its choices ended as {one.wrong} on this machine"
-    if one.memory.low > limit_bytes:
-        return f"it needs at least {one.memory.low / 2**30:.1f} GiB"
-    if best is not None and one.speed.high < best.speed.low:
-        return (
-            f"at most {one.speed.high:.2f} times as fast as plain PyTorch, where {best.backend} is at least "
-            f"{best.speed.low:.2f} times"
-        )
-    return ""
+    speed, memory = candidate.speed, candidate.memory
+    if candidate.wrong:
+        return f"one of its choices ended as {candidate.wrong} on this machine"
+    if memory.low > limit_bytes:
+        return f"it needs at least {memory.low / 2**30:.1f} GiB"
+    if best is None or speed.high >= best.speed.low:
+        return ""
+    at_most = f"at most {speed.high:.2f} times as fast as plain PyTorch"
+    return f"{at_most}, where {best.backend} is at least {best.speed.low:.2f} times"

@@ -1,15 +1,11 @@
 """What `make advise` says: before it measures, and at the end."""
 
-from collections.abc import Sequence
-
 from bench.advise.bounds import Bounds
-from bench.advise.exhaustive import Check
-from bench.advise.measured import Outcome
+from bench.advise.measured import Trained
 from bench.advise.plain import PlainTraining
 from bench.advise.predict import Candidate, Selection
-from bench.advise.search import CLOSE, Advice
+from bench.advise.search import CLOSE, Advice, AdviceCheck
 from bench.report.formatting import number, ratio_and_interval
-from bench.statistics.intervals import Speedup
 
 GIB, MIB = 2**30, 2**20
 
@@ -17,23 +13,19 @@ GIB, MIB = 2**30, 2**20
 def plan_lines(selection: Selection, training: PlainTraining, once_s: float, full_s: float) -> list[str]:
     """What the trials have shown, what will be trained, what will not and why, and how long it takes.
 
-    Args:
-        selection: of the candidates.
-        training: of plain PyTorch.
-        once_s: seconds until everything that is open is trained in one launch.
-        full_s: that measuring one configuration takes.
+    Everything that is open takes `once_s` seconds in one launch, one configuration in full `full_s`.
     """
-    shown = (
+    trials = (
         f"plain PyTorch: a rank needs {training.first_bytes / GIB:.2f} GiB and "
         f"{training.sample_bytes / MIB:.0f} MiB for each sample trained at once; a step takes "
         f"{training.work_seconds:.2f} s and {training.part_seconds:.2f} s for each part of a micro-batch"
     )
-    left_out = [f"left out: {one.backend}: {reason}" for one, reason in selection.left_out]
+    left_out = [f"left out: {each.backend}: {reason}" for each, reason in selection.left_out]
     if not selection.open:
-        return [shown, *left_out]
-    wanted = [f"  {_name(one)}: {_memory(one.memory)}; {_speed(one.speed)}" for one in selection.open]
+        return [trials, *left_out]
+    wanted = [f"  {_name(each)}: {_memory(each.memory)}; {_speed(each.speed)}" for each in selection.open]
     return [
-        shown,
+        trials,
         f"to train in one launch, about {_minutes(once_s)} minutes; then about {_minutes(full_s)} for each "
         "of the fastest:",
         *wanted,
@@ -45,8 +37,9 @@ def _minutes(seconds: float) -> int:
     return max(1, round(seconds / 60))
 
 
-def _name(one: Candidate) -> str:
-    return f"{one.backend}, each micro-batch in {one.parts} parts" if one.parts > 1 else one.backend
+def _name(candidate: Candidate) -> str:
+    parts = f", each micro-batch in {candidate.parts} parts" if candidate.parts > 1 else ""
+    return f"{candidate.backend}{parts}"
 
 
 def _memory(bounds: Bounds) -> str:
@@ -59,24 +52,26 @@ def _speed(bounds: Bounds) -> str:
     return f"{bounds.low:.2f} to {bounds.high:.2f} times as fast as plain PyTorch"
 
 
-def first(advice: Advice) -> Outcome | None:
-    """The fastest; None if nothing was timed."""
-    return next((one for one in advice.outcomes if one.samples_per_s is not None), None)
+def _rate(outcome: Trained) -> str:
+    return f"{number(outcome.samples_per_s or 0)} samples/s"
 
 
 def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     """Return one sentence: what trains fastest within the limit, and how sure that is."""
-    best = first(advice)
+    best = advice.best
     if best is None:
-        what = "Nothing that was tried trains" if advice.outcomes else "No configuration is expected to train"
-        return f"{what} {model} within {limit_gib:g} GiB on {machine}."
+        begin = "Nothing that was tried trains"
+        if not advice.outcomes:
+            begin = "No configuration is expected to train"
+        return f"{begin} {model} within {limit_gib:g} GiB on {machine}."
     peak = "" if best.peak_gib is None else f", with a peak of {best.peak_gib:.1f} GiB"
     head = (
         f"{model} trains fastest within {limit_gib:g} GiB with {_name(best.candidate)}: "
-        f"{number(best.samples_per_s or 0)} samples/s{peak}, on {machine}"
+        f"{_rate(best)}{peak}, on {machine}"
     )
-    others = [one for one in advice.outcomes if one is not best and one.samples_per_s is not None]
-    close = [one.candidate.backend for one in others if not _is_slower(one.against(best))]
+    others = [each for each in advice.outcomes if each is not best and each.samples_per_s is not None]
+    ratios = {each.candidate.backend: each.against(best) for each in others}
+    close = [name for name, ratio in ratios.items() if ratio is None or ratio.high is None or ratio.high >= 1]
     if close:
         return f"{head}; {', '.join(close)} may be as fast, as far as the intervals tell."
     reasons = [
@@ -86,49 +81,40 @@ def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     return f"{head}; {'; '.join(reasons) or 'nothing else was timed'}."
 
 
-def _is_slower(ratio: Speedup | None) -> bool:
-    return ratio is not None and ratio.high is not None and ratio.high < 1
-
-
 def table(advice: Advice) -> str:
     """A line and a command for each configuration, the fastest first; then what was not measured."""
-    best = first(advice)
+    best = advice.best
     lines = []
-    for place, one in enumerate(advice.outcomes, 1):
-        if best is None or one.samples_per_s is None:
-            lines.append(f"-  {_name(one.candidate)}: {one.status}: {one.message}")
+    for place, outcome in enumerate(advice.outcomes, 1):
+        candidate = outcome.candidate
+        if best is None or outcome.samples_per_s is None:
+            lines.append(f"-  {_name(candidate)}: {outcome.status}: {outcome.message}")
             continue
-        against = "" if one is best else f", {ratio_and_interval(one.against(best))} of the first"
-        peak = "" if one.peak_gib is None else f", peak {one.peak_gib:.2f} GiB"
-        predicted = f"predicted {_memory(one.candidate.memory)}; {_speed(one.candidate.speed)}"
-        lines += [
-            f"{place}. {_name(one.candidate)}: {number(one.samples_per_s)} samples/s{against}{peak} "
-            f"({predicted})",
-            f"   {one.command}",
-        ]
-    lines += [
-        f"-  {_name(one.candidate)}: {number(one.samples_per_s or 0)} samples/s in one launch"
-        for one in advice.slower
-    ]
-    left_out: Sequence[tuple[Candidate, str]] = advice.left_out
-    return "\n".join([*lines, *(f"-  {one.backend}: not trained: {why}" for one, why in left_out)])
+        against = "" if outcome is best else f", {ratio_and_interval(outcome.against(best))} of the first"
+        peak = "" if outcome.peak_gib is None else f", peak {outcome.peak_gib:.2f} GiB"
+        predicted = f"predicted {_memory(candidate.memory)}; {_speed(candidate.speed)}"
+        lines.append(f"{place}. {_name(candidate)}: {_rate(outcome)}{against}{peak} ({predicted})")
+        lines.append(f"   {outcome.command}")
+    lines += [f"-  {_name(each.candidate)}: {_rate(each)} in one launch" for each in advice.slower]
+    return "\n".join(
+        [*lines, *(f"-  {each.backend}: not trained: {reason}" for each, reason in advice.left_out)]
+    )
 
 
-def before_check(number_of_them: int, seconds: float) -> str:
+def before_check(count: int, seconds: float) -> str:
     """Say what the check takes."""
-    return f"to check the advice, all {number_of_them} are trained once, about {_minutes(seconds)} minutes"
+    return f"to check the advice, all {count} are trained once, about {_minutes(seconds)} minutes"
 
 
-def check_answer(check: Check, advice: Advice) -> str:
+def check_answer(check: AdviceCheck, advice: Advice) -> str:
     """How near the advised configuration comes to the best of all."""
-    timed = [one for one in check.outcomes if one.samples_per_s is not None]
-    if not timed or first(advice) is None:
-        return f"Checked: of {len(check.outcomes)} configurations trained once each, none was timed."
-    fastest = timed[0]
+    head = f"Checked: of {len(check.outcomes)} configurations trained once each"
+    timed = [outcome for outcome in check.outcomes if outcome.samples_per_s is not None]
+    if not timed or advice.best is None:
+        return f"{head}, none was timed."
     head = (
-        f"Checked: of {len(check.outcomes)} configurations trained once each, {len(timed)} train "
-        f"within the limit, and {_name(fastest.candidate)} is the fastest with "
-        f"{number(fastest.samples_per_s or 0)} samples/s"
+        f"{head}, {len(timed)} train within the limit, and {_name(timed[0].candidate)} is the fastest with "
+        f"{_rate(timed[0])}"
     )
     if check.is_fastest:
         return f"{head}: the advised one."
@@ -137,14 +123,14 @@ def check_answer(check: Check, advice: Advice) -> str:
     return f"{head}; measured in full, the advised one has {ratio_and_interval(check.ratio)} of its speed."
 
 
-def check_table(check: Check) -> str:
+def check_table(check: AdviceCheck) -> str:
     """A line for each configuration that was trained for the check."""
     lines = ["checked, in one launch each:"]
-    for one in check.outcomes:
-        if one.samples_per_s is None:
-            lines.append(f"-  {_name(one.candidate)}: {one.status}: {one.message}")
+    for outcome in check.outcomes:
+        if outcome.samples_per_s is None:
+            lines.append(f"-  {_name(outcome.candidate)}: {outcome.status}: {outcome.message}")
         else:
-            peak = "" if one.peak_gib is None else f", peak {one.peak_gib:.2f} GiB"
-            lines.append(f"-  {_name(one.candidate)}: {number(one.samples_per_s)} samples/s{peak}")
-    lines += [f"-  {_name(one)}: had no turn" for one in check.untrained]
+            peak = "" if outcome.peak_gib is None else f", peak {outcome.peak_gib:.2f} GiB"
+            lines.append(f"-  {_name(outcome.candidate)}: {_rate(outcome)}{peak}")
+    lines += [f"-  {_name(candidate)}: had no turn" for candidate in check.untrained]
     return "\n".join(lines)

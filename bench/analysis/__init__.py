@@ -1,1 +1,1 @@
-"""What the rows say: attribution, warnings, claims, predictions; what others published."""
+"""What the rows of comparisons say, for reports: divided speed-ups, warnings, claims, predictions."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.products import is_held_back_by_mkl
+from bench.analysis.steadiness.products import is_held_back_by_mkl
 from bench.results import arithmetic
 from bench.statistics.intervals import Amount, Speedup, verdict
 from bench.statistics.summary import PYTORCH, BackendSummary
@@ -50,7 +50,7 @@ class Effect:
     model: str
     kind: str
     amount: Amount  # seconds per step; below 0 the backend saves time
-    share: float  # the same over the reference's timed step
+    share: float  # `amount` over the reference's timed step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,8 @@ class BackendAnswer:
     over_reference: tuple[Outcome, ...] = ()  # one outcome for each model that it was tried on
     # over the best of several PyTorch backends, for the models that have several
     over_best: tuple[Outcome, ...] = ()
-    full_path: tuple[Outcome, ...] = ()  # as `over_reference`, with MKL's full path
-    full_path_over_best: tuple[Outcome, ...] = ()  # as `over_best`, with MKL's full path
+    full_path: tuple[Outcome, ...] = ()  # `over_reference` with MKL's full path
+    full_path_over_best: tuple[Outcome, ...] = ()  # `over_best` with MKL's full path
     why: Why | None = None
 
 
@@ -99,7 +99,7 @@ class Answer:
     on_cpu: bool  # whether it ran on a CPU
     backends: tuple[BackendAnswer, ...]  # those that were asked about
     best: tuple[BestPyTorch, ...] = ()  # the best PyTorch of each model that has several PyTorch backends
-    best_with_full_path: tuple[BestPyTorch, ...] = ()  # the same, with MKL's full path
+    best_with_full_path: tuple[BestPyTorch, ...] = ()  # `best` with MKL's full path
     # models beside which no other PyTorch than the reference was measured
     only_one_pytorch: tuple[str, ...] = ()
     # models as installed in which PyTorch multiplies more slowly than ONNX Runtime, since MKL looks at the
@@ -109,7 +109,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredModel:
     """A model's comparison, where its time goes if that is known, and whether it is a smaller model."""
 
     model: str
@@ -120,8 +120,8 @@ class Measured:
 
 def answer(
     setting: str,
-    measured: Sequence[Measured],
-    with_full_path: Sequence[Measured],
+    measured: Sequence[MeasuredModel],
+    with_full_path: Sequence[MeasuredModel],
     backends: Sequence[str],
 ) -> Answer:
     """What the comparisons of one setting say about these backends.
@@ -129,150 +129,138 @@ def answer(
     Args:
         setting: in words.
         measured: with MKL as it is installed, or on a GPU: at most one of each model.
-        with_full_path: with MKL's full path, likewise; one of both is not empty.
+        with_full_path: with MKL's full path, at most one of each model; one of both lists is not empty.
         backends: the names, in the order of the answer.
     """
-    some = [*measured, *with_full_path][0].results
+    first = [*measured, *with_full_path][0].results
     return Answer(
         setting=setting,
-        reference=some.reference,
-        on_cpu=some.on_cpu,
+        reference=first.reference,
+        on_cpu=first.on_cpu,
         backends=tuple(
             BackendAnswer(
                 backend=name,
-                over_reference=_outcomes(measured, name),
+                over_reference=_outcomes(measured, name, find_outcome),
                 over_best=_outcomes(measured, name, find_outcome_over_best),
-                full_path=_outcomes(with_full_path, name),
+                full_path=_outcomes(with_full_path, name, find_outcome),
                 full_path_over_best=_outcomes(with_full_path, name, find_outcome_over_best),
                 why=_why(measured, name),
             )
             for name in backends
         ),
-        best=tuple(best for one in measured if (best := _best(one))),
-        best_with_full_path=tuple(best for one in with_full_path if (best := _best(one))),
-        only_one_pytorch=tuple(one.model for one in measured if not has_several_pytorch(one.results)),
-        held_back_by_mkl=tuple(one.model for one in measured if is_held_back_by_mkl(one.results.rows)),
-        reduced=tuple(dict.fromkeys(one.model for one in (*measured, *with_full_path) if one.is_reduced)),
+        best=tuple(filter(None, map(_best, measured))),
+        best_with_full_path=tuple(filter(None, map(_best, with_full_path))),
+        only_one_pytorch=tuple(each.model for each in measured if not has_several_pytorch(each.results)),
+        held_back_by_mkl=tuple(each.model for each in measured if is_held_back_by_mkl(each.results.rows)),
+        reduced=tuple(dict.fromkeys(each.model for each in (*measured, *with_full_path) if each.is_reduced)),
     )
 
 
 def find_outcome(model: str, results: ComparisonResults, backend: str) -> Outcome | None:
     """What became of a backend, over the reference; None if it was not tried."""
-    summary = results.of(backend)
+    summary, base = results.of(backend), results.of(results.reference)
     if summary is None or summary.is_reference:
         return None
-    if summary.status != "ok":
-        return Outcome(model=model, verdict=summary.status)
-    if summary.speedup is None:
-        return Outcome(model=model, verdict=NO_SPEEDUP)
-    base = results.of(results.reference)
-    return Outcome(
-        model=model,
-        verdict=_word(summary.speedup, summary.verdict),
-        speedup=summary.speedup,
-        memory=None if base is None else _over(results.peak_mib(summary), results.peak_mib(base)),
-    )
+    return _outcome(model, results, summary, summary.speedup, summary.verdict, base)
 
 
 def find_outcome_over_best(model: str, results: ComparisonResults, backend: str) -> Outcome | None:
     """What became of a backend over the fastest PyTorch; None if it is that, or if only one was measured."""
-    summary = results.of(backend)
+    summary, best = results.of(backend), _fastest_pytorch(results)
     if summary is None or summary.is_best_pytorch or not has_several_pytorch(results):
         return None
-    best = _fastest_pytorch(results)
     if best is not None and best.is_reference:
         return find_outcome(model, results, backend)
+    margin = float(results.rows["margin"].iloc[0])
+    word = verdict(summary.over_best, margin) if summary.over_best else None
+    return _outcome(model, results, summary, summary.over_best, word, best)
+
+
+def _outcome(
+    model: str,
+    results: ComparisonResults,
+    summary: BackendSummary,
+    speedup: Speedup | None,
+    word: str | None,
+    base: BackendSummary | None,
+) -> Outcome:
+    """A backend's outcome over `base`; without several launches there is no verdict, nor `inconclusive`."""
     if summary.status != "ok":
         return Outcome(model=model, verdict=summary.status)
-    if summary.over_best is None:
+    if speedup is None:
         return Outcome(model=model, verdict=NO_SPEEDUP)
-    margin = float(results.rows["margin"].iloc[0])
+    peak, base_peak = results.peak_mib(summary), results.peak_mib(base) if base else None
     return Outcome(
         model=model,
-        verdict=_word(summary.over_best, verdict(summary.over_best, margin)),
-        speedup=summary.over_best,
-        memory=None if best is None else _over(results.peak_mib(summary), results.peak_mib(best)),
+        verdict=ONE_LAUNCH if speedup.launches < 2 else word or INCONCLUSIVE,
+        speedup=speedup,
+        memory=arithmetic.ratio(peak, base_peak) if peak and base_peak else None,
     )
 
 
 def has_several_pytorch(results: ComparisonResults) -> bool:
     """Whether the fastest PyTorch is one of several: the only one is no best.
 
-    The same once more is not another one, nor is one in a loop of somebody's that is timed for its own sake.
+    A backend that makes the same choices as another is not another one, nor is one in a loop of somebody's
+    that is timed for its own sake.
     """
-    return len({_choices(one) for one in results.summaries if _may_be_best(one)}) > 1
+    may_be_best = (
+        summary
+        for summary in results.summaries
+        if summary.engine in PYTORCH and summary.status == "ok" and summary.loop in ("", "bare")
+    )
+    return len({_choices(summary) for summary in may_be_best}) > 1
 
 
-def _may_be_best(one: BackendSummary) -> bool:
-    return one.engine in PYTORCH and one.status == "ok" and one.loop in ("", "bare")
-
-
-def _choices(one: BackendSummary) -> tuple[str, ...]:
-    return tuple(str(getattr(one, choice)) for choice in CHOICES)
+def _choices(summary: BackendSummary) -> tuple[str, ...]:
+    return tuple(str(getattr(summary, choice)) for choice in CHOICES)
 
 
 def _fastest_pytorch(results: ComparisonResults) -> BackendSummary | None:
-    return next((one for one in results.summaries if one.is_best_pytorch), None)
-
-
-def _word(speedup: Speedup, verdict_of_analysis: str | None) -> str:
-    """The verdict; without several launches there is none, and that is another thing than inconclusive."""
-    return ONE_LAUNCH if speedup.launches < 2 else verdict_of_analysis or INCONCLUSIVE
-
-
-def _over(value: float | None, base: float | None) -> float | None:
-    return arithmetic.ratio(value, base) if value and base else None
+    return next((summary for summary in results.summaries if summary.is_best_pytorch), None)
 
 
 def _outcomes(
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredModel],
     backend: str,
-    find: Callable[[str, ComparisonResults, str], Outcome | None] = find_outcome,
+    find: Callable[[str, ComparisonResults, str], Outcome | None],
 ) -> tuple[Outcome, ...]:
-    found = (find(one.model, one.results, backend) for one in measured)
-    return tuple(outcome for outcome in found if outcome)
+    return tuple(filter(None, (find(each.model, each.results, backend) for each in measured)))
 
 
-def _best(one: Measured) -> BestPyTorch | None:
-    results = one.results
+def _best(measured: MeasuredModel) -> BestPyTorch | None:
+    results = measured.results
     best, base = _fastest_pytorch(results), results.of(results.reference)
     if best is None or base is None or best.is_reference or not has_several_pytorch(results):
         return None
-    outcome = find_outcome(one.model, results, best.backend)
-    differing = zip(CHOICES, _choices(best), _choices(base), strict=True)
-    return (
-        None
-        if outcome is None
-        else BestPyTorch(
-            backend=best.backend,
-            choices=tuple((choice, mine) for choice, mine, theirs in differing if mine != theirs),
-            outcome=outcome,
-        )
-    )
+    outcome = find_outcome(measured.model, results, best.backend)
+    pairs = zip(CHOICES, _choices(best), _choices(base), strict=True)
+    choices = tuple((choice, value) for choice, value, of_base in pairs if value != of_base)
+    return BestPyTorch(backend=best.backend, choices=choices, outcome=outcome) if outcome else None
 
 
-def _why(measured: Sequence[Measured], backend: str) -> Why | None:
+def _why(measured: Sequence[MeasuredModel], backend: str) -> Why | None:
     """What the profiled models say; None if none was profiled."""
     models: list[str] = []
     unexplained: list[str] = []
     effects: list[Effect] = []
     optimizers: list[str] = []
-    for one in measured:
-        known = {each.backend: each for each in one.breakdowns}
-        mine, base = known.get(backend), known.get(one.results.reference)
-        summary, reference = one.results.of(backend), one.results.of(one.results.reference)
-        if mine is None or base is None or mine is base or summary is None or reference is None:
+    for each in measured:
+        results, breakdowns = each.results, {known.backend: known for known in each.breakdowns}
+        ours, base = breakdowns.get(backend), breakdowns.get(results.reference)
+        summary, reference = results.of(backend), results.of(results.reference)
+        if ours is None or base is None or ours is base or summary is None or reference is None:
             continue
-        difference = explain_difference(mine, base)
+        difference = explain_difference(ours, base)
         if difference is None or base.timed_s is None or summary.speedup is None:
             continue
         if difference.is_doubtful:
-            unexplained.append(one.model)
+            unexplained.append(each.model)
             continue
-        models.append(one.model)
+        models.append(each.model)
         optimizers += [summary.optimizer] * (summary.optimizer != reference.optimizer)
         effects += [
-            Effect(model=one.model, kind=kind, amount=amount, share=amount.value / base.timed_s)
+            Effect(model=each.model, kind=kind, amount=amount, share=amount.value / base.timed_s)
             for kind, amount in difference.kinds
             if amount.is_clear and kind not in UNNAMED
         ]
@@ -283,5 +271,5 @@ def _why(measured: Sequence[Measured], backend: str) -> Why | None:
         unexplained=tuple(unexplained),
         effects=tuple(effects),
         optimizer="/".join(dict.fromkeys(optimizers)),
-        mkl_held_back=any(is_held_back_by_mkl(one.results.rows) for one in measured),
+        mkl_held_back=any(is_held_back_by_mkl(each.results.rows) for each in measured),
     )

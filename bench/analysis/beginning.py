@@ -24,14 +24,14 @@ class Beginning:
 
 
 def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
-    """Of each backend of a comparison that has valid blocks; empty for files of before this was recorded."""
+    """The beginning of each backend with valid blocks; empty for files of before this was recorded."""
     if rows.empty:
         return []
-    every = blocks_by_backend(ColumnArrays(rows)).values()
-    return [_of(one) for one in every if not np.isnan(one.valid["installed_mib"]).all()]
+    backends = blocks_by_backend(ColumnArrays(rows)).values()
+    return [_beginning_of(blocks) for blocks in backends if not np.isnan(blocks.valid["installed_mib"]).all()]
 
 
-def _of(blocks: BackendBlocks) -> Beginning:
+def _beginning_of(blocks: BackendBlocks) -> Beginning:
     valid = blocks.valid
     setup, first = (blocks.median_over_launches(column) for column in ("setup_s", "first_step_s"))
     on_cpu = valid["device"][0] == "cpu"

@@ -20,7 +20,7 @@ UNNAMED = ("host", "other")
 """Kinds that do not say what was computed."""
 
 MAIN_SHARE = 0.5
-"""Of a kind's seconds, above which one operator stands for it."""
+"""Share of a kind's seconds above which one operator stands for it."""
 
 DISTORTED = 1.25
 """A profiled step that takes so many times as long as a timed one, or a timed one as long as it, is another
@@ -109,12 +109,9 @@ class Difference:
         Timed and profiled steps are of different launches, so that their errors add up in squares.
         """
         total = self.of(self.rounds)
-        return Amount(
-            value=self.timed.value - total.value,
-            half=None
-            if self.timed.half is None or total.half is None
-            else math.hypot(self.timed.half, total.half),
-        )
+        halves = self.timed.half, total.half
+        half = None if halves[0] is None or halves[1] is None else math.hypot(halves[0], halves[1])
+        return Amount(value=self.timed.value - total.value, half=half)
 
     @property
     def is_doubtful(self) -> bool:
@@ -138,25 +135,23 @@ def break_down(
         rows: the comparison's results; what was profiled in another configuration or environment is left out.
         summaries: of these rows.
     """
+    hashes = ["config_hash", "environment_hash"]
     breakdowns = []
     for summary in summaries:
-        mine = table[table["backend"] == summary.backend]
-        measured = rows[rows["backend"] == summary.backend]
-        hashes = ["config_hash", "environment_hash"]
-        if mine.empty or not set(mine[hashes].itertuples(index=False, name=None)) <= set(
-            measured[hashes].itertuples(index=False, name=None)
-        ):
+        profiled, measured = (each[each["backend"] == summary.backend] for each in (table, rows))
+        known = set(measured[hashes].itertuples(index=False, name=None))
+        if profiled.empty or not set(profiled[hashes].itertuples(index=False, name=None)) <= known:
             continue
-        spent = mine.pivot_table(
+        spent = profiled.pivot_table(
             index="round", columns="kind", values="seconds_per_step", aggfunc="sum", fill_value=0.0
         )
-        of_operator = mine[mine["kind"] == "other"].groupby("operator")["seconds_per_step"].sum()
+        of_operator = profiled[profiled["kind"] == "other"].groupby("operator")["seconds_per_step"].sum()
         unknown = (of_operator / len(spent)).sort_values(ascending=False)
         breakdowns.append(
             Breakdown(
                 backend=summary.backend,
                 rounds={kind: spent[kind].to_numpy(float) for kind in KINDS if kind in spent},
-                main=_main_operators(mine),
+                main=_main_operators(profiled),
                 timed_s=timed_step_s(summary, measured),
                 speedup=summary.speedup,
                 unknown=[(str(operator), float(seconds)) for operator, seconds in unknown.items()],
@@ -183,34 +178,27 @@ def timed_step_s(summary: BackendSummary, rows: pd.DataFrame) -> float | None:
     return global_batch(summary.micro_batch, accumulated, ranks) / summary.samples_per_s
 
 
-def explain_difference(one: Breakdown, reference: Breakdown) -> Difference | None:
+def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference | None:
     """What the difference of two timed steps consists of; None if one of them was not timed.
 
     Rounds are paired by their number: in a round, backends take turns.
     """
-    if one.timed_s is None or reference.timed_s is None:
+    if breakdown.timed_s is None or reference.timed_s is None:
         return None
     none = np.zeros(1)
     rounds = {
-        kind: one.rounds.get(kind, none) - reference.rounds.get(kind, none)
+        kind: breakdown.rounds.get(kind, none) - reference.rounds.get(kind, none)
         for kind in KINDS
-        if kind in one.rounds or kind in reference.rounds
+        if kind in breakdown.rounds or kind in reference.rounds
     }
-    slower = {kind: one if more.mean() > 0 else reference for kind, more in rounds.items()}
+    longer = {kind: breakdown if more.mean() > 0 else reference for kind, more in rounds.items()}
+    half = None
+    if (speedup := breakdown.speedup) and speedup.low and speedup.high:
+        half = reference.timed_s * (1 / speedup.low - 1 / speedup.high) / 2
     return Difference(
-        backend=one.backend,
-        timed=Amount(
-            value=one.timed_s - reference.timed_s,
-            half=None if one.speedup is None else _half_of_step(one.speedup, reference.timed_s),
-        ),
+        backend=breakdown.backend,
+        timed=Amount(value=breakdown.timed_s - reference.timed_s, half=half),
         rounds=rounds,
-        main={kind: side.main[kind] for kind, side in slower.items() if kind in side.main},
-        distorted=[side.backend for side in (reference, one) if side.is_distorted],
+        main={kind: side.main[kind] for kind, side in longer.items() if kind in side.main},
+        distorted=[side.backend for side in (reference, breakdown) if side.is_distorted],
     )
-
-
-def _half_of_step(speedup: Speedup, reference_s: float) -> float | None:
-    """Half of the interval of a step's seconds, whose ratio to the reference's is one over the speed-up."""
-    if not speedup.low or not speedup.high:
-        return None
-    return reference_s * (1 / speedup.low - 1 / speedup.high) / 2

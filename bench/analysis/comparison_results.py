@@ -5,15 +5,15 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.analysis import attribution, steadiness
-from bench.analysis.attribution import Attribution
-from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
-from bench.analysis.throughput import log_ratios, stopped_by_width
+from bench.analysis.attribution.choices import Attribution, attribute, changed_factors
+from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.config.overrides import last_values
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
+from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
+from bench.statistics.throughput import log_ratios, stopped_by_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class ComparisonResults:
 
     @cached_property
     def overrides(self) -> list[str]:
-        """Of Hydra, that measure it again."""
+        """The overrides of Hydra that measure it again."""
         return latest_overrides(self.rows)
 
     @property
@@ -99,13 +99,13 @@ class ComparisonResults:
 
     @cached_property
     def command(self) -> str:
-        """The same as a line to type; empty if the file does not say."""
+        """The line to type that measures it again; empty if the file does not say."""
         return distinct_text(self.rows, "command")
 
     @cached_property
-    def warnings(self) -> list[steadiness.SteadinessWarning]:
+    def warnings(self) -> list[SteadinessWarning]:
         """What makes it less trustworthy than its intervals say."""
-        return steadiness.find_warnings(self.rows)
+        return find_warnings(self.rows)
 
     @cached_property
     def attribution(self) -> Attribution | None:
@@ -114,13 +114,14 @@ class ComparisonResults:
         if start is None:
             return None
         stopped = stopped_by_width(self.rows)
-        by_changes = sorted(self.others, key=lambda other: -len(attribution.changed_factors(start, other)))
-        for other in by_changes:
-            if len(attribution.changed_factors(start, other)) < 2:
-                return None
-            if divided := attribution.attribute(self.summaries, other.backend, stopped_by_width=stopped):
-                return divided
-        return None
+        changes = {other.backend: len(changed_factors(start, other)) for other in self.others}
+        most_first = sorted(changes, key=lambda backend: -changes[backend])
+        attributions = (
+            attribute(self.summaries, backend, stopped_by_width=stopped)
+            for backend in most_first
+            if changes[backend] > 1
+        )
+        return next(filter(None, attributions), None)
 
     def peak_mib(self, summary: BackendSummary) -> float | None:
         """The peak memory that counts, in MiB: the device's where there is one, else the host's."""

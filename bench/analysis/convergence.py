@@ -4,7 +4,7 @@ A launch is a seed. Backends are compared within it, since they see the same bat
 take turns on the same machine.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,7 +29,7 @@ class Course:
     launch: int
     steps: Floats  # trained so far
     seconds: Floats  # of the timed blocks so far
-    with_start: Floats  # the same with set-up, first step and warm-up
+    with_start: Floats  # `seconds` with set-up, first step and warm-up
     losses: Floats  # on held-out data
     disturbed: int  # how many of the blocks others disturbed
 
@@ -55,14 +55,14 @@ class BackendConvergence:
     reached: int  # how many came to the target
     # until the target, mean over launches; None unless all came there, like the next two
     seconds: Amount | None
-    with_start: Amount | None  # the same with set-up, first step and warm-up
-    steps: Amount | None  # likewise, steps
+    with_start: Amount | None  # `seconds` with set-up, first step and warm-up
+    steps: Amount | None  # steps until the target
     final_loss: Amount | None  # at the last evaluation, mean over launches
     # the reference's seconds over its own (above 1: sooner), paired by launch; None for the reference, and
     # unless both came to the target in all launches, like the next two
     sooner: Speedup | None = None
-    sooner_with_start: Speedup | None = None  # the same with set-up, first step and warm-up
-    fewer_steps: Speedup | None = None  # the same for steps
+    sooner_with_start: Speedup | None = None  # `sooner` with set-up, first step and warm-up
+    fewer_steps: Speedup | None = None  # the reference's steps over its own
     difference: Amount | None = None  # of the final loss from the reference's, paired by launch
     verdict: str | None = None  # `equivalent`, `different` or `open`, of that difference
 
@@ -74,7 +74,7 @@ class BackendConvergence:
     @cached_property
     def by_launch(self) -> dict[int, Course]:
         """Its courses, by the launch's number."""
-        return {one.launch: one for one in self.courses}
+        return {course.launch: course for course in self.courses}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Convergence:
     @property
     def others(self) -> list[BackendConvergence]:
         """All but the reference."""
-        return [one for one in self.backends if one.backend != self.reference]
+        return [backend for backend in self.backends if backend.backend != self.reference]
 
 
 def find_convergence(
@@ -103,26 +103,24 @@ def find_convergence(
         statuses: of its backends; only one that is `ok` is compared with another.
     """
     hashes = ["config_hash", "environment_hash"]
-    mine = followed.merge(rows[hashes].drop_duplicates(), on=hashes)
-    if mine.empty:
+    followed = followed.merge(rows[hashes].drop_duplicates(), on=hashes)
+    if followed.empty:
         return None
     reference = str(rows["reference"].iloc[0])
     # A launch that was interrupted has a last loss, which is not its final one.
-    evaluations = mine.groupby(["backend", "launch"])["evaluation"].transform("size")
-    whole = mine[evaluations == evaluations.max()]
-    target, margin = float(mine["target_loss"].iloc[0]), float(mine["margin_loss"].iloc[0])
-    names = sorted(dict.fromkeys(mine["backend"]), key=lambda name: name != reference)
+    evaluations = followed.groupby(["backend", "launch"])["evaluation"].transform("size")
+    whole = followed[evaluations == evaluations.max()]
+    target, margin = float(followed["target_loss"].iloc[0]), float(followed["margin_loss"].iloc[0])
+    names = sorted(dict.fromkeys(followed["backend"]), key=lambda name: name != reference)
     alone = {
         name: _alone(name, _courses(whole[whole["backend"] == name]), target, statuses.get(name, "skipped"))
         for name in names
     }
     base = alone.get(reference)
-    return Convergence(
-        reference=reference,
-        target=target,
-        margin=margin,
-        backends=[one if base is None else _compared(one, base, target, margin) for one in alone.values()],
-    )
+    backends = [
+        backend if base is None else _compared(backend, base, target, margin) for backend in alone.values()
+    ]
+    return Convergence(reference=reference, target=target, margin=margin, backends=backends)
 
 
 def judge_difference(differences: Floats, margin: float) -> str:
@@ -143,48 +141,52 @@ def judge_difference(differences: Floats, margin: float) -> str:
     return DIFFERENT if mean_with_interval(differences).is_clear else OPEN
 
 
-def _courses(mine: pd.DataFrame) -> list[Course]:
-    """Of one backend, in the order of the launches; of those that went to their end."""
+def _courses(followed: pd.DataFrame) -> list[Course]:
+    """One backend's courses, in the order of the launches; those that went to their end."""
     return [
         Course(
             launch=int(str(launch)),
-            steps=one["steps"].to_numpy(float),
-            seconds=one["seconds"].to_numpy(float),
-            with_start=one["seconds_with_start"].to_numpy(float),
-            losses=one["held_out_loss"].to_numpy(float),
-            disturbed=int(one["disturbed"].sum()),
+            steps=rows["steps"].to_numpy(float),
+            seconds=rows["seconds"].to_numpy(float),
+            with_start=rows["seconds_with_start"].to_numpy(float),
+            losses=rows["held_out_loss"].to_numpy(float),
+            disturbed=int(rows["disturbed"].sum()),
         )
-        for launch, one in mine.sort_values(["launch", "evaluation"]).groupby("launch")
+        for launch, rows in followed.sort_values(["launch", "evaluation"]).groupby("launch")
     ]
 
 
 def _alone(name: str, courses: Sequence[Course], target: float, status: str) -> BackendConvergence:
     """What is known of a backend without another."""
-    counted = [one for one in courses if one.counts]
-    reached = sum(one.reaches(target) is not None for one in counted)
+    counted = [course for course in courses if course.counts]
+    reached = [end for course in counted if (end := course.reaches(target)) is not None]
 
-    def at_target(curve: Callable[[Course], Floats]) -> Amount | None:
-        if not counted or reached < len(counted):
+    def at_target(curves: Sequence[Floats]) -> Amount | None:
+        if not counted or len(reached) < len(counted):
             return None
-        return mean_with_interval(np.array([_at(target, one, curve) for one in counted]))
+        return mean_with_interval(
+            np.array([float(curve[end]) for curve, end in zip(curves, reached, strict=True)])
+        )
 
     return BackendConvergence(
         backend=name,
         status=status,
         courses=counted,
         left_out=len(courses) - len(counted),
-        reached=reached,
-        seconds=at_target(lambda one: one.seconds),
-        with_start=at_target(lambda one: one.with_start),
-        steps=at_target(lambda one: one.steps),
-        final_loss=mean_with_interval(np.array([one.losses[-1] for one in counted])) if counted else None,
+        reached=len(reached),
+        seconds=at_target([course.seconds for course in counted]),
+        with_start=at_target([course.with_start for course in counted]),
+        steps=at_target([course.steps for course in counted]),
+        final_loss=mean_with_interval(np.array([course.losses[-1] for course in counted]))
+        if counted
+        else None,
     )
 
 
 def _compared(
     own: BackendConvergence, base: BackendConvergence, target: float, margin: float
 ) -> BackendConvergence:
-    """The same with what pairs of launches say."""
+    """A backend with what pairs of launches say."""
     both = sorted(own.by_launch.keys() & base.by_launch.keys())
     if own is base or not both or {own.status, base.status} != {"ok"}:
         return own
@@ -192,26 +194,21 @@ def _compared(
     differences = np.array([ours.losses[-1] - theirs.losses[-1] for theirs, ours in pairs])
     all_reached = own.reached == own.launches and base.reached == base.launches
 
-    def ratio(curve: Callable[[Course], Floats]) -> Speedup | None:
+    def ratio(curve: str) -> Speedup | None:
         if not all_reached:
             return None
-        taken = np.array([[_at(target, one, curve) for one in pair] for pair in pairs])
+        taken = np.array(
+            [[getattr(course, curve)[course.reaches(target)] for course in pair] for pair in pairs]
+        )
         if not (taken > 0).all():  # there before anything was timed
             return None
         return speedup_of_launches([np.array([log]) for log in np.log(taken[:, 0] / taken[:, 1])])
 
     return replace(
         own,
-        sooner=ratio(lambda one: one.seconds),
-        sooner_with_start=ratio(lambda one: one.with_start),
-        fewer_steps=ratio(lambda one: one.steps),
+        sooner=ratio("seconds"),
+        sooner_with_start=ratio("with_start"),
+        fewer_steps=ratio("steps"),
         difference=mean_with_interval(differences),
         verdict=judge_difference(differences, margin),
     )
-
-
-def _at(target: float, one: Course, curve: Callable[[Course], Floats]) -> float:
-    """The value of a curve where the target is reached, as it is here."""
-    end = one.reaches(target)
-    assert end is not None, "all have reached it"
-    return float(curve(one)[end])

@@ -12,16 +12,17 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.throughput import log_ratios
 from bench.results.column_arrays import ColumnArrays
 from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of
 from bench.statistics.intervals import CONFIDENCE, Floats, Speedup, launch_midmeans, squared_standard_error
+from bench.statistics.throughput import log_ratios
 
 FEWEST_TO_PREDICT = 3
 """Machines: of two it is not known how much machines spread."""
 
 SMALLEST_VARIANCE = 1e-12
-"""Of a mean of logarithms; launches that agree to more digits than a clock has would outweigh all others."""
+"""Least squared standard error of a mean of logarithms: launches that agree to more digits than a clock has
+would outweigh all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +75,18 @@ def group_by_comparison(
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, ComparisonResults]] = {}
     for machine, several in by_machine.items():
-        for one in sorted(several, key=lambda one: (len(one.stem), one.stem)):
-            if settings := settings_of(one):
-                groups.setdefault(tuple(settings.items()), {}).setdefault(machine, one)
-    found = [compare_machines(group, base) for group in groups.values() if len(group) > 1]
-    return [same for same in found if same.backends]
+        for results in sorted(several, key=lambda results: (len(results.stem), results.stem)):
+            if settings := settings_of(results):
+                groups.setdefault(tuple(settings.items()), {}).setdefault(machine, results)
+    compared = [compare_machines(group, base) for group in groups.values() if len(group) > 1]
+    return [same for same in compared if same.backends]
 
 
 def settings_of(results: ComparisonResults) -> dict[str, str]:
     """What is equal for comparisons of the same; empty if its reference was not timed.
 
-    Of the columns of the reference, since other backends may be measured beside it. Where each backend has
-    its own largest batch, that is a result.
+    Columns of the reference, since other backends may be measured beside it. Where each backend has its own
+    largest batch, that is a result.
     """
     cells = ColumnArrays(results.rows)
     timed = cells.where((cells["status"] == "ok") & (cells["backend"] == cells["reference"]))
@@ -101,12 +102,14 @@ def settings_of(results: ComparisonResults) -> dict[str, str]:
 
 
 def backends_of(results: ComparisonResults) -> dict[str, dict[str, str]]:
-    """Of each backend that has a speed-up over the reference: what it is."""
+    """The choices of each backend that has a speed-up over the reference."""
     cells = ColumnArrays(results.rows)
     return {
-        one.backend: choices_of(cells.where((cells["status"] == "ok") & (cells["backend"] == one.backend)))
-        for one in results.others
-        if one.speedup
+        other.backend: choices_of(
+            cells.where((cells["status"] == "ok") & (cells["backend"] == other.backend))
+        )
+        for other in results.others
+        if other.speedup
     }
 
 
@@ -120,28 +123,25 @@ def compare_machines(machines: Mapping[str, ComparisonResults], base: str = "") 
             if name != base and (not others or known[others[0]][name] == choices):
                 others.append(machine)
     compared = [
-        _compare_backend(name, base, {machine: machines[machine] for machine in its})
-        for name, its in made.items()
-        if len(its) > 1
+        _compare_backend(name, base, {machine: machines[machine] for machine in several})
+        for name, several in made.items()
+        if len(several) > 1
     ]
-    return SameComparison(machines=machines, backends=[one for one in compared if len(one.speedups) > 1])
+    return SameComparison(machines=machines, backends=[each for each in compared if len(each.speedups) > 1])
 
 
 def _compare_backend(backend: str, base: str, machines: Mapping[str, ComparisonResults]) -> BackendOnMachines:
     base = base or next(iter(machines.values())).reference
     speedups = {name: results.speedup_between(backend, base) for name, results in machines.items()}
-    middles = [launch_midmeans(log_ratios(one.rows, backend, base)) for one in machines.values()]
+    middles = [launch_midmeans(log_ratios(results.rows, backend, base)) for results in machines.values()]
     several = [launches for launches in middles if len(launches) > 1]
+    logs = np.array([launches.mean() for launches in several])
+    variances = np.array([squared_standard_error(launches) for launches in several])
     return BackendOnMachines(
         backend=backend,
         base=base,
         speedups={name: speedup for name, speedup in speedups.items() if speedup},
-        spread=spread_of(
-            np.array([launches.mean() for launches in several]),
-            np.array([squared_standard_error(launches) for launches in several]),
-        )
-        if len(several) > 1
-        else None,
+        spread=spread_of(logs, variances) if len(several) > 1 else None,
     )
 
 

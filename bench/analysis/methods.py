@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis import reference
-from bench.analysis.attribution import FACTORS
+from bench.analysis.attribution.choices import FACTORS, changed_factors
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import GuidedMethod
 from bench.results import arithmetic
@@ -26,7 +26,7 @@ AGREES, DISAGREES = "agrees", "disagrees"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ChangedChoice:
     """One choice of a backend that the reference has otherwise."""
 
     choice: str
@@ -39,7 +39,7 @@ class Method:
     """One backend of a comparison of methods."""
 
     backend: str
-    changes: Sequence[Change]  # what it has otherwise than the reference, at least one thing
+    changes: Sequence[ChangedChoice]  # what it has otherwise than the reference, at least one thing
     # what the guide says, where it changes one thing alone and the guide speaks of that
     guided: GuidedMethod | None
     status: str  # of the backend; only with `ok` there are figures
@@ -95,7 +95,7 @@ class MethodsFound:
     @property
     def measured(self) -> Sequence[Method]:
         """Those with a speed-up and a peak."""
-        return [one for one in self.methods if one.speedup and one.memory_ratio]
+        return [method for method in self.methods if method.speedup and method.memory_ratio]
 
 
 def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
@@ -105,10 +105,8 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
         return None
     with_libraries = not _knows_libraries(comparison)
     base_mib = _peak(comparison, base, with_libraries)
-    methods = sorted(
-        (_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others),
-        key=_place,
-    )
+    methods = [_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others]
+    methods.sort(key=_place)
     return MethodsFound(
         reference=base.backend,
         reference_mib=base_mib,
@@ -121,48 +119,41 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
 
 def _method(
     comparison: ComparisonResults,
-    mine: BackendSummary,
+    summary: BackendSummary,
     base: BackendSummary,
     base_mib: float | None,
     with_libraries: bool,
 ) -> Method:
     changes = [
-        Change(choice=factor, before=getattr(base, factor), after=getattr(mine, factor))
-        for factor in FACTORS
-        if getattr(base, factor) != getattr(mine, factor)
+        ChangedChoice(choice=factor, before=getattr(base, factor), after=getattr(summary, factor))
+        for factor in changed_factors(base, summary)
     ]
-    mib = _peak(comparison, mine, with_libraries)
+    mib = _peak(comparison, summary, with_libraries)
     return Method(
-        backend=mine.backend,
+        backend=summary.backend,
         changes=changes,
         guided=_guided(changes),
-        status=mine.status,
-        message=mine.message,
-        speedup=mine.speedup,
-        verdict=mine.verdict,
+        status=summary.status,
+        message=summary.message,
+        speedup=summary.speedup,
+        verdict=summary.verdict,
         memory_mib=mib,
         memory_ratio=arithmetic.ratio(mib, base_mib) if mib and base_mib else None,
-        state_bytes=_state_bytes(comparison, mine),
-        loss_difference=mine.loss_difference,
+        state_bytes=_state_bytes(comparison, summary),
+        loss_difference=summary.loss_difference,
     )
 
 
-def _place(one: Method) -> tuple[int, list[int], str]:
-    return len(one.changes), [FACTORS.index(change.choice) for change in one.changes], one.backend
+def _place(method: Method) -> tuple[int, list[int], str]:
+    return len(method.changes), [FACTORS.index(change.choice) for change in method.changes], method.backend
 
 
-def _guided(changes: Sequence[Change]) -> GuidedMethod | None:
-    if len(changes) != 1:
-        return None
-    (change,) = changes
-    return next(
-        (
-            one
-            for one in reference.read_guide()
-            if one.choice == change.choice and (not one.chosen or change.after in one.chosen)
-        ),
-        None,
-    )
+def _guided(changes: Sequence[ChangedChoice]) -> GuidedMethod | None:
+    """What the guide says of the only change."""
+    for method in reference.read_guide() if len(changes) == 1 else ():
+        if method.choice == changes[0].choice and (not method.chosen or changes[0].after in method.chosen):
+            return method
+    return None
 
 
 def _knows_libraries(comparison: ComparisonResults) -> bool:
@@ -194,11 +185,9 @@ def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> floa
 def _front(reference_name: str, methods: Sequence[Method]) -> list[str]:
     """The Pareto front of speed and memory, by their point estimates."""
     points = [(reference_name, 1.0, 1.0)]
-    points += [
-        (one.backend, one.speedup.ratio, one.memory_ratio)
-        for one in methods
-        if one.speedup and one.memory_ratio
-    ]
+    for method in methods:
+        if method.speedup and method.memory_ratio:
+            points.append((method.backend, method.speedup.ratio, method.memory_ratio))
     points.sort(key=lambda point: (-point[1], point[2]))
     front, least = [], math.inf
     for name, _, memory in points:
@@ -208,8 +197,8 @@ def _front(reference_name: str, methods: Sequence[Method]) -> list[str]:
     return front
 
 
-def _agreement(said: str, found: bool) -> str | None:
-    """Whether something that was found is what was said; None of what need not be so."""
-    if said not in ("yes", "no"):
+def _agreement(guide: str, measured: bool) -> str | None:
+    """Whether what was measured is what the guide says; None where that need not be so."""
+    if guide not in ("yes", "no"):
         return None
-    return AGREES if found == (said == "yes") else DISAGREES
+    return AGREES if measured == (guide == "yes") else DISAGREES

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.throughput import log_ratios
 from bench.errors import UserError
 from bench.machine.processor_identity import name_processor
 from bench.results import arithmetic
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
+from bench.statistics.throughput import log_ratios
 
 MOST_FALSE_ALARMS = 4
-"""Of 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
+"""In 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
 
 COLUMNS = {
     "verdicts": (
@@ -25,13 +25,13 @@ COLUMNS = {
         *("ratio", "low", "high", "verdict"),
     ),
     "rounds": ("case", "number", "backend", "launch", "round", "noise"),
-    "coverage": (
-        *("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
-    ),
+    "coverage": ("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
     "estimators": ("noise", "preset", "middle", "coverage", "half_width"),
 }
 """The columns that are read, by the name of the table."""
 
+SPEEDUP = ("ratio", "low", "high", "launches", "rounds")
+"""What a table of verdicts holds of a speed-up."""
 
 NEEDED_HITS = {0.05: 8, 0.02: 4}
 """By planted slow-down: how many comparisons must say `slower`, of 10 quick and of 5 thorough ones."""
@@ -62,16 +62,12 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
         "invalid_blocks": int((blocks["status"] == "invalid").sum()),
     }
     return pd.DataFrame(
-        shared
-        | {
+        {
+            **shared,
             "backend": summary.backend,
             "slowed_by": _slowed_by(rows, summary.backend),
             "truth": _truth(rows, summary.backend),
-            "ratio": summary.speedup.ratio if summary.speedup else None,
-            "low": summary.speedup.low if summary.speedup else None,
-            "high": summary.speedup.high if summary.speedup else None,
-            "launches": summary.speedup.launches if summary.speedup else None,
-            "rounds": summary.speedup.rounds if summary.speedup else None,
+            **{name: getattr(summary.speedup, name, None) for name in SPEEDUP},
             "verdict": summary.verdict or summary.status,
         }
         for summary in summarise(rows)
@@ -140,14 +136,10 @@ def read_table(path: Path) -> pd.DataFrame:
         content = path.read_text(encoding="utf-8")
         table = pd.read_csv(io.StringIO(content))
     except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors, too
-        raise _damaged(path, " ".join(str(error).split())) from None
-    missing = [column for column in COLUMNS[path.stem.rpartition(".")[2]] if column not in table]
-    if missing:
-        raise _damaged(path, f"it lacks {', '.join(missing)}")
-    if not content.endswith("\n"):
-        raise _damaged(path, "its last line breaks off")
-    return table
-
-
-def _damaged(path: Path, what: str) -> UserError:
-    return UserError(f"{path} is damaged: {what}; restore it with `git checkout`, or `make selftest`")
+        damage = " ".join(str(error).split())
+    else:
+        missing = [column for column in COLUMNS[path.stem.rpartition(".")[2]] if column not in table]
+        if not missing and content.endswith("\n"):
+            return table
+        damage = f"it lacks {', '.join(missing)}" if missing else "its last line breaks off"
+    raise UserError(f"{path} is damaged: {damage}; restore it with `git checkout`, or `make selftest`")

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from bench.analysis.table_values import distinct_text
 from bench.closing import command_parser, print_closing
 from bench.compare.changes import BackendChange, compare
 from bench.compare.closing_words import answer_of
@@ -46,6 +45,7 @@ from bench.compare.tables import (
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
 from bench.report.formatting import plural
+from bench.statistics.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from bench.analysis.table_values import distinct_text
-from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
 from bench.compare.differences import refuse_unequal
 from bench.compare.tolerances import METRICS
 from bench.report.formatting import number
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict
 from bench.statistics.summary import BackendSummary, summarise
+from bench.statistics.table_values import distinct_text
+from bench.statistics.throughput import log_ratios, log_throughput, stopped_by_width
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.processor_identity import (
@@ -16,6 +15,7 @@ from bench.report.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.comparability import OF_OWN_BATCH
 from bench.statistics.summary import summarise
+from bench.statistics.table_values import at_largest_batch, distinct_text
 
 WORKLOAD = (
     *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths", "padding_share"),

@@ -8,12 +8,12 @@ import pandas as pd
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.machines import SameComparison, backends_of, compare_machines, settings_of
-from bench.analysis.table_values import distinct_text
 from bench.compare.sources import ResultsFile
 from bench.errors import UserError
 from bench.machine.environment import find_differences
 from bench.report.formatting import one_line
 from bench.results.environment_cell import latest_environment
+from bench.statistics.table_values import distinct_text
 
 OF_THE_MACHINE = ("cpu.", "gpus.", "memory_gib")
 """Entries of an environment in which machines differ by what they are: the table has their names."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.predictions import FOLDER as PREDICTED
+from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.results import csv_files, machines
 

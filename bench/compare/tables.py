@@ -8,13 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.analysis.machines import SameComparison
-from bench.analysis.table_values import distinct_text
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.statistics.table_values import distinct_text
 
 WIDTH = 100
 """Characters of a line in the terminal."""

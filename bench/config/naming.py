@@ -28,6 +28,8 @@ SAID_BY_THEIR_VALUE = ("experiment", "precision", "after", "stack", "measure", "
 """Settings whose value alone says enough: bf16, mini."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+"""Those of `make bench`; names and titles say others, since they are why a comparison was made."""
+
 MOST_NAMED = 2
 """How many of the other backends are named; more are counted."""
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.analysis import predictions
-from bench.analysis.claims import judge_claims
+from bench.analysis.claims.judge import judge_claims
 from bench.analysis.methods import find_methods
+from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.report import describe, index_contents, summary_table
 from bench.report.answer_words import AnswerWords
@@ -207,7 +207,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
     Returns:
         The paths written, and a sentence for each file that could not be read.
     """
-    folder = results_dir / predictions.FOLDER
+    folder = results_dir / PREDICTED
     if not folder.exists():
         return [], []
     try:

@@ -1,9 +1,9 @@
 """What the comparisons say about a claim, in words."""
 
-from bench.analysis.claim_evidence import (
-    Answer,
+from bench.analysis.claims.evidence import (
     Checkpointing,
     ChoiceSwapped,
+    ClaimAnswer,
     ColumnChanged,
     LargestBatches,
     OverBestPyTorch,
@@ -13,7 +13,7 @@ from bench.analysis.claim_evidence import (
     StateShared,
     WeightBytes,
 )
-from bench.analysis.claims import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
+from bench.analysis.claims.judge import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, JudgedClaim
 from bench.analysis.comparison_results import ComparisonResults
 from bench.report import describe
 from bench.report.collection import ReportedComparison
@@ -21,7 +21,7 @@ from bench.report.formatting import number, ratio_and_interval
 from bench.report.summary_cells import what_runs
 
 
-def verdict_words(finding: Finding) -> str:
+def verdict_words(finding: JudgedClaim) -> str:
     """The verdict, and how far it was tried: what does not hold on one machine may hold on another."""
     tried = finding.machines
     everywhere = f"on all {tried} machines that were tried" if tried > 1 else "here"
@@ -36,7 +36,7 @@ def verdict_words(finding: Finding) -> str:
     return f"{words}, {finding.where}" if finding.where else words
 
 
-def evidence_lines(finding: Finding) -> list[str]:
+def evidence_lines(finding: JudgedClaim) -> list[str]:
     """Why a claim is untested, if it is, a line for each comparison, and what would judge it."""
     lines = [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
     if finding.verdict != UNTESTED:
@@ -50,8 +50,8 @@ def name_of(comparison: ComparisonResults) -> str:
     return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
 
 
-def _answer(answer: Answer) -> str:
-    comparison, evidence = answer.comparison, answer.evidence
+def _answer(answer: ClaimAnswer) -> str:
+    comparison, evidence = answer.comparison, answer
     name, rows = name_of(comparison), comparison.rows
     where = f"on {describe.hardware(rows)}"
     match evidence:
@@ -96,3 +96,4 @@ def _answer(answer: Answer) -> str:
                 f"{name}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "
                 f"on each of {evidence.ranks} ranks"
             )
+    raise TypeError(f"no words for {type(answer).__name__}")

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.analysis.attribution.settings import Fairness, attribute_to_settings
 from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
-from bench.analysis.fairness import Fairness, attribute_to_settings
 from bench.analysis.labels import model_label
 from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
-from bench.analysis.table_values import distinct_text
 from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
@@ -26,6 +25,7 @@ from bench.report.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
+from bench.statistics.table_values import distinct_text
 
 FAIRNESS = "fairness"
 """The study of the comparisons that leave settings alone on purpose."""

@@ -5,12 +5,12 @@ from operator import attrgetter
 
 import pandas as pd
 
-from bench.analysis.steadiness import LOADER_SHARE
-from bench.analysis.table_values import at_largest_batch, distinct_text
+from bench.analysis.steadiness.warnings import LOADER_SHARE
 from bench.errors import PASSED
 from bench.report import summary_cells
 from bench.report.formatting import count, number, one_line, share, small
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import at_largest_batch, distinct_text
 
 Cell = Callable[[BackendSummary], str]
 

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from bench.analysis.table_values import distinct_text
 from bench.config.reference import describe_reference
 from bench.report import definitions, describe
 from bench.report.collection import ReportedComparison
@@ -11,6 +10,7 @@ from bench.report.comparison_sections import sections
 from bench.report.markdown import table_of
 from bench.report.render.markdown import escaped
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 
 def render_comparison(comparison: ReportedComparison) -> str:

@@ -7,7 +7,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis.table_values import distinct_text
 from bench.config.reference import describe_reference
 from bench.report import describe, summary_cells
 from bench.report.collection import ReportedComparison
@@ -24,6 +23,7 @@ from bench.report.comparison_columns import (
 )
 from bench.report.formatting import interval, one_line, ratio, share
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 TERMINAL_WIDTH = 100
 

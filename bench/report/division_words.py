@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis.attribution import Attribution, Part
-from bench.analysis.fairness import Fairness
+from bench.analysis.attribution.choices import Attribution, Contribution
+from bench.analysis.attribution.settings import Fairness
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.formatting import ratio_and_interval
 
@@ -14,7 +14,7 @@ class Divided:
     """One speed-up, in words, its parts, and the comparisons that it is made of."""
 
     words: str
-    parts: Sequence[Part]
+    parts: Sequence[Contribution]
     comparisons: Sequence[ReportedComparison]
 
 

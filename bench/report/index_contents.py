@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.analysis.claims import Finding
+from bench.analysis.claims.judge import JudgedClaim
 from bench.report.answer_words import AnswerWords, put_in_words
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.division_words import Division, divisions_of
@@ -118,7 +118,7 @@ class Contents:
     of_models: Sequence[ReportFigure]
     figures: Sequence[ReportFigure]
     not_drawn: Sequence[str]
-    findings: Sequence[Finding]
+    findings: Sequence[JudgedClaim]
     other_pages: Sequence[OtherPage]
 
     @cached_property

@@ -7,7 +7,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.analysis import reference
-from bench.analysis.table_values import distinct_text
 from bench.report import claim_words, definitions, describe, formatting
 from bench.report.answer_words import QUESTION
 from bench.report.collection import ReportedComparison
@@ -16,6 +15,7 @@ from bench.report.index_contents import Contents
 from bench.report.means import geometric_means
 from bench.report.summary_table import rows_of
 from bench.results.environment_cell import latest_environment
+from bench.statistics.table_values import distinct_text
 
 TEMPLATE = "index.html.j2"
 

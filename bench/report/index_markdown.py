@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from bench.analysis import reference
-from bench.analysis.attribution import Part
-from bench.analysis.claims import Finding
+from bench.analysis.attribution.choices import Contribution
+from bench.analysis.claims.judge import JudgedClaim
 from bench.report import definitions
 from bench.report.answer_words import QUESTION, AnswerWords, Sentence
 from bench.report.claim_words import evidence_lines, verdict_words
@@ -25,13 +25,13 @@ _MEANS: dict[str, Callable[[Mean], str]] = {
     "geometric mean": lambda mean: ratio(mean.ratio),
     "with a speed-up": lambda mean: f"{mean.speedups} of {mean.tried}",
 }
-_PARTS: dict[str, Callable[[Part], str]] = {
+_PARTS: dict[str, Callable[[Contribution], str]] = {
     "choice": lambda part: part.factor,
     "change": lambda part: part.change,
     "effect [95 %]": lambda part: ratio_and_interval(part.effect),
     "in single orders": lambda part: f"{part.lowest:.3f} to {part.highest:.3f}",
 }
-_CLAIMS: dict[str, Callable[[Finding], str]] = {
+_CLAIMS: dict[str, Callable[[JudgedClaim], str]] = {
     "claim": lambda one: one.claim.claim,
     "by": lambda one: one.claim.source,
     "verdict": verdict_words,
@@ -169,11 +169,11 @@ def _caution(comparisons: Sequence[ReportedComparison], contents: Contents) -> l
     return [f"The harness has {plural(count, 'warning')} about this: {pages}.", ""] if count else []
 
 
-def _claims(findings: Sequence[Finding]) -> list[str]:
+def _claims(findings: Sequence[JudgedClaim]) -> list[str]:
     return [*table_of(findings, _CLAIMS), *(line for finding in findings for line in _evidence(finding))]
 
 
-def _evidence(finding: Finding) -> list[str]:
+def _evidence(finding: JudgedClaim) -> list[str]:
     """A list below the table: a cell with a dozen comparisons would not be read."""
     commands = [f"made by: {'; '.join(finding.commands)}"] if finding.commands else []
     lines = [f"- {escaped(line)}" for line in (*evidence_lines(finding), *commands)]

@@ -7,19 +7,19 @@ from bench.analysis.methods import (
     BRING_A_LIBRARY,
     DISAGREES,
     SAVES,
-    Change,
+    ChangedChoice,
     Method,
     MethodsFound,
     find_methods,
 )
 from bench.analysis.reference import read_guide
-from bench.analysis.table_values import distinct_text
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.statistics.table_values import distinct_text
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",
@@ -47,7 +47,7 @@ def name_method(method: Method) -> str:
     return " + ".join(map(_name_change, method.changes)) or method.backend
 
 
-def _name_change(change: Change) -> str:
+def _name_change(change: ChangedChoice) -> str:
     if change.choice == "grad_accum":
         return f"accumulation {TIMES} {change.after}"
     if change.choice == "precision":

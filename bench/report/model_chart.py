@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.reference import Published
-from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import one_line
@@ -16,6 +15,7 @@ from bench.report.modalities import MODALITIES, modality_of
 from bench.report.quantities import ENERGY, SPEEDUP, Quantity, Ratio
 from bench.report.selection import choose_backends, panels_of, showable
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 NOT_MEASURED = "not measured"
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.answer import Answer, Measured, answer
+from bench.analysis.answer import Answer, MeasuredModel, answer
 from bench.report import describe
 from bench.report.collection import ReportedComparison, group_by_machine
 from bench.report.formatting import one_line
-from bench.report.selection import USUAL_BACKENDS, choose_one_of_each_model
+from bench.report.selection import CHART_BACKENDS, choose_one_of_each_model
 from bench.report.titles import USUAL_REFERENCE, spell_model
 from bench.statistics.summary import PYTORCH
 
@@ -54,7 +54,7 @@ class Setting:
     def backends(self) -> list[str]:
         """The backends that it is about: the usual ones that were tried, or else the first of the others."""
         others = [other.backend for row in self.rows for one in row.shown for other in one.others]
-        usual = [name for name in USUAL_BACKENDS if name in others]
+        usual = [name for name in CHART_BACKENDS if name in others]
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 
     @cached_property
@@ -68,8 +68,8 @@ class Setting:
         )
 
 
-def _measured(name: str, one: ReportedComparison) -> Measured:
-    return Measured(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
+def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
+    return MeasuredModel(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
 
 
 def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK
 from bench.analysis.scale import topology
+from bench.analysis.scale.tables import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK
 from bench.errors import UserError
 from bench.report.scale_tables import (
     KINDS_OF_SCALING,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from bench.analysis.predictions import COUNTED, TEXTBOOK
-from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.estimates import Estimate
+from bench.analysis.scale.tables import COUNTED, TEXTBOOK
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
 from bench.report.markdown import table, table_of
@@ -298,7 +298,7 @@ def _assumptions(found: Predictions) -> list[str]:
 
 def _figures_of(topology: Topology) -> list[list[str]]:
     device = topology.device
-    listed: list[tuple[str, Figure, float, str]] = [
+    listed: list[tuple[str, Estimate, float, str]] = [
         (f"memory of a {device.name}", device.memory_bytes, 2**30, "GiB"),
         ("bandwidth of that memory", device.memory_bytes_per_s, 1e9, "GB/s"),
         ("share of the peak that a transformer reaches", device.reached_share, 1.0, ""),

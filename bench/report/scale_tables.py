@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.predictions import STRONG, WEAK
+from bench.analysis.scale.tables import STRONG, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.report.formatting import MISSING, number, plural
 from bench.report.titles import spell_model

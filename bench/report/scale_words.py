@@ -1,15 +1,13 @@
 """What is predicted for many GPUs, in sentences; and how errors are written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from bench.analysis.scale.tables import LEAST_GAIN, faster_world_sizes
 from bench.report.formatting import enumerated, number, plural, ratio, share
 from bench.report.scale_tables import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
 
 ASKED = (8, 64, 1024)
 """World sizes at which the answer says how well DDP scales."""
-
-LEAST_GAIN = 1.0005
-"""From this ratio on one is faster than the other: what rounds to 1.000 is not."""
 
 
 def answer(scaling: Scaling) -> list[str]:
@@ -36,11 +34,7 @@ def _ratios(ddp: ScaleLine, zero1: ScaleLine) -> dict[int, float]:
 def faster_at(scaling: Scaling) -> list[int]:
     """World sizes at which ZeRO-1 is predicted to be faster than DDP."""
     pair = both(scaling)
-    return _faster(_ratios(*pair)) if pair else []
-
-
-def _faster(ratios: Mapping[int, float]) -> list[int]:
-    return [ranks for ranks, value in ratios.items() if value > LEAST_GAIN]
+    return faster_world_sizes(_ratios(*pair)) if pair else []
 
 
 def _zero1_or_ddp(scaling: Scaling) -> str:
@@ -48,7 +42,7 @@ def _zero1_or_ddp(scaling: Scaling) -> str:
     ratios = _ratios(*pair) if pair else {}
     if not (pair and ratios):
         return ""
-    faster = _faster(ratios)
+    faster = faster_world_sizes(ratios)
     if not faster:
         best = max(ratios, key=lambda ranks: ratios[ranks])
         return (
@@ -185,7 +179,7 @@ def textbook(one: Scaling) -> str:
     if pair is None or ZERO1 not in {line.sharding for line in lines}:
         return f"{sentence}."
     ratios = _ratios(*pair)
-    faster = _faster(ratios)
+    faster = faster_world_sizes(ratios)
     where = f"at {_listed(faster, ratios)} ranks" if faster else "at no world size"
     return f"{sentence}. ZeRO-1 would be predicted to be faster than DDP {where}."
 

@@ -6,8 +6,8 @@ from bench.errors import UserError
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.formatting import one_line
 
-USUAL_BACKENDS = ("ortmodule", "ortmodule_zero1")
-"""The bars of a chart, unless others are asked for."""
+CHART_BACKENDS = ("ortmodule", "ortmodule_zero1")
+"""The bars of a chart and what a page answers about, unless others are asked for."""
 
 
 def parse_names(words: str) -> list[str]:
@@ -33,7 +33,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     """
 
     def key(one: ReportedComparison) -> tuple[int, int]:
-        return -sum(one.of(name) is not None for name in USUAL_BACKENDS), len(one.overrides)
+        return -sum(one.of(name) is not None for name in CHART_BACKENDS), len(one.overrides)
 
     latest_first = sorted(comparisons, key=lambda one: one.stem)
     latest_first.sort(key=lambda one: one.measured_at, reverse=True)
@@ -58,7 +58,7 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
         raise UserError(
             f"no comparison has the backend {unknown[0]}", f"choose of {', '.join(sorted(there))}"
         )
-    chosen = list(dict.fromkeys(wanted)) or [name for name in USUAL_BACKENDS if name in there] or there
+    chosen = list(dict.fromkeys(wanted)) or [name for name in CHART_BACKENDS if name in there] or there
     if not chosen:
         raise UserError("these comparisons have no backend beside the reference", "measure another one")
     return chosen

@@ -15,11 +15,11 @@ from bench.analysis.selftest import (
     false_alarms,
     read_table,
 )
-from bench.analysis.table_values import distinct_text
 from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.formatting import MISSING
 from bench.report.markdown import table, table_of
 from bench.report.render.markdown import escaped
+from bench.statistics.table_values import distinct_text
 
 
 def _half_width(share: float) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.table_values import distinct_text
 from bench.report import latex, summary_cells
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, number, one_line
@@ -16,6 +15,7 @@ from bench.report.render.markdown import escaped
 from bench.report.selection import panels_of
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 FILE = "summary.csv"
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report import describe
 from bench.report.collection import ReportedComparison
@@ -12,6 +11,7 @@ from bench.report.render.markdown import escaped
 from bench.report.support_matrix import is_of_choices
 from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 
 def render_support(comparisons: Sequence[ReportedComparison]) -> str:

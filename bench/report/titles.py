@@ -5,16 +5,14 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from bench.analysis.table_values import at_largest_batch, distinct_text, latest_overrides
+from bench.config.naming import USUAL_BACKENDS
 from bench.config.overrides import last_values
 from bench.report import describe
 from bench.report.formatting import TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
+from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
 USUAL_REFERENCE = "pytorch"
-
-USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
-"""Those of `make bench`; others are named in a title, since they are why the comparison was made."""
 
 MOST_NAMED = 3
 """Backends that a title names."""

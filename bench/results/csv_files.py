@@ -30,18 +30,13 @@ DIGITS = 12
 """Significant digits of a figure: far more than a clock has."""
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Replace the file by these rows, which may also come from `read(path).to_dict("records")`."""
-    write_formatted(path, [format_rows(rows)])
-
-
 def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
     """Replace the file by rows that `format_rows` has formatted, atomically."""
     write_atomically(path, _join(parts))
 
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    """What `read` would return after `write_rows`, without a file."""
+    """What `read` would return of a file of these rows, without a file."""
     return _convert_columns(_parse_cells(_join([format_rows(rows)]), ""), "")
 
 

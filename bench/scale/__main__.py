@@ -23,7 +23,7 @@ STUDY = "scale"
 """What predictions are checked with."""
 
 GBIT_PER_S = (4.0, 1.0, 0.25)
-"""Of the links that are tried."""
+"""What the links that are tried carry."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,26 +41,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
-    from bench.analysis.predictions import FOLDER, SCALING
     from bench.analysis.scale import topology as topologies
+    from bench.analysis.scale.tables import FOLDER, SCALING
     from bench.config.sizes import PUBLISHED
     from bench.machine.source_code import git_commit
     from bench.results.atomic import reporting_write_errors
     from bench.scale import words
     from bench.scale.assumed import precisions_of
     from bench.scale.facts import facts_of
-    from bench.scale.predict import scaling_rows, with_bandwidth
+    from bench.scale.predict import scaling_rows
 
-    named = [one.partition("=")[2] for one in settings if one.startswith("topology=")]
-    if len(named) != 1 or not any(one.startswith("model=") for one in settings):
+    named = [setting.partition("=")[2] for setting in settings if setting.startswith("topology=")]
+    if len(named) != 1 or not any(setting.startswith("model=") for setting in settings):
         raise UserError(
             "make scale needs a model and one topology",
             f"such as MODEL=bert-large TOPOLOGY={topologies.names()[0]}; "
             f"topologies: {', '.join(topologies.names())}",
         )
     topology = topologies.load(named[0])
-    overrides = [one for one in settings if not one.startswith("topology=")]
-    if not any(one.startswith("precision=") for one in overrides):
+    overrides = [setting for setting in settings if not setting.startswith("topology=")]
+    if not any(setting.startswith("precision=") for setting in overrides):
         overrides.append(f"precision={precisions_of(topology.device)[0]}")
     config, facts = facts_of(overrides)
     if config.model.size != PUBLISHED:
@@ -69,22 +69,20 @@ def _predict(settings: Sequence[str]) -> int:
             "leave it out",
         )
     described = {"command": _command(settings), "git_commit": git_commit()}
-    rows = list(scaling_rows(config, facts, topology, described=described))
+    rows = [described | row for row in scaling_rows(config, facts, topology)]
     path = RESULTS / FOLDER / f"scaling-{config.model.name}-{topology.name}-{config.precision.name}.csv"
     with reporting_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         SCALING.write(path, rows)
-    answer = words.answer(config, facts, topology, rows)
-    slower, faster = (with_bandwidth(config, facts, topology, factor) for factor in (0.5, 2.0))
+    slower, faster = (list(scaling_rows(config, facts, topology, bandwidth=factor)) for factor in (0.5, 2.0))
+    tables = [
+        words.table(rows),
+        words.sensitivity(rows, slower, faster),
+        words.largest(config, facts, topology),
+    ]
     print_closing(
-        answer,
-        table="\n\n".join(
-            [
-                words.table(rows),
-                words.sensitivity(rows, slower, faster),
-                words.largest(config, facts, topology),
-            ]
-        ),
+        words.answer(config, facts, topology, rows),
+        table="\n\n".join(tables),
         files=[path, *_render()],
         next_command=shlex.join([this_python(), "-m", "bench.scale", "--check"]),
         purpose="compares predictions with measurements",
@@ -93,8 +91,8 @@ def _predict(settings: Sequence[str]) -> int:
 
 
 def _command(settings: Sequence[str]) -> str:
-    """As one would type it: what make has variables for comes first."""
-    given = {key: value for key, _, value in (one.partition("=") for one in settings)}
+    """The line to type: what make has variables for comes first."""
+    given = dict(setting.split("=", 1) for setting in settings)
     rest = " ".join(f"{key}={value}" for key, value in given.items() if key not in ("model", "topology"))
     made = f"make scale MODEL={given['model']} TOPOLOGY={given['topology']}"
     return f'{made} ARGS="{rest}"' if rest else made
@@ -103,7 +101,7 @@ def _command(settings: Sequence[str]) -> str:
 def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
-    from bench.analysis.predictions import CHECKS, FOLDER, PUBLISHED
+    from bench.analysis.scale.tables import CHECKS, FOLDER, PUBLISHED
     from bench.results.atomic import reporting_write_errors
     from bench.results.machines import list_study
     from bench.scale import words
@@ -132,14 +130,10 @@ def _measure_links(settings: Sequence[str]) -> int:
     from bench.config.compose import compose
     from bench.scale.links import measure_over
 
+    results_dir = compose(["device=cpu", f"study={STUDY}"]).results_dir  # a node has fewer cores
     own = [
         *("model=bert-mini", "backend=[pytorch,pytorch_zero1]", "measure=quick", "measure.launches=3"),
-        *(
-            "measure.rounds=6",
-            "measure.parts=step",
-            f"results_dir={compose(['device=cpu', f'study={STUDY}']).results_dir}",  # a node has fewer cores
-            "resume=true",
-        ),
+        *("measure.rounds=6", "measure.parts=step", f"results_dir={results_dir}", "resume=true"),
     ]
     statuses = [measure_over(rate, [*own, *settings]) for rate in GBIT_PER_S]
     return 1 if any(statuses) else 0

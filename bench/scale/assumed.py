@@ -2,40 +2,35 @@
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure
+from bench.analysis.scale.estimates import Dice, Draws, Estimate
 from bench.analysis.scale.steps import Parts
 from bench.analysis.scale.topology import DeviceKind
 from bench.config.choices import SIXTEEN_BITS
 from bench.errors import UserError
 from bench.results.step_parts import ModelFacts
 
-UPDATE_BYTES = Figure(
+UPDATE_BYTES = Estimate(
     value=28,
     low=28,
     high=64,
     source="a fused AdamW reads weight, gradient and two moments and writes three of them, 4 bytes each; "
     "one of several kernels (foreach) reads and writes them more often",
 )
-"""That an update moves for each parameter."""
+"""What an update moves for each parameter."""
 
-COPY_BYTES = Figure.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
-"""That copying a gradient into what is sent, and back, moves for each parameter."""
+COPY_BYTES = Estimate.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
+"""What copying a gradient into what is sent, and back, moves for each parameter."""
 
 
 def assumed_parts(
     facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *, grad_accum: int
 ) -> Parts:
-    """The parts of a step on one device of a kind.
+    """The parts of a step of `grad_accum` micro-batches on one device of a kind.
 
-    Args:
-        facts: of the model and its micro-batch.
-        device: with the share of its peak that transformers reach.
-        precision: of the matrix products.
-        dice: draws what is not known exactly.
-        grad_accum: micro-batches of a step.
+    `dice` draws what is not known exactly.
 
     Raises:
-        UserError: of another precision than 16 bits, or one that the device does not have.
+        UserError: it is another precision than 16 bits, or one that the device does not have.
     """
     known = precisions_of(device)
     if precision not in known:
@@ -60,13 +55,12 @@ def assumed_parts(
 
 
 def precisions_of(device: DeviceKind) -> list[str]:
-    """Those in which it is known what a device reaches, the usual one first."""
-    return [one for one in SIXTEEN_BITS if one in device.peak_flops_per_s]
+    """The precisions in which it is known what a device reaches, the usual one first."""
+    return [precision for precision in SIXTEEN_BITS if precision in device.peak_flops_per_s]
 
 
 def ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
     """Shares of all gradients, and of the backward pass's FLOPs that are done when these are there."""
-    points = facts.ready
-    elements = np.array([0, *(one.elements for one in points)], dtype=float) / facts.trainable
-    shares = np.array([0, *(one.share for one in points)], dtype=float)
+    elements = np.array([0, *(point.elements for point in facts.ready)], dtype=float) / facts.trainable
+    shares = np.array([0, *(point.share for point in facts.ready)], dtype=float)
     return elements, np.minimum(shares, 1.0)

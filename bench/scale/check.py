@@ -10,12 +10,14 @@ over a slow link: what it took without one, and the link's rate, against what it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.analysis.scale.figures import Dice, Draws, Figure, figures_of
+from bench.analysis.scale.estimates import Dice, Draws, Estimate, estimates_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
@@ -50,239 +52,232 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
         UserError: a file is damaged, or a model's shapes cannot be had.
     """
     known = read_measured(folder)
-    if len({one.processor for one in known}) > 1:
+    if len({comparison.processor for comparison in known}) > 1:
         raise UserError(
             f"the files in {folder} are of several kinds of CPU",
             "keep those of each in a folder of its own",
         )
     facts: dict[tuple[str, ...], ModelFacts] = {}
     seen: set[tuple[object, ...]] = set()
-    for one in known:
-        workload = _workload(one)
+    for measured in known:
+        workload = _workload(measured)
         if workload not in facts:
-            _, facts[workload] = facts_of([each for each in workload if each])
-        alone = [each for each in known if each.ranks == 1 and _workload(each) == workload]
-        for backend in one.backends:
-            if one.text(backend, "sharding") not in TEXTBOOK:
+            _, facts[workload] = facts_of([setting for setting in workload if setting])
+        for backend in measured.backends:
+            sharding, stack = measured.text(backend, "sharding"), measured.text(backend, "stack")
+            if sharding not in TEXTBOOK:
                 continue  # no rule says what it sends
             described = {
                 "machine": folder.parent.name,
-                "model": one.model,
+                "model": measured.model,
                 "backend": backend,
-                "sharding": one.text(backend, "sharding"),
-                "link": _link(one),
-                "measured_in": str(one.path.relative_to(results)),
-                "git_commit": one.text(backend, "git_commit"),
-                "ranks": one.ranks,
+                "sharding": sharding,
+                "link": _link(measured),
+                "measured_in": str(measured.path.relative_to(results)),
+                "git_commit": measured.text(backend, "git_commit"),
+                "ranks": measured.ranks,
             }
-            for row in (
-                *_bytes(one, backend, facts[workload]),
-                *_memory(one, backend, facts[workload], alone),
-                *_seconds(one, backend, facts[workload], alone, known),
-                *_collectives(one, backend, known),
-            ):
-                point = (
-                    workload,
-                    backend,
-                    one.text(backend, "stack"),
-                    one.ranks,
-                    described["link"],
-                    row["quantity"],
-                )
+            checked = _CheckedBackend(measured=measured, backend=backend, facts=facts[workload], known=known)
+            for row in (*checked.bytes(), *checked.memory(), *checked.seconds(), *checked.collectives()):
+                point = (workload, backend, stack, measured.ranks, described["link"], row["quantity"])
                 if point not in seen:  # what two comparisons counted is one point
                     seen.add(point)
                     yield described | row
 
 
-def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str, Any]]:
-    counted = sum(sent_bytes(each, one.ranks) * calls for each, calls in one.counted(backend).items())
-    rules = _sendings(one, backend, facts)
-    accum = one.number(backend, "grad_accum")
-    predicted = sent_in_a_step(rules, one.ranks, accum, least_bytes=CONTROL_BYTES)
-    if one.ranks > 1 and counted and one.bytes_per_s is None:  # a link changes nothing of it
-        yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
+@dataclass(frozen=True, kw_only=True)
+class _CheckedBackend:
+    """A backend of one comparison, and what predictions of it start from."""
 
+    measured: Measured
+    backend: str
+    facts: ModelFacts
+    known: Sequence[Measured]  # all comparisons of the machine
 
-def _memory(
-    one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured]
-) -> Iterator[dict[str, Any]]:
-    """Without what a rank had before there was a model: libraries are no matter of the world size."""
-    base = _ddp_of(one, backend)
-    if base is None or (one.ranks == 1 and backend == base):
-        return
-    allocator = one.text(backend, "allocator")
-    for source in alone:
-        start = _trained_bytes(source, base)
-        if source.has_same(base, one) and start is not None and source.text(base, "allocator") == allocator:
-            break
-    else:
-        return
-    measured = _trained_bytes(one, backend)
-    if measured is None:
-        return
+    @cached_property
+    def alone(self) -> list[Measured]:
+        """The comparisons of this workload on one rank."""
+        workload = _workload(self.measured)
+        return [each for each in self.known if each.ranks == 1 and _workload(each) == workload]
 
-    def held(sharding: str, of: Measured, name: str, activations: float) -> float:
-        return float(
-            predict_memory(
-                sharding=sharding,
-                optimizer=of.text(name, "optimizer"),
-                parameters=facts.parameters,
-                trainable=facts.trainable,
-                activations=activations,
-                world_sizes=[of.ranks],
-                device="cpu" if of.on_cpu else "cuda",
-            ).total[0]
+    @cached_property
+    def base(self) -> str | None:
+        """The backend with the same engine, optimizer and stack under DDP; None if there is none."""
+
+        def kind(name: str) -> tuple[str, ...]:
+            return tuple(self.measured.text(name, column) for column in ("engine", "optimizer", "stack"))
+
+        return next(
+            (
+                name
+                for name in self.measured.backends
+                if self.measured.text(name, "sharding") == DDP and kind(name) == kind(self.backend)
+            ),
+            None,
         )
 
-    activations = start - held(DDP, source, base, 0.0)
-    predicted = held(one.text(backend, "sharding"), one, backend, activations)
-    yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
+    def bytes(self) -> Iterator[dict[str, Any]]:
+        """Bytes that a rank sends in a step."""
+        measured, ranks = self.measured, self.measured.ranks
+        calls = measured.counted(self.backend)
+        counted = sum(sent_bytes(collective, ranks) * number for collective, number in calls.items())
+        accum = measured.number(self.backend, "grad_accum")
+        predicted = sent_in_a_step(self._sendings(self.backend), ranks, accum, least_bytes=CONTROL_BYTES)
+        if ranks > 1 and counted and measured.bytes_per_s is None:  # a link changes nothing of it
+            yield _row(BYTES, "B", Estimate.exactly(counted), Estimate.exactly(predicted))
 
+    def memory(self) -> Iterator[dict[str, Any]]:
+        """Without what a rank had before there was a model: libraries are no matter of the world size."""
+        measured, base = self.measured, self.base
+        if base is None or (measured.ranks == 1 and self.backend == base):
+            return
+        allocator, peak = measured.text(self.backend, "allocator"), _trained_bytes(measured, self.backend)
+        for source in self.alone:
+            start = _trained_bytes(source, base)
+            if (
+                source.has_same(base, measured)
+                and start is not None
+                and source.text(base, "allocator") == allocator
+            ):
+                break
+        else:
+            return
+        if peak is not None:
+            activations = start - self._held_bytes(DDP, source, base, 0.0)
+            sharding = measured.text(self.backend, "sharding")
+            predicted = self._held_bytes(sharding, measured, self.backend, activations)
+            yield _row(MEMORY, "B", Estimate.exactly(peak), Estimate.exactly(predicted))
 
-def _seconds(
-    one: Measured, backend: str, facts: ModelFacts, alone: Sequence[Measured], known: Sequence[Measured]
-) -> Iterator[dict[str, Any]]:
-    base = _ddp_of(one, backend)
-    if base is None or one.ranks == 1:
-        return
-    predicted = _predicted_seconds(one, backend, base, facts, alone, known)
-    if predicted is None:
-        return
-    measured = one.step_seconds(backend)
-    if measured is not None:
-        yield _row(SECONDS, "s", measured, figures_of(predicted)[0])
-    if one.has_parts(backend):
-        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), figures_of(predicted)[0])
-    ratio = one.step_ratio(backend, base)
-    if backend == base or ratio is None:
-        return
-    of_base = _predicted_seconds(one, base, base, facts, alone, known)
-    if of_base is not None:
-        yield _row(RATIO, "", ratio, figures_of(predicted / of_base)[0])
+    def seconds(self) -> Iterator[dict[str, Any]]:
+        """Seconds of a step: of timed blocks, in turn with its parts, and as a ratio to DDP's."""
+        measured, base = self.measured, self.base
+        if base is None or measured.ranks == 1:
+            return
+        predicted = self._predicted_seconds(self.backend, base)
+        if predicted is None:
+            return
+        timed = measured.step_seconds(self.backend)
+        if timed is not None:
+            yield _row(SECONDS, "s", timed, estimates_of(predicted)[0])
+        if measured.has_parts(self.backend):
+            yield _row(IN_TURN, "s", measured.part(self.backend, TOGETHER), estimates_of(predicted)[0])
+        ratio = measured.step_ratio(self.backend, base)
+        if self.backend == base or ratio is None:
+            return
+        of_base = self._predicted_seconds(base, base)
+        if of_base is not None:
+            yield _row(RATIO, "", ratio, estimates_of(predicted / of_base)[0])
 
+    def collectives(self) -> Iterator[dict[str, Any]]:
+        """The largest collective of each kind that a step has, over a slow link."""
+        measured = self.measured
+        if measured.bytes_per_s is None:
+            return
+        dice, timed = Dice(DRAWS, SEED), self._timed(self.backend)
+        network = MeasuredRanks(measured.ranks, timed, dice, bytes_per_s=measured.bytes_per_s)
+        for kind, sizes in measured.timed_sizes([self.backend]).items():
+            if kind in timed:
+                predicted = network.seconds(kind, sizes[-1].size, np.array([float(measured.ranks)])).total
+                yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, estimates_of(predicted)[0])
 
-def _predicted_seconds(
-    one: Measured,
-    backend: str,
-    base: str,
-    facts: ModelFacts,
-    alone: Sequence[Measured],
-    known: Sequence[Measured],
-) -> Draws | None:
-    """Of shape (draws, 1); None where something that it is made of was not measured.
+    def _predicted_seconds(self, backend: str, base: str) -> Draws | None:
+        """Of shape (draws, 1); None where something that it is made of was not measured.
 
-    Every call draws alike, so that a ratio of two has the spread of what they do not share.
-    """
-    same = [
-        each
-        for each in sorted(known, key=lambda each: each is not one)
-        if (each is one or each.bytes_per_s is None)
-        and (each.ranks, _workload(each)) == (one.ranks, _workload(one))
-        and each.has_same(base, one)
-        and each.has_parts(base)
-    ]
-    own_host = _own_host_seconds(one, alone, backend, base)
-    if not same or own_host is None:
+        Every call draws alike, so that a ratio of two has the spread of what they do not share.
+        """
+        measured, workload = self.measured, _workload(self.measured)
+        same = [
+            each
+            for each in sorted(self.known, key=lambda each: each is not measured)
+            if (each is measured or each.bytes_per_s is None)
+            and (each.ranks, _workload(each)) == (measured.ranks, workload)
+            and each.has_same(base, measured)
+            and each.has_parts(base)
+        ]
+        own_host = self._own_host_seconds(backend, base)
+        if not same or own_host is None:
+            return None
+        timed, sent = self._timed(backend), self._sendings(backend)
+        if not {sending.kind for sending in sent} <= set(timed):
+            return None
+        dice = Dice(DRAWS, SEED)
+        parts = same[0].parts_of(base, dice, host=own_host)
+        network = MeasuredRanks(measured.ranks, timed, dice, bytes_per_s=measured.bytes_per_s)
+        ranks = np.array([float(measured.ranks)])
+        divides_update = "optimizer" in DIVIDED[measured.text(backend, "sharding")]
+        return predict_step(parts, sent, network, ranks, divides_update=divides_update).total
+
+    def _own_host_seconds(self, backend: str, base: str) -> float | None:
+        """What a step of a sharding takes longer than DDP's on one rank, where neither sends anything.
+
+        0 for DDP itself; None where that was not measured.
+        """
+        if backend == base:
+            return 0.0
+        for each in self.alone:
+            if each.has_same(backend, self.measured) and each.has_same(base, self.measured):
+                seconds, of_base = each.step_seconds(backend), each.step_seconds(base)
+                if seconds is not None and of_base is not None:
+                    return seconds.value - of_base.value
         return None
-    sharding, timed = one.text(backend, "sharding"), _timed(one, backend, known)
-    sent = _sendings(one, backend, facts)
-    if not {each.kind for each in sent} <= set(timed):
-        return None
-    dice = Dice(DRAWS, SEED)
-    parts = same[0].parts_of(base, dice, host=own_host)
-    network = MeasuredRanks(one.ranks, timed, dice, bytes_per_s=one.bytes_per_s)
-    return predict_step(
-        parts,
-        sent,
-        network,
-        np.array([float(one.ranks)]),
-        divides_update="optimizer" in DIVIDED[sharding],
-    ).total
+
+    def _sendings(self, backend: str) -> list[Sending]:
+        return sendings(
+            self.measured.text(backend, "sharding"),
+            tensors=self.facts.tensors,
+            ranks=self.measured.ranks,
+            on_cuda=not self.measured.on_cpu,
+            layers=max(1, self.facts.layers),
+            layer_parameters=self.facts.layer_parameters if self.facts.layers else None,
+        )
+
+    def _timed(self, backend: str) -> Mapping[str, list[TimedSize]]:
+        """The step's own collectives as they were timed alone on this machine, then others of as many ranks.
+
+        Never over a slow link: what that does is predicted.
+        """
+        measured, workload = self.measured, _workload(self.measured)
+        near = [each for each in self.known if each.ranks == measured.ranks and each.bytes_per_s is None]
+        near.sort(key=lambda each: (each is not measured, _workload(each) != workload))
+        return merge_sizes(
+            *(each.timed_sizes([backend]) for each in near[:1]),
+            *(each.timed_sizes(each.backends) for each in near),
+        )
+
+    def _held_bytes(self, sharding: str, comparison: Measured, backend: str, activations: float) -> float:
+        held = predict_memory(
+            sharding=sharding,
+            optimizer=comparison.text(backend, "optimizer"),
+            parameters=self.facts.parameters,
+            trainable=self.facts.trainable,
+            activations=activations,
+            world_sizes=[comparison.ranks],
+            device="cpu" if comparison.on_cpu else "cuda",
+        )
+        return float(held.total[0])
 
 
-def _sendings(one: Measured, backend: str, facts: ModelFacts) -> list[Sending]:
-    return sendings(
-        one.text(backend, "sharding"),
-        tensors=facts.tensors,
-        ranks=one.ranks,
-        on_cuda=not one.on_cpu,
-        layers=max(1, facts.layers),
-        layer_parameters=facts.layer_parameters if facts.layers else None,
-    )
-
-
-def _own_host_seconds(one: Measured, alone: Sequence[Measured], backend: str, base: str) -> float | None:
-    """What a step of a sharding takes longer than DDP's on one rank, where neither sends anything.
-
-    0 for DDP itself; None where that was not measured.
-    """
-    if backend == base:
-        return 0.0
-    for each in alone:
-        if not (each.has_same(backend, one) and each.has_same(base, one)):
-            continue
-        mine, theirs = each.step_seconds(backend), each.step_seconds(base)
-        if mine is not None and theirs is not None:
-            return mine.value - theirs.value
-    return None
-
-
-def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iterator[dict[str, Any]]:
-    """The largest of each kind that a step has, over a slow link."""
-    if one.bytes_per_s is None:
-        return
-    dice, timed = Dice(DRAWS, SEED), _timed(one, backend, known)
-    network = MeasuredRanks(one.ranks, timed, dice, bytes_per_s=one.bytes_per_s)
-    for kind, sizes in one.timed_sizes([backend]).items():
-        if kind in timed:
-            predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
-            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, figures_of(predicted)[0])
-
-
-def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
-    """The step's own collectives as they were timed alone on this machine, then others of as many ranks.
-
-    Never over a slow link: what that does is predicted.
-    """
-    near = [each for each in known if each.ranks == one.ranks and each.bytes_per_s is None]
-    near.sort(key=lambda each: (each is not one, _workload(each) != _workload(one)))
-    return merge_sizes(
-        *(each.timed_sizes([backend]) for each in near[:1]),
-        *(each.timed_sizes(each.backends) for each in near),
-    )
-
-
-def _ddp_of(one: Measured, backend: str) -> str | None:
-    """The backend with the same engine, optimizer and stack under DDP; None if there is none."""
-
-    def kind(name: str) -> tuple[str, ...]:
-        return tuple(one.text(name, column) for column in ("engine", "optimizer", "stack"))
-
-    return next(
-        (each for each in one.backends if one.text(each, "sharding") == DDP and kind(each) == kind(backend)),
-        None,
-    )
-
-
-def _trained_bytes(one: Measured, backend: str) -> float | None:
-    peak, runtime = one.memory(backend, "peak"), one.memory(backend, "runtime")
-    if not one.on_cpu:  # libraries lie on the host
+def _trained_bytes(measured: Measured, backend: str) -> float | None:
+    peak, runtime = measured.memory(backend, "peak"), measured.memory(backend, "runtime")
+    if not measured.on_cpu:  # libraries lie on the host
         return peak
     return None if peak is None or runtime is None else peak - runtime
 
 
-def _workload(one: Measured) -> tuple[str, ...]:
+def _workload(measured: Measured) -> tuple[str, ...]:
     """The overrides that decide the model's shapes."""
     chosen = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
-    last = sorted(last_values(one.overrides).items())
+    last = sorted(last_values(measured.overrides).items())
     return tuple(f"{key}={value}" for key, value in last if key in chosen or key.startswith("model."))
 
 
-def _link(one: Measured) -> str:
-    return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
+def _link(measured: Measured) -> str:
+    if measured.bytes_per_s is None:
+        return LOOPBACK
+    return f"{measured.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
-def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[str, Any]:
+def _row(quantity: str, unit: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:
     return {
         "quantity": quantity,
         "unit": unit,

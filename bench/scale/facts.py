@@ -32,9 +32,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     plan = resolve(config, "facts", overrides, gpus=[], cores=[(0,)])
     (backend,) = plan.backends.values()
     spec = backend.spec
-    if (
-        spec.precision.name == "fp16"
-    ):  # of equal size; some models look into their fp16 activations for overflows
+    if spec.precision.name == "fp16":  # as large; some models look into fp16 activations for overflows
         spec = dataclasses.replace(spec, precision=Precision.named("bf16"))
     counted = subprocess.run(
         [backend.interpreter, "-m", COUNTER],

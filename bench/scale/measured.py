@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.scale.figures import Dice, Figure
-from bench.analysis.scale.network import Array, TimedSize
+from bench.analysis.scale.estimates import Dice, Estimate
+from bench.analysis.scale.network import TimedSize
 from bench.analysis.scale.steps import Parts
-from bench.analysis.table_values import distinct_text
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -21,7 +20,8 @@ from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.scale.links import PAYLOAD_SHARE
-from bench.statistics.intervals import mean_with_interval
+from bench.statistics.intervals import Floats, mean_with_interval
+from bench.statistics.table_values import distinct_text
 
 CONTROL_BYTES = 64
 """Collectives of up to so many bytes carry flags and norms, which are no part of a sharding's volume."""
@@ -39,12 +39,12 @@ class Measured(ComparisonResults):
 
     @property
     def backends(self) -> list[str]:
-        """All of them."""
+        """The names of all backends."""
         return list(dict.fromkeys(self.rows["backend"]))
 
     @cached_property
     def bytes_per_s(self) -> float | None:
-        """That the slow link between its two nodes carries, without headers; None where there is none."""
+        """What the slow link between its two nodes carries, without headers; None where there is none."""
         gbit_per_s = self.rows["link_gbit_per_s"].iloc[0]
         return None if np.isnan(gbit_per_s) else float(gbit_per_s) * 1e9 / 8 * PAYLOAD_SHARE
 
@@ -76,15 +76,15 @@ class Measured(ComparisonResults):
         return distinct_text(self.rows[self.rows["backend"] == backend], column)
 
     def number(self, backend: str, column: str) -> int:
-        """Likewise, a whole number."""
+        """A whole number that is the same in all rows of a backend."""
         return int(self.rows.loc[self.rows["backend"] == backend, column].iloc[0])
 
-    def step_seconds(self, backend: str) -> Figure | None:
-        """Of valid timed blocks: mean over launches with its interval; None where there are none."""
+    def step_seconds(self, backend: str) -> Estimate | None:
+        """Seconds in valid timed blocks: mean over launches with its interval; None where there are none."""
         launches = self._steps_of_launches(backend)
         return None if launches.empty else spread_of(launches)
 
-    def step_ratio(self, backend: str, base: str) -> Figure | None:
+    def step_ratio(self, backend: str, base: str) -> Estimate | None:
         """How many times as long a backend's step takes as another's, over launches that have both."""
         ours, theirs = self._steps_of_launches(backend), self._steps_of_launches(base)
         both = (ours / theirs).dropna()
@@ -92,49 +92,48 @@ class Measured(ComparisonResults):
 
     def counted(self, backend: str) -> dict[Collective, int]:
         """The collectives of a step, flags and norms left out, with their calls."""
-        mine = self._of(backend, "collective")
-        mine = mine[(mine["calls"] > 0) & (mine["whole_bytes"] > CONTROL_BYTES)]
+        counted = self._of(backend, "collective")
+        counted = counted[(counted["calls"] > 0) & (counted["whole_bytes"] > CONTROL_BYTES)]
+        columns = (counted[name] for name in ("name", "whole_bytes", "element_bytes", "calls"))
         return {
             Collective(kind=kind, bytes=int(size), element_bytes=int(element)): int(calls)
-            for kind, size, element, calls in zip(
-                mine["name"], mine["whole_bytes"], mine["element_bytes"], mine["calls"], strict=True
-            )
+            for kind, size, element, calls in zip(*columns, strict=True)
         }
 
     def memory(self, backend: str, name: str) -> float | None:
         """Bytes of a rank: median over launches."""
-        mine = self._of(backend, "memory")
-        sizes = mine.loc[mine["name"] == name, "whole_bytes"]
+        memory = self._of(backend, "memory")
+        sizes = memory.loc[memory["name"] == name, "whole_bytes"]
         return None if sizes.empty else float(sizes.median())
 
-    def part(self, backend: str, name: str) -> Figure:
+    def part(self, backend: str, name: str) -> Estimate:
         """Seconds of a part of a step, over launches.
 
         Raises:
             UserError: it was not timed.
         """
-        mine = self._of(backend, "part")
-        seconds = mine.loc[mine["name"] == name, "seconds"]
+        parts = self._of(backend, "part")
+        seconds = parts.loc[parts["name"] == name, "seconds"]
         if seconds.empty:
             raise UserError(f"{self.path} has no parts of {backend}", "measure it with measure.parts=step")
         return spread_of(seconds)
 
     def timed_sizes(self, backends: Iterable[str]) -> dict[str, list[TimedSize]]:
         """Collectives that were timed alone, by kind and in order of size."""
-        mine = self.parts[
+        timed = self.parts[
             (self.parts["item"] == "collective")
             & self.parts["backend"].isin(list(backends))
             & self.parts["seconds"].notna()
             & self.parts["name"].isin(list(SENT))
         ]
-        found: dict[str, list[TimedSize]] = {}
-        for (kind, size), group in mine.groupby(["name", "whole_bytes"], sort=True):
+        sizes: dict[str, list[TimedSize]] = {}
+        for (kind, size), group in timed.groupby(["name", "whole_bytes"], sort=True):
             # On a GPU the host only waits for it.
             busy = 0.0 if not self.on_cpu else float((group["cpu_s"] / group["seconds"]).median())
-            found.setdefault(str(kind), []).append(
+            sizes.setdefault(str(kind), []).append(
                 TimedSize(size=float(size), seconds=spread_of(group["seconds"]), busy_share=min(1.0, busy))
             )
-        return found
+        return sizes
 
     def parts_of(self, backend: str, dice: Dice, *, host: float | None = None) -> Parts:
         """The parts of a step of a backend whose ranks can train apart.
@@ -167,18 +166,17 @@ class Measured(ComparisonResults):
     def _steps_of_launches(self, backend: str) -> pd.Series:
         """Seconds of a step in valid timed blocks, by launch."""
         valid = (self.rows["status"] == "ok") & self.rows["seconds"].notna()
-        mine = self.rows[(self.rows["backend"] == backend) & valid]
-        sums = mine.groupby("launch")[["seconds", "steps"]].sum()
+        sums = (
+            self.rows[(self.rows["backend"] == backend) & valid].groupby("launch")[["seconds", "steps"]].sum()
+        )
         return sums["seconds"] / sums["steps"].astype(float)
 
-    def _ready(self, backend: str) -> tuple[Array, Array]:
-        mine = self._of(backend, "gradients")
-        mine = mine[mine["launch"] == mine["launch"].min()]
-        elements = mine["elements"].to_numpy(dtype=float)
-        return (
-            np.concatenate([[0.0], elements / elements[-1]]),
-            np.concatenate([[0.0], np.maximum.accumulate(mine["share"].to_numpy(dtype=float))]),
-        )
+    def _ready(self, backend: str) -> tuple[Floats, Floats]:
+        ready = self._of(backend, "gradients")
+        ready = ready[ready["launch"] == ready["launch"].min()]
+        elements, shares = (ready[name].to_numpy(dtype=float) for name in ("elements", "share"))
+        shares = np.maximum.accumulate(shares)
+        return np.concatenate([[0.0], elements / elements[-1]]), np.concatenate([[0.0], shares])
 
     def _of(self, backend: str, item: str) -> pd.DataFrame:
         return self.parts[(self.parts["backend"] == backend) & (self.parts["item"] == item)]
@@ -190,12 +188,12 @@ def read_measured(folder: Path) -> list[Measured]:
     Raises:
         UserError: a file is damaged.
     """
-    found = []
+    comparisons = []
     for path in csv_files.list_files(folder):
         beside = STEP_PARTS.path_of(path)
         parts = STEP_PARTS.read(beside) if beside.exists() else pd.DataFrame(columns=list(STEP_PARTS.columns))
-        found.append(Measured(stem=path.stem, path=path, rows=csv_files.read(path), parts=parts))
-    return found
+        comparisons.append(Measured(stem=path.stem, path=path, rows=csv_files.read(path), parts=parts))
+    return comparisons
 
 
 def merge_sizes(*known: dict[str, list[TimedSize]]) -> dict[str, list[TimedSize]]:
@@ -203,18 +201,18 @@ def merge_sizes(*known: dict[str, list[TimedSize]]) -> dict[str, list[TimedSize]
     merged: dict[str, dict[float, TimedSize]] = {}
     for sizes in known:
         for kind, timed in sizes.items():
-            for one in timed:
-                merged.setdefault(kind, {}).setdefault(one.size, one)
-    return {kind: [each[size] for size in sorted(each)] for kind, each in merged.items()}
+            for call in timed:
+                merged.setdefault(kind, {}).setdefault(call.size, call)
+    return {kind: [by_size[size] for size in sorted(by_size)] for kind, by_size in merged.items()}
 
 
-def spread_of(seconds: "Sequence[float] | pd.Series") -> Figure:
+def spread_of(seconds: "Sequence[float] | pd.Series") -> Estimate:
     """Mean of logarithms over launches with its 95 % interval; of one launch the number alone."""
     logs = np.log(np.asarray(seconds, dtype=float))
     value = float(np.exp(logs.mean()))
     if len(logs) < 2:
-        return Figure.exactly(value)
+        return Estimate.exactly(value)
     amount = mean_with_interval(logs)
     assert amount.half is not None, "of two and more there is an interval"
     half = min(float(np.log(MOST_SPREAD)), amount.half)
-    return Figure(value=value, low=value * float(np.exp(-half)), high=value * float(np.exp(half)))
+    return Estimate(value=value, low=value * float(np.exp(-half)), high=value * float(np.exp(half)))

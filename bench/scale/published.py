@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.reference import read_published_figures
-from bench.analysis.scale.figures import Dice, Figure, figures_of
-from bench.analysis.scale.network import Array, LinkedNodes
+from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
+from bench.analysis.scale.network import LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
 from bench.analysis.scale.topology import Topology, load
 from bench.results.step_parts import ModelFacts
 from bench.scale.assumed import COPY_BYTES, UPDATE_BYTES, ready_profile
 from bench.scale.facts import facts_of
+from bench.statistics.intervals import Floats
 
 TOPOLOGY = "v100x8"
 RANKS = 8
@@ -29,31 +30,35 @@ HARDWARE = "8x V100"
 TASKS = {"pytorch": "pytorch_zero1", "ortmodule": "ortmodule_zero1"}
 """Engines, and with which backend ZeRO was published for them."""
 
-UNFUSED_BYTES = Figure(
+UNFUSED_BYTES = Estimate(
     value=110,
     low=80,
     high=140,
     source="transformers' AdamW of the time reads and writes each tensor in some nine operators, and Trainer "
     "clips the gradient's norm and unscales it: counted off its code, 4 bytes each",
 )
-"""That an update of plain PyTorch moved for each parameter."""
+"""What an update of plain PyTorch moved for each parameter."""
 
-KERNELS, LAUNCH = (
-    9,
-    Figure(
-        value=6e-6,
-        low=4e-6,
-        high=10e-6,
-        source="seconds of an operator of PyTorch's on the host, as usually reported",
-    ),
-)
+KERNELS = 9
 """Operators of that update on each tensor, one after the other from the host."""
+
+LAUNCH = Estimate(
+    value=6e-6,
+    low=4e-6,
+    high=10e-6,
+    source="seconds of an operator of PyTorch's on the host, as usually reported",
+)
 
 DRAWS, SEED = 512, 1
 
-UNCERTAIN = {"typo-suspected"}
-"""Flags of figures that are not compared."""
+ROUNDS = 30
+"""After which the passes' seconds no longer change."""
 
+SHORTEST = 0.05
+"""Share of a step's seconds that forward and backward pass take at least."""
+
+UNCERTAIN = "typo-suspected"
+"""The flag of figures that are not compared."""
 
 _CASTS = (
     "the published ratio is larger: DeepSpeed's fp16 mode computes all in 16 bits, where autocast casts "
@@ -75,17 +80,12 @@ WHY = {
 def published_rows() -> Iterator[dict[str, Any]]:
     """A row for each model and engine."""
     topology = load(TOPOLOGY)
-    figures = read_published_figures()
-    figures = figures[figures["hardware"].str.startswith(HARDWARE) & (figures["precision"] == "fp16")]
+    known = read_published_figures()
+    known = known[known["hardware"].str.startswith(HARDWARE) & (known["precision"] == "fp16")]
     facts: dict[str, ModelFacts] = {}
-    for (source, model), group in figures.groupby(["source_ref", "model"], sort=False):
-        rates = {
-            backend: float(rate)
-            for backend, rate, flag in zip(
-                group["backend"], group["samples_per_s"], group["flag"], strict=True
-            )
-            if rate and flag not in UNCERTAIN
-        }
+    for (source, model), group in known.groupby(["source_ref", "model"], sort=False):
+        stated = group[(group["samples_per_s"] != "") & (group["flag"] != UNCERTAIN)]
+        rates = dict(zip(stated["backend"], map(float, stated["samples_per_s"]), strict=True))
         for engine, zero in TASKS.items():
             if not {engine, zero} <= set(rates):
                 continue
@@ -110,7 +110,7 @@ def published_rows() -> Iterator[dict[str, Any]]:
             }
 
 
-def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Figure:
+def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Estimate:
     """Throughput of ZeRO stage 1 over that of DDP, on one node.
 
     Args:
@@ -133,7 +133,7 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         elements, shares = np.array([0.0, 1.0]), np.array([1.0, 1.0])
     ranks = np.array([float(RANKS)])
 
-    def parts(passes: Array, update: Any) -> Parts:
+    def parts(passes: Floats, update: Any) -> Parts:
         return Parts(
             forward=passes / 3,
             backward=passes * 2 / 3,
@@ -154,11 +154,4 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         passes = np.maximum(passes - (step.total - ddp_seconds), SHORTEST * ddp_seconds)
     with_zero = predict_step(parts(passes, fused), zero, network, ranks, divides_update=True)
     with_ddp = predict_step(parts(passes, update), ddp, network, ranks, divides_update=False)
-    return figures_of(with_ddp.total / with_zero.total)[0]
-
-
-ROUNDS = 30
-"""After which the passes' seconds no longer change."""
-
-SHORTEST = 0.05
-"""Of a step's seconds, that forward and backward pass take at least."""
+    return estimates_of(with_ddp.total / with_zero.total)[0]

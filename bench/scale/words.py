@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench.analysis.predictions import COUNTED, WEAK
 from bench.analysis.scale.memory import largest_layers, predict_memory
+from bench.analysis.scale.tables import COUNTED, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.step_parts import ModelFacts
@@ -13,30 +13,26 @@ from bench.scale.predict import SHARDINGS, faster_at, kept_of
 
 Row = Mapping[str, Any]
 
-SHOWN = (1, 8, 64, 1024)
+WORLD_SIZES = (1, 8, 64, 1024)
 """World sizes of the tables."""
 
 
 def answer(config: Config, facts: ModelFacts, topology: Topology, rows: Sequence[Row]) -> str:
     """One paragraph: what was measured, what is predicted, and what follows."""
-    faster = faster_at(rows, "zero1", "ddp")
-    sizes = ", ".join(f"{one:,}" for one in faster)
-    overtakes = (
-        f"DeepSpeed's ZeRO-1 is predicted to be faster than DDP at {sizes} ranks"
-        if faster
-        else "DeepSpeed's ZeRO-1 is predicted to be slower than DDP at every world size"
-    )
-    at = {row["ranks"]: row for row in _of(rows, "ddp", WEAK)}
+    sizes = ", ".join(f"{ranks:,}" for ranks in faster_at(rows, "zero1", "ddp"))
+    overtakes = f"faster than DDP at {sizes} ranks" if sizes else "slower than DDP at every world size"
+    at = _by_ranks(rows, "ddp")
     efficiency = "; ".join(
         f"{ranks:,} ranks {at[ranks]['predicted_efficiency']:.0%} "
         f"[{at[ranks]['predicted_efficiency_low']:.0%}, {at[ranks]['predicted_efficiency_high']:.0%}]"
-        for ranks in SHOWN[1:]
+        for ranks in WORLD_SIZES[1:]
     )
     return (
         f"measured: nothing on {topology.title}. predicted: {config.model.name} "
         f"({facts.parameters / 1e6:,.0f} M parameters, {config.micro_batch} samples a rank"
         f"{f' of length {config.seq_len}' if config.seq_len else ''}, {config.precision.name}): "
-        f"efficiency of DDP, samples growing with the ranks: {efficiency}. {overtakes}."
+        f"efficiency of DDP, samples growing with the ranks: {efficiency}. "
+        f"DeepSpeed's ZeRO-1 is predicted to be {overtakes}."
     )
 
 
@@ -47,18 +43,18 @@ def table(rows: Sequence[Row]) -> str:
         f"{'GiB a rank':>10} fits"
     ]
     for sharding in SHARDINGS:
-        for row in _of(rows, sharding, WEAK):
-            if row["ranks"] in SHOWN:
-                value, low, high = (
-                    _short(row[f"predicted_samples_per_s{bound}"]) for bound in ("", "_low", "_high")
-                )
-                rate = f"{value} [{low}, {high}]"
-                fits = "yes" if row["predicted_memory_gib"] <= row["memory_gib"] else "no"
-                lines.append(
-                    f"{sharding:9} {row['ranks']:6,}  {rate:28} {row['predicted_efficiency']:10.0%} "
-                    f"{row['predicted_exposed_s'] / row['predicted_step_s']:8.0%} "
-                    f"{row['predicted_memory_gib']:10.1f} {fits}"
-                )
+        at = _by_ranks(rows, sharding)
+        for row in (at[ranks] for ranks in WORLD_SIZES):
+            value, low, high = (
+                _short(row[f"predicted_samples_per_s{bound}"]) for bound in ("", "_low", "_high")
+            )
+            rate = f"{value} [{low}, {high}]"
+            fits = "yes" if row["predicted_memory_gib"] <= row["memory_gib"] else "no"
+            lines.append(
+                f"{sharding:9} {row['ranks']:6,}  {rate:28} {row['predicted_efficiency']:10.0%} "
+                f"{row['predicted_exposed_s'] / row['predicted_step_s']:8.0%} "
+                f"{row['predicted_memory_gib']:10.1f} {fits}"
+            )
     return "\n".join(lines)
 
 
@@ -66,14 +62,10 @@ def sensitivity(rows: Sequence[Row], slower: Sequence[Row], faster: Sequence[Row
     """How throughput changes with half and with twice the bandwidth of all links."""
     lines = ["predicted throughput with half, and with twice the bandwidth of all links:"]
     for sharding in SHARDINGS:
+        tables = [_by_ranks(some, sharding) for some in (rows, slower, faster)]
         cells = []
-        for ranks in SHOWN[1:]:
-            usual, less, more = (
-                row["predicted_samples_per_s"]
-                for some in (rows, slower, faster)
-                for row in _of(some, sharding, WEAK)
-                if row["ranks"] == ranks
-            )
+        for ranks in WORLD_SIZES[1:]:
+            usual, less, more = (at[ranks]["predicted_samples_per_s"] for at in tables)
             cells.append(f"{ranks:,} ranks {less / usual - 1:+.0%} {more / usual - 1:+.0%}")
         lines.append(f"{sharding:9} {'; '.join(cells)}")
     return "\n".join(lines)
@@ -90,7 +82,7 @@ def largest(config: Config, facts: ModelFacts, topology: Topology) -> str:
     beside = facts.parameters - facts.layer_parameters
     for sharding in SHARDINGS:
         cells = []
-        for ranks in SHOWN:
+        for ranks in WORLD_SIZES:
             kept = kept_of(facts, sharding, config)
             layers = largest_layers(
                 partial(_held, facts, kept, sharding, ranks), memory_bytes=topology.device.memory_bytes.value
@@ -120,18 +112,16 @@ def _held(facts: ModelFacts, kept: tuple[int, int], sharding: str, ranks: int, l
 
 def check_answer(checked: Sequence[Row], published: Sequence[Row]) -> str:
     """How far predictions are from measurements."""
-    quantities = dict.fromkeys(row["quantity"] for row in checked)
-    groups = [(one, [row for row in checked if row["quantity"] == one]) for one in quantities]
+    errors: dict[str, list[float]] = {}
+    for row in checked:
+        errors.setdefault(row["quantity"], []).append(abs(row["error"]))
     if published:
-        groups.append(("published ratios of ZeRO-1 to DDP", list(published)))
-    parts = []
-    for name, rows in groups:
-        errors = [abs(row["error"]) for row in rows]
-        mean = sum(errors) / len(errors)
-        parts.append(f"{name}: mean error {mean:.1%}, largest {max(errors):.1%} of {len(errors)} points")
-    return (
-        "predicted against measured: " + "; ".join(parts) + "." if parts else "Nothing was measured to check."
-    )
+        errors["published ratios of ZeRO-1 to DDP"] = [abs(row["error"]) for row in published]
+    parts = [
+        f"{name}: mean error {sum(sizes) / len(sizes):.1%}, largest {max(sizes):.1%} of {len(sizes)} points"
+        for name, sizes in errors.items()
+    ]
+    return f"predicted against measured: {'; '.join(parts)}." if parts else "Nothing was measured to check."
 
 
 def check_table(checked: Sequence[Row]) -> str:
@@ -166,9 +156,7 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _of(rows: Sequence[Row], sharding: str, scaling: str) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if (row["sharding"], row["volume"], row["scaling"]) == (sharding, COUNTED, scaling)
-    ]
+def _by_ranks(rows: Sequence[Row], sharding: str) -> dict[int, Row]:
+    """The rows of a sharding, with as many samples on every rank, by world size."""
+    wanted = (sharding, COUNTED, WEAK)
+    return {row["ranks"]: row for row in rows if (row["sharding"], row["volume"], row["scaling"]) == wanted}

@@ -54,8 +54,10 @@ class BareLoop:
             os.mkfifo(folder / f"ask-{rank}")
             os.mkfifo(folder / f"answer-{rank}")
         # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
-        self.asks = [_open_pipe(folder / f"ask-{rank}") for rank in range(self.world_size)]
-        self.answers = [_open_pipe(folder / f"answer-{rank}") for rank in range(self.world_size)]
+        self.asks, self.answers = (
+            [os.open(folder / f"{end}-{rank}", os.O_RDWR) for rank in range(self.world_size)]
+            for end in ("ask", "answer")
+        )
         variables = worker_variables(os.environ, **environment_settings(config))
         with (folder / "log.txt").open("wb") as log:
             self.agent = subprocess.Popen(
@@ -75,7 +77,12 @@ class BareLoop:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._signal(signal.SIGKILL)
+        self.agent.terminate()
+        self.agent.wait()
+        for end in (*self.asks, *self.answers):
+            os.close(end)
+        self.asks, self.answers, self.pids = [], [], []
 
     def wait_until_built(self) -> None:
         """Wait until every rank has built its model."""
@@ -92,15 +99,6 @@ class BareLoop:
         """Stop the ranks until the next block, so that they take no time from the other side."""
         self._signal(signal.SIGSTOP)
 
-    def close(self) -> None:
-        """End every process."""
-        self._signal(signal.SIGKILL)
-        self.agent.terminate()
-        self.agent.wait()
-        for end in (*self.asks, *self.answers):
-            os.close(end)
-        self.asks, self.answers, self.pids = [], [], []
-
     def _read_lines(self) -> list[str]:
         """One line from every rank."""
         texts = dict.fromkeys(self.answers, b"")
@@ -114,11 +112,9 @@ class BareLoop:
                     if texts[key.fd].endswith(b"\n"):
                         selector.unregister(key.fd)
                 if self.agent.poll() is not None or time.monotonic() > deadline:
-                    raise LaunchFailed("crashed", "the bare loop failed:\n" + self._end_of_log())
+                    log = (self.folder / "log.txt").read_text(errors="replace")
+                    raise LaunchFailed("crashed", f"the bare loop failed:\n{log[-3000:]}")
         return [texts[end].decode().strip() for end in self.answers]
-
-    def _end_of_log(self) -> str:
-        return (self.folder / "log.txt").read_text(errors="replace")[-3000:]
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self.pids:
@@ -129,10 +125,12 @@ class BareLoop:
 def _job_of(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
     """What bare_loop.py reads about its work."""
     return {
-        **{key: getattr(config, key) for key in ("attention", "seed")},
+        "attention": config.attention,
+        "seed": config.seed,
         "architecture": config.model.architecture,
         "config": _model_settings(config),
-        **{key: getattr(config.adam, key) for key in ("lr", "weight_decay")},
+        "lr": config.adam.lr,
+        "weight_decay": config.adam.weight_decay,
         "head": tasks.make(config.model.task).head,
         "device": config.device.type,
         "threads": config.device.threads,
@@ -158,8 +156,3 @@ def _batches_of(config: Config, rank: int) -> dict[str, Any]:
         rank=rank,
     )
     return {name: np.stack([batch[name] for batch in made]) for name in made[0]}
-
-
-def _open_pipe(path: Path) -> int:
-    """A file descriptor for both directions, which opens although nobody is at the other end."""
-    return os.open(path, os.O_RDWR)

@@ -26,15 +26,16 @@ from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 from bench.results.machines import list_study
-from bench.selfcheck.noise import Floats, Noise, Random, artificial_noise, recorded_noise
+from bench.selfcheck.noise import Noise, Random, artificial_noise, recorded_noise
 from bench.statistics import intervals
+from bench.statistics.intervals import Floats
 
 RESULTS = Path("results")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Noise that was recorded."""
+    """A file of recorded noise."""
 
     file: str  # of the study selftest, on the machine that has it
     resident: str  # `measure.resident` of what was recorded; with `one` a preset has more launches
@@ -135,9 +136,9 @@ def find_table(results: Path, file: str) -> Path:
     Raises:
         UserError: no machine has it.
     """
-    folders = list_study(results, "selftest")
-    if found := [path for folder in folders if (path := folder / file).exists()]:
-        return found[0]
+    for folder in list_study(results, "selftest"):
+        if (folder / file).exists():
+            return folder / file
     raise UserError(f"no machine in {results} has selftest/{file}", "run `make selftest` first")
 
 
@@ -157,7 +158,7 @@ def every_noise() -> Iterator[tuple[str, Measure, Noise]]:
 
 
 def _remembered(average: Callable[[Floats], float]) -> Callable[[Floats], float]:
-    """The same function, which averages each launch once. Its launches must live as long as it does."""
+    """A function that averages each launch once. Its launches must live as long as it does."""
     known: dict[int, float] = {}
 
     def of(launch: Floats) -> float:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-Floats = npt.NDArray[np.float64]
+from bench.statistics.intervals import Floats
+
 Random = np.random.Generator
 
 BLOCK_SPREAD = 0.04

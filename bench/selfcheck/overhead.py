@@ -91,9 +91,9 @@ def _compose(overrides: Sequence[str]) -> Config:
 def cost_of_harness(seconds: pd.DataFrame) -> intervals.Speedup:
     """Seconds per step under the harness over those of the bare loop, paired within rounds."""
     table = seconds.set_index(["launch", "round"])
-    found = intervals.speedup_of_rounds(np.log(table["harness"] / table["bare"]))
-    assert found is not None, "there is at least one round"
-    return found
+    ratio = intervals.speedup_of_rounds(np.log(table["harness"] / table["bare"]))
+    assert ratio is not None, "there is at least one round"
+    return ratio
 
 
 def describe_ratio(ratio: intervals.Speedup) -> str:

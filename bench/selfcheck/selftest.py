@@ -77,11 +77,7 @@ CASES = {
     "one": (
         Case(name="both", preset="quick", comparisons=10, slowed_by=BOTH, measured_as_one=10),
         Case(
-            name="same",
-            preset="quick",
-            comparisons=30,
-            slowed_by={"pytorch_again": 0.0},
-            measured_as_one=10,
+            name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}, measured_as_one=10
         ),
     ),
 }
@@ -157,12 +153,8 @@ def _measure_missing(
             if time.monotonic() - started > 60 * minutes:
                 console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
                 return verdicts
-            console.print(
-                f"self-test: {case.name} {first}"
-                + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
-                + f" of {case.comparisons}",
-                highlight=False,
-            )
+            several = f" to {numbers[-1]}" if len(numbers) > 1 else ""
+            console.print(f"self-test: {case.name} {first}{several} of {case.comparisons}", highlight=False)
             rows = _measure_rows(lines[case.name], f"{case.name}-{first}", raw)
             verdicts, rounds = (_without(table, case.name, numbers) for table in (verdicts, rounds))
             for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
@@ -220,8 +212,7 @@ def _read_earlier(
     same = verdicts["config_hash"] == verdicts["case"].map(wanted)
     verdicts = verdicts[same if gather else same & (verdicts["environment_hash"] == here)]
     # A comparison in which a backend got no speed-up is made again, as a whole.
-    without = _comparisons_in(verdicts[verdicts["ratio"].isna()])
-    kept = _comparisons_in(verdicts) - without
+    kept = _comparisons_in(verdicts) - _comparisons_in(verdicts[verdicts["ratio"].isna()])
     verdicts, rounds = (
         table[[key in kept for key in zip(table["case"], table["number"], strict=True)]]
         for table in (verdicts, rounds)

@@ -1,1 +1,1 @@
-"""Speed-ups with their intervals: what a measurement needs of its own rows, to know when it may stop."""
+"""The numbers of a comparison's rows that measuring needs, too: throughput, speed-ups, their intervals."""

@@ -8,24 +8,9 @@ from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_differences
 
 MUST_EQUAL = (
-    "model",
-    "size",
-    "parameters",
-    "trainable_parameters",
-    "task",
-    "data",
-    "lengths",
-    "batch_rule",
-    "global_batch",
-    "seq_len",
-    "memory_limit_gib",
-    "device",
-    "nodes",
-    "world_size",
-    "threads_per_rank",
-    "cores_per_rank",
-    "allocator",
-    "blas",
+    *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths"),
+    *("batch_rule", "global_batch", "seq_len", "memory_limit_gib"),
+    *("device", "nodes", "world_size", "threads_per_rank", "cores_per_rank", "allocator", "blas"),
 )
 """Columns in which a backend must equal the reference before a speed-up may be printed.
 
@@ -56,13 +41,12 @@ def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     own_batch = ours.distinct("batch_rule") == ["max"]
     unequal = []
     for column in MUST_EQUAL:
-        values = ours.distinct(column), theirs.distinct(column)
-        if len({*values[0], *values[1]}) > 1 and not (own_batch and column == "global_batch"):
-            unequal.append(f"{column} {_join(values[0])} (reference {_join(values[1])})")
+        values, base = ours.distinct(column), theirs.distinct(column)
+        if len({*values, *base}) > 1 and not (own_batch and column == "global_batch"):
+            unequal.append(f"{column} {_join(values)} (reference {_join(base)})")
     for column in MAY_DIFFER:
-        for blocks in (ours, theirs):
-            if len(blocks.distinct(column)) > 1:
-                unequal.append(f"{column} {_join(blocks.distinct(column))} of one backend")
+        several = [values for blocks in (ours, theirs) if len(values := blocks.distinct(column)) > 1]
+        unequal += [f"{column} {_join(values)} of one backend" for values in several]
     return [*unequal, *_compare_environments(theirs, ours)]
 
 
@@ -73,11 +57,11 @@ def choices_of(blocks: ColumnArrays) -> dict[str, str]:
 
 def describe_permitted_differences(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     """In which columns of `MAY_DIFFER` a backend differs from the reference."""
-    pairs = {column: (ours.distinct(column), theirs.distinct(column)) for column in MAY_DIFFER}
+    pairs = ((column, ours.distinct(column), theirs.distinct(column)) for column in MAY_DIFFER)
     return [
-        f"{column} {_join(mine)} (reference {_join(base)})"
-        for column, (mine, base) in pairs.items()
-        if mine != base
+        f"{column} {_join(values)} (reference {_join(base)})"
+        for column, values, base in pairs
+        if values != base
     ]
 
 
@@ -98,9 +82,9 @@ def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]
         lines = {line: None for line in lines if not line.startswith(OF_A_STACK)}
         if not lines:
             return []
-    shown = list(lines)[:MOST_DIFFERENCES] or ["environment_hash"]
-    more = len(lines) - len(shown)
-    return [f"measured in different environments: {', '.join(shown)}" + (f", and {more} more" * (more > 0))]
+    named = list(lines)[:MOST_DIFFERENCES] or ["environment_hash"]
+    more = f", and {len(lines) - len(named)} more" if len(lines) > len(named) else ""
+    return [f"measured in different environments: {', '.join(named)}{more}"]
 
 
 def _join(values: Iterable[Any]) -> str:

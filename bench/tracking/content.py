@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
 from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
@@ -15,6 +14,7 @@ from bench.report.render.markdown import escaped
 from bench.report.summary_table import COLUMNS, rows_of
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import distinct_text
 
 SETTINGS = (
     *("comparison", "command", "started_at", "git_commit", "stack", "reference"),

@@ -16,7 +16,7 @@ from bench.report.comparison_terminal import render_terminal
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
-from tests.support.result_files import write_records
+from tests.support.result_files import write_records, write_rows
 
 pytestmark = pytest.mark.once
 
@@ -78,7 +78,7 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
         'comma, "quotes" new line; Ünïcode 日本 </td><img src=x onerror=alert(2)> [red]markup[/red]' in shown
     )
     other = csv_files.read(path).assign(model="[red]other[/red]|`x`")
-    csv_files.write_rows(reports.parent / "other.csv", other.to_dict("records"))
+    write_rows(reports.parent / "other.csv", other.to_dict("records"))
     assert compare([str(path), str(reports.parent / "other.csv")]) == 2
     assert f"model ({EVIL}, [red]other[/red]|`x`)" in capsys.readouterr().err
     assert compare([str(path), str(path), "--markdown"]) == 0

@@ -18,6 +18,7 @@ from scipy import stats
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.results import csv_files
 from bench.results.side_files import BREAKDOWN
+from tests.support.result_files import write_rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "results" / "bert-tiny-cpux2.csv"
 
@@ -96,7 +97,7 @@ def write(folder: Path, models: tuple[Model, ...] = ELEVEN) -> list[Path]:
     paths = []
     for model in models:
         path = folder / f"{model.name}-cpux2.csv"
-        csv_files.write_rows(path, table_of(model).to_dict("records"))
+        write_rows(path, table_of(model).to_dict("records"))
         read_comparison(path)  # what is drawn has passed every check of a results file
         paths.append(path)
     return paths

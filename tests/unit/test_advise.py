@@ -9,11 +9,18 @@ from bench.advise import measured, words
 from bench.advise.__main__ import main
 from bench.advise.bounds import ANYTHING, Bounds, exactly
 from bench.advise.effects import OTHER_MODEL, Effects, find_effects
-from bench.advise.exhaustive import Check, check_advice
-from bench.advise.measured import Outcome
-from bench.advise.plain import TIME_TOLERANCE, PlainTraining, learn, parts_of_trials
-from bench.advise.predict import PLAIN, Candidate, choices_of, predict, select
-from bench.advise.search import CLOSE, Advice, find_best, in_fewer_parts, in_more_parts
+from bench.advise.measured import Trained
+from bench.advise.plain import PLAIN, TIME_TOLERANCE, PlainTraining, learn, parts_of_trials
+from bench.advise.predict import Candidate, choices_of, predict, select
+from bench.advise.search import (
+    CLOSE,
+    Advice,
+    AdviceCheck,
+    check_advice,
+    find_best,
+    in_fewer_parts,
+    in_more_parts,
+)
 from bench.analysis.comparison_results import ComparisonResults
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -318,9 +325,9 @@ def outcome(
     status: str = "ok",
     chosen: Candidate | None = None,
     peak_gib: float = 2.5,
-) -> Outcome:
+) -> Trained:
     summary = results.of(name)
-    return Outcome(
+    return Trained(
         candidate=chosen or candidate(name, (1.0, 2.0)),
         status=status,
         message="" if status == "ok" else "memory ran out",
@@ -346,15 +353,15 @@ class Machine:
         self.once: list[dict[str, int]] = []
         self.full: list[dict[str, int]] = []
 
-    def train_once(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+    def train_once(self, some: Sequence[Candidate]) -> dict[str, Trained]:
         self.once.append({one.backend: one.parts for one in some})
         return self._train(some)
 
-    def measure(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+    def measure(self, some: Sequence[Candidate]) -> dict[str, Trained]:
         self.full.append({one.backend: one.parts for one in some})
         return self._train(some)
 
-    def _train(self, some: Sequence[Candidate]) -> dict[str, Outcome]:
+    def _train(self, some: Sequence[Candidate]) -> dict[str, Trained]:
         results = timed(**{name: self.seconds[name] for name in ("pytorch", *(one.backend for one in some))})
         reference = some[0]
         broken = reference.parts < self.fits_in.get(reference.backend, 1)
@@ -444,7 +451,7 @@ def test_fewer_parts_are_those_that_the_measured_peak_leaves_room_for() -> None:
     assert (same.parts, nothing) == (8, exactly(1.0))
 
 
-def checked(machine: Machine, *candidates: Candidate) -> tuple[Advice, Check]:
+def checked(machine: Machine, *candidates: Candidate) -> tuple[Advice, AdviceCheck]:
     advice = best_of(machine, *candidates)
     machine.once, machine.full = [], []
     return advice, check_advice(
@@ -502,7 +509,7 @@ def test_a_check_compares_an_advice_with_the_same_in_fewer_parts() -> None:
 
 
 def test_a_check_names_what_had_no_turn() -> None:
-    check = Check(outcomes=[], untrained=[candidate("late", (1.0, 2.0))], is_fastest=False, ratio=None)
+    check = AdviceCheck(outcomes=[], untrained=[candidate("late", (1.0, 2.0))], is_fastest=False, ratio=None)
     assert words.check_table(check).splitlines()[1:] == ["-  late: had no turn"]
 
 
@@ -520,7 +527,7 @@ def test_a_check_in_which_nothing_trains_says_so() -> None:
 
 
 def test_the_answer_says_how_sure_it_is() -> None:
-    def said(*outcomes: Outcome) -> str:
+    def said(*outcomes: Trained) -> str:
         return words.answer(Advice(outcomes=outcomes, slower=[], left_out=[]), "bert-base", 3, "this CPU")
 
     results = timed(pytorch=2.0, a=1.0, b=1.2, c=1.001)

@@ -8,7 +8,7 @@ from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.records import SCHEMA_VERSION
 from tests.support.factories import block, comparison, record
-from tests.support.result_files import write_records
+from tests.support.result_files import write_records, write_rows
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_file_that_is_something_else_is_refused(saved: Path, content: bytes) -
     ],
 )
 def test_a_file_whose_facts_cannot_be_read_is_refused(saved: Path, changes: dict[str, str], why: str) -> None:
-    csv_files.write_rows(saved, csv_files.read(saved).assign(**changes).to_dict("records"))
+    write_rows(saved, csv_files.read(saved).assign(**changes).to_dict("records"))
     assert why in refused(saved)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.claims import Finding, judge_claims
+from bench.analysis.claims.judge import JudgedClaim, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
 from bench.report.claim_words import evidence_lines, verdict_words
@@ -29,7 +29,7 @@ def verdicts(*tables: list[Record]) -> dict[str, str]:
     return {finding.claim.id: finding.verdict for finding in judge_claims(of(*tables))}
 
 
-def finding(claim: str, *tables: list[Record]) -> Finding:
+def finding(claim: str, *tables: list[Record]) -> JudgedClaim:
     return next(one for one in judge_claims(of(*tables)) if one.claim.id == claim)
 
 

@@ -11,6 +11,7 @@ from bench.results import csv_files
 from bench.results.machines import name_machines
 from bench.setup.checkout import ROOT
 from tests.support.git import git
+from tests.support.result_files import write_rows
 
 KNOWN, UNKNOWN = "amd-family25-model17-2-cores-b93e", "amd-family99-model9-2-cores-0000"
 STEM = "bert-mini-cpux2"
@@ -40,7 +41,7 @@ def slow_down(path: Path, backend: str, by: float) -> None:
     rows.loc[its, "seconds"] *= by
     for column in ("samples_per_s", "model_flops_per_s", "roofline_share"):
         rows.loc[its, column] /= by
-    csv_files.write_rows(path, rows.to_dict("records"))
+    write_rows(path, rows.to_dict("records"))
 
 
 def copy_to_a_new_machine(results: Path, stem: str) -> Path:
@@ -113,7 +114,7 @@ def test_without_the_same_comparison_elsewhere_a_sentence_names_the_nearest(
 ) -> None:
     path = copy_to_a_new_machine(checkout, STEM)
     rows = csv_files.read(path).assign(blas="other")
-    csv_files.write_rows(path, rows.to_dict("records"))
+    write_rows(path, rows.to_dict("records"))
     assert main([]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert (

@@ -10,7 +10,7 @@ import pytest
 from bench.results import csv_files
 from bench.results.columns import COLUMNS, DTYPES
 from tests.support.factories import block, comparison, failed, record, workload
-from tests.support.result_files import table_of_records, write_records
+from tests.support.result_files import table_of_records, write_records, write_rows
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_figure_that_is_not_finite_is_blank(tmp_path: Path) -> None:
 
 def test_rows_that_were_read_are_written_back_byte_for_byte(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.csv"
-    csv_files.write_rows(copy, csv_files.read(saved).to_dict("records"))
+    write_rows(copy, csv_files.read(saved).to_dict("records"))
     assert copy.read_bytes() == saved.read_bytes()
 
 

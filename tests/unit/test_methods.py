@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.claims import judge_claims
+from bench.analysis.claims.judge import judge_claims
 from bench.analysis.methods import AGREES, DISAGREES, MethodsFound, find_methods
 from bench.config.compose import compose
 from bench.config.identity import measured_settings

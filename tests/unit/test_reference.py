@@ -3,7 +3,7 @@
 import pytest
 
 from bench.analysis import reference
-from bench.analysis.claim_tests import TESTS
+from bench.analysis.claims.judge import TESTS
 
 
 def test_every_row_has_its_source_and_every_flag_its_words() -> None:

@@ -16,7 +16,7 @@ from bench.results.records import Product, Roofline, Shape, TimedLibrary, Worklo
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
 from tests.support.factories import block, record, workload
-from tests.support.result_files import table_of_records
+from tests.support.result_files import table_of_records, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -157,14 +157,14 @@ def test_without_a_limit_there_is_neither_column_nor_line() -> None:
 @pytest.mark.parametrize("column", ["model_flops_per_s", "roofline_share"])
 def test_a_file_whose_shares_do_not_add_up_is_refused(column: str, tmp_path: Path) -> None:
     made = row(FOUND) | {column: 0.5}
-    csv_files.write_rows(tmp_path / "x.csv", [made])
+    write_rows(tmp_path / "x.csv", [made])
     with pytest.raises(UserError, match=f"{column} is not what it is derived from"):
         csv_files.read(tmp_path / "x.csv")
 
 
 def test_a_file_that_exceeds_its_limit_is_refused(tmp_path: Path) -> None:
     made = row(FOUND) | {"limit_flops_per_s": 10_000.0, "roofline_share": 2.0}
-    csv_files.write_rows(tmp_path / "x.csv", [made])
+    write_rows(tmp_path / "x.csv", [made])
     with pytest.raises(UserError, match="roofline_share is above 1"):
         csv_files.read(tmp_path / "x.csv")
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from bench.analysis.predictions import CHECKS
-from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.estimates import Estimate
+from bench.analysis.scale.tables import CHECKS
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results import csv_files
@@ -21,6 +21,7 @@ from bench.scale.measured import merge_sizes, read_measured, spread_of
 from tests.support.comparisons import RecordingBar, nobody_looks
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup, starter
+from tests.support.result_files import write_rows
 
 FACTS = ModelFacts(
     parameters=1000,
@@ -153,7 +154,7 @@ def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_n
     measured(tmp_path, 2)
     over_a_link = measured(tmp_path, 2, name="link-7gbit")  # which says nothing: the column does
     table = csv_files.read(over_a_link).assign(link_gbit_per_s=0.001)
-    csv_files.write_rows(over_a_link, table.to_dict("records"))
+    write_rows(over_a_link, table.to_dict("records"))
     found = [row for row in check_rows(tmp_path, tmp_path) if row["backend"] == "pytorch"]
 
     def of(quantity: str) -> dict[str, tuple[float, float]]:
@@ -193,7 +194,7 @@ def test_machines_are_not_mixed(tmp_path: Path, rows: Callable[[], dict[Any, dic
 
 
 def test_bounds_are_those_of_the_mean_over_launches() -> None:
-    assert spread_of([2.0]) == Figure.exactly(2.0)
+    assert spread_of([2.0]) == Estimate.exactly(2.0)
     two = spread_of([1.0, 1.1])
     assert two.low < 1.0 < two.value < 1.1 < two.high
     assert spread_of([1.0, 100.0]).high == pytest.approx(40.0), "of two launches an interval says little"

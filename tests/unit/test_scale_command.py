@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.predictions import PUBLISHED, SCALING
 from bench.analysis.scale import topology
+from bench.analysis.scale.tables import PUBLISHED, SCALING
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.results.step_parts import ModelFacts, ReadyGradients

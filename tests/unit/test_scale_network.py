@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from bench.analysis.scale import topology
-from bench.analysis.scale.figures import Dice, Figure, figures_of
-from bench.analysis.scale.network import Array, LinkedNodes, MeasuredRanks, TimedSize
+from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
+from bench.analysis.scale.network import LinkedNodes, MeasuredRanks, TimedSize
 from bench.analysis.scale.topology import DeviceKind, Link, Topology
 from bench.errors import UserError
 from bench.results.collectives import SENT
+from bench.statistics.intervals import Floats
 
 GB = 1e9
 
@@ -23,20 +24,20 @@ GB = 1e9
 )
 def test_a_figure_lies_within_its_bounds_and_above_zero(low: float, value: float, high: float) -> None:
     with pytest.raises(ValueError, match="does not lie in"):
-        Figure(value=value, low=low, high=high)
+        Estimate(value=value, low=low, high=high)
 
 
 def test_a_figure_keeps_its_source_and_its_bounds_in_other_units() -> None:
-    one = Figure.of({"value": "2", "low": 1, "high": 4.0, "source": "a page,\n  with a break"})
+    one = Estimate.of({"value": "2", "low": 1, "high": 4.0, "source": "a page,\n  with a break"})
     assert (one.value, one.low, one.high, one.source) == (2.0, 1.0, 4.0, "a page, with a break")
     other = one.scaled(1000)
     assert (other.value, other.low, other.high, other.source) == (2000, 1000, 4000, one.source)
-    known = Figure.exactly(3.0, "counted")
+    known = Estimate.exactly(3.0, "counted")
     assert (known.value, known.low, known.high, known.source) == (3.0, 3.0, 3.0, "counted")
 
 
 def test_the_first_draw_is_the_value_and_the_others_lie_around_it() -> None:
-    figure = Figure(value=10, low=9, high=20)
+    figure = Estimate(value=10, low=9, high=20)
     draws = Dice(20_000, seed=3).draw(figure)
     assert draws.shape == (20_000, 1)
     assert draws[0, 0] == 10
@@ -48,11 +49,11 @@ def test_the_first_draw_is_the_value_and_the_others_lie_around_it() -> None:
 
 
 def test_what_is_known_exactly_is_drawn_as_it_is() -> None:
-    assert set(Dice(100).draw(Figure.exactly(7.0)).ravel()) == {7.0}
+    assert set(Dice(100).draw(Estimate.exactly(7.0)).ravel()) == {7.0}
 
 
 def test_the_same_seed_gives_the_same_draws_and_a_figure_drawn_twice_is_drawn_anew() -> None:
-    figure = Figure(value=1, low=0.5, high=2)
+    figure = Estimate(value=1, low=0.5, high=2)
     first, again, other = Dice(50, seed=1), Dice(50, seed=1), Dice(50, seed=2)
     one = first.draw(figure)
     assert one.tolist() == again.draw(figure).tolist()
@@ -63,7 +64,7 @@ def test_the_same_seed_gives_the_same_draws_and_a_figure_drawn_twice_is_drawn_an
 def test_a_band_holds_95_percent_of_the_draws_and_the_best_guess() -> None:
     draws = np.column_stack([np.arange(1001.0), np.full(1001, 5.0), np.arange(1001.0) + 1])
     draws[0] = [500, 5, 0.5]
-    wide, exact, lowest = figures_of(draws)
+    wide, exact, lowest = estimates_of(draws)
     assert [one.value for one in (wide, exact, lowest)] == [500, 5, 0.5]
     assert wide.low == pytest.approx(25, abs=1)
     assert wide.high == pytest.approx(975, abs=1)
@@ -107,7 +108,7 @@ def test_every_topology_is_sane(name: str) -> None:
 
 
 def test_there_are_topologies_with_fast_and_with_slow_links_and_no_others_are_known() -> None:
-    assert {"dgx-a100", "dgx-h100", "v100x8", "pcie-a10x4"} <= set(topology.names())
+    assert topology.names() == ["dgx-a100", "dgx-h100", "v100x8"]
     with pytest.raises(UserError, match="topology dgx-b9 is not known"):
         topology.load("dgx-b9")
 
@@ -124,7 +125,7 @@ def linked(
     far_hop: float = 5e-6,
 ) -> LinkedNodes:
     """Nodes of eight."""
-    exactly = Figure.exactly
+    exactly = Estimate.exactly
     return LinkedNodes(
         Topology(
             name="made",
@@ -216,7 +217,7 @@ def timed(*sizes: tuple[float, float, float]) -> Mapping[str, Sequence[TimedSize
     """All-reduces of these bytes, seconds and busy shares."""
     return {
         "all_reduce": [
-            TimedSize(size=size, seconds=Figure.exactly(seconds), busy_share=busy)
+            TimedSize(size=size, seconds=Estimate.exactly(seconds), busy_share=busy)
             for size, seconds, busy in sizes
         ]
     }
@@ -225,7 +226,7 @@ def timed(*sizes: tuple[float, float, float]) -> Mapping[str, Sequence[TimedSize
 TWO_SIZES = timed((1e3, 0.01, 0.8), (1e5, 0.1, 0.4))
 
 
-def seconds_of(network: MeasuredRanks, size: float, ranks: Array | None = None) -> tuple[float, float]:
+def seconds_of(network: MeasuredRanks, size: float, ranks: Floats | None = None) -> tuple[float, float]:
     """Busy, and on the way."""
     duration = network.seconds("all_reduce", size, np.array([4.0]) if ranks is None else ranks)
     return duration.busy[0, -1], duration.on_the_way[0, -1]
@@ -294,8 +295,8 @@ def test_an_all_gather_works_and_then_waits() -> None:
 
 def test_draws_vary_as_the_largest_size_was_timed_and_all_sizes_together() -> None:
     sizes = [
-        TimedSize(size=1e3, seconds=Figure.exactly(0.01), busy_share=0.0),
-        TimedSize(size=1e5, seconds=Figure(value=0.1, low=0.08, high=0.12), busy_share=0.0),
+        TimedSize(size=1e3, seconds=Estimate.exactly(0.01), busy_share=0.0),
+        TimedSize(size=1e5, seconds=Estimate(value=0.1, low=0.08, high=0.12), busy_share=0.0),
     ]
     network = MeasuredRanks(4, {"all_reduce": sizes}, Dice(4000))
     small, large = (network.seconds("all_reduce", size, np.array([4.0])).total[:, 0] for size in (1e3, 1e5))

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.analysis.predictions import CHECKS, PUBLISHED, SCALING
+from bench.analysis.scale.tables import CHECKS, PUBLISHED, SCALING
 from bench.errors import UserError
 from bench.report.build import render_all, write_scale
 from bench.report.figures import scale, style

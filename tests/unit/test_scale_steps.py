@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from bench.analysis.scale.figures import Dice
-from bench.analysis.scale.network import Array, Duration, LinkedNodes
+from bench.analysis.scale.estimates import Dice
+from bench.analysis.scale.network import Duration, LinkedNodes
 from bench.analysis.scale.sendings import (
     AFTER_BACKWARD,
     AFTER_UPDATE,
@@ -22,6 +22,7 @@ from bench.analysis.scale.sendings import (
 from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
 from bench.analysis.scale.topology import load
 from bench.results.collectives import SENT
+from bench.statistics.intervals import Floats
 from tests.support.step_simulator import Call, Step, simulate_step
 
 STEPS = 100
@@ -47,7 +48,7 @@ class Links:
     way_s_per_byte: float = 0.0
     kinds: Mapping[str, "Links"] = field(default_factory=dict)
 
-    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
+    def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
         if kind in self.kinds:
             return self.kinds[kind].seconds(kind, size, ranks)
         several = np.where(ranks > 1, 1.0, 0.0)
@@ -81,8 +82,8 @@ def predicted(
     found: Sequence[Sending],
     network: Links,
     own: Parts | None = None,
-    ranks: Array = SEVERAL,
-    **changes: Array,
+    ranks: Floats = SEVERAL,
+    **changes: Floats,
 ) -> StepSeconds:
     return predict_step(own or parts(), found, network, ranks, divides_update=False, **changes)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.clusters import distance_of_two_clusters
-from bench.analysis.steadiness import SteadinessWarning, find_warnings
+from bench.analysis.steadiness.clusters import distance_of_two_clusters
+from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample

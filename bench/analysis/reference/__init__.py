@@ -62,31 +62,31 @@ class GuidedMethod:
     choice: str  # of a backend, in which it consists
     chosen: Sequence[str]  # the values of that choice that it means; any if empty
     improves_speed: str  # `yes`, `no`, or in brackets if it need not be so; empty if the guide does not say
-    saves_memory: str  # likewise
+    saves_memory: str  # in the same words
     source: str  # version and page of the guide
+
+
+def _read(file: str) -> pd.DataFrame:
+    return pd.read_csv(FOLDER / file, dtype=str, keep_default_na=False)
 
 
 @cache
 def read_guide() -> tuple[GuidedMethod, ...]:
     """The lines of guide.csv, in its order."""
-    table = pd.read_csv(FOLDER / "guide.csv", dtype=str, keep_default_na=False)
-    return tuple(
-        GuidedMethod(**row | {"chosen": row["chosen"].split()})  # type: ignore[arg-type]
-        for row in table.to_dict("records")
-    )
+    rows = _read("guide.csv").to_dict("records")
+    return tuple(GuidedMethod(**row | {"chosen": row["chosen"].split()}) for row in rows)  # type: ignore[arg-type]
 
 
 @cache
 def read_published_figures() -> pd.DataFrame:
     """published.csv as a table whose cells are all text."""
-    return pd.read_csv(FOLDER / "published.csv", dtype=str, keep_default_na=False)
+    return _read("published.csv")
 
 
 @cache
 def read_claims() -> tuple[Claim, ...]:
     """The lines of claims.csv, in its order."""
-    table = pd.read_csv(FOLDER / "claims.csv", dtype=str, keep_default_na=False)
-    return tuple(Claim(**row) for row in table.to_dict("records"))  # type: ignore[arg-type]
+    return tuple(Claim(**row) for row in _read("claims.csv").to_dict("records"))  # type: ignore[arg-type]
 
 
 @cache
@@ -96,25 +96,23 @@ def published_speedups() -> tuple[Published, ...]:
     A range over several models is left out; the blog's is `BLOG_BAND`.
     """
     published = []
-    for _, group in read_published_figures().groupby(
+    groups = read_published_figures().groupby(
         ["source", "source_ref", "hardware", "model", "task"], sort=False
-    ):
+    )
+    for _, group in groups:
         base = group[(group["backend"] == "pytorch") & (group["samples_per_s"] != "")]
         for row in group[group["backend"] != "pytorch"].to_dict("records"):
-            ratio = None
+            if row["flag"] == "range":
+                continue
             if row["samples_per_s"] and len(base) == 1:
                 ratio = arithmetic.ratio(float(row["samples_per_s"]), float(base["samples_per_s"].iloc[0]))
             elif re.fullmatch(r"[\d.]+", row["speedup_percent"]):
                 ratio = 1 + float(row["speedup_percent"]) / 100
-            if ratio is None or row["flag"] == "range":
+            else:
                 continue
-            published.append(
-                Published(
-                    ratio=ratio,
-                    **{key: row[key] for key in ("model", "backend", "precision", "source", "flag", "note")},
-                    hardware=row["hardware"] or "hardware not stated",
-                )
-            )
+            copied = {key: row[key] for key in ("model", "backend", "precision", "source", "flag", "note")}
+            hardware = row["hardware"] or "hardware not stated"
+            published.append(Published(ratio=ratio, hardware=hardware, **copied))
     return tuple(published)
 
 

@@ -5,28 +5,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET, MOST_LIVE
 from bench.config.choices import DEEPSPEED, DIVIDED
-from bench.results.prediction import predict
-
-FP32_BYTES = 4
-
-Bytes = npt.NDArray[np.float64]
+from bench.results.prediction import FP32_BYTES, predict
+from bench.statistics.intervals import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """Bytes on a rank, each of shape (world sizes,)."""
 
-    states: Bytes  # weights, gradients and the optimizer's states, as `bench.results.prediction` counts them
-    buckets: Bytes  # what gradients and weights are copied to before they are sent
-    activations: Bytes  # what the backward pass needs of the forward pass, and whatever else training takes
+    states: Floats  # weights, gradients and the optimizer's states, as `bench.results.prediction` counts them
+    buckets: Floats  # what gradients and weights are copied to before they are sent
+    activations: Floats  # what the backward pass needs of the forward pass, and whatever else training takes
 
     @property
-    def total(self) -> Bytes:
-        """All of it."""
+    def total(self) -> Floats:
+        """All bytes."""
         return self.states + self.buckets + self.activations
 
 
@@ -43,16 +39,17 @@ def predict_memory(
     """What a rank holds at its peak.
 
     Args:
-        sharding: of the backend.
-        optimizer: likewise.
+        sharding: of the backend, as is the optimizer.
+        optimizer: whose states it holds.
         parameters: of the model, tied ones once.
         trainable: those that are trained.
         activations: bytes of one micro-batch, and of whatever else does not depend on the world size.
         world_sizes: to predict for.
         device: cpu or cuda.
     """
-    each = [
-        predict(
+    states, buckets = [], []
+    for ranks in world_sizes:
+        needed = predict(
             parameters=parameters,
             trainable=trainable,
             optimizer=optimizer,
@@ -60,20 +57,16 @@ def predict_memory(
             world_size=ranks,
             device=device,
         )
-        for ranks in world_sizes
-    ]
-    states = [one.weights + one.gradients + one.optimizer for one in each]
-    buckets = [
-        _buckets(sharding, parameters, trainable, ranks, on_cuda=device == "cuda") for ranks in world_sizes
-    ]
+        states.append(float(needed.weights + needed.gradients + needed.optimizer))
+        buckets.append(float(_bucket_bytes(sharding, parameters, trainable, ranks, on_cuda=device == "cuda")))
     return Held(
-        states=np.array(states, dtype=float),
-        buckets=np.array(buckets, dtype=float),
+        states=np.array(states),
+        buckets=np.array(buckets),
         activations=np.full(len(states), float(activations)),
     )
 
 
-def _buckets(sharding: str, parameters: int, trainable: int, ranks: int, *, on_cuda: bool) -> float:
+def _bucket_bytes(sharding: str, parameters: int, trainable: int, ranks: int, *, on_cuda: bool) -> float:
     """What is held to be sent, or was received.
 
     DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).

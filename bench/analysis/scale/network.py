@@ -10,24 +10,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from bench.analysis.scale.figures import Dice, Figure
+from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.topology import Topology
 from bench.results.collectives import SENT
-
-Array = npt.NDArray[np.float64]
+from bench.statistics.intervals import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duration:
     """Seconds of one call, of shape (draws, world sizes)."""
 
-    busy: Array
-    on_the_way: Array
+    busy: Floats
+    on_the_way: Floats
 
     @property
-    def total(self) -> Array:
+    def total(self) -> Floats:
         """Both parts."""
         return self.busy + self.on_the_way
 
@@ -35,8 +33,8 @@ class Duration:
 class Network(Protocol):
     """Knows how long a collective takes."""
 
-    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
-        """Of one call.
+    def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
+        """How long one call takes.
 
         Args:
             kind: of `bench.results.collectives.SENT`.
@@ -70,8 +68,8 @@ class LinkedNodes:
         self._hop_inside = dice.draw(topology.inside_node.latency_s)
         self._hop_between = dice.draw(topology.between_nodes.latency_s)
 
-    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
-        """Of one call; arguments as of `Network.seconds`."""
+    def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
+        """How long one call takes; arguments as of `Network.seconds`."""
         nodes = np.ceil(ranks / self._per_node)
         inside, between = self._all_reduce if kind == "all_reduce" else self._ring
         speed = np.where(nodes > 1, np.minimum(inside, between), inside)
@@ -96,7 +94,7 @@ class TimedSize:
     """A collective of this size as it was timed alone."""
 
     size: float  # bytes of the whole tensor
-    seconds: Figure  # of a call
+    seconds: Estimate  # of a call
     busy_share: float  # of them, in which a rank's core worked on it
 
 
@@ -126,11 +124,11 @@ class MeasuredRanks:
         self._bytes_per_s = bytes_per_s
         self._factors = {kind: dice.draw(_spread(sizes)) for kind, sizes in timed.items()}
 
-    def seconds(self, kind: str, size: float, ranks: Array) -> Duration:
-        """Of one call; arguments as of `Network.seconds`.
+    def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
+        """How long one call takes; arguments as of `Network.seconds`.
 
         Raises:
-            ValueError: of a kind or a world size that was not timed.
+            ValueError: a kind or a world size was not timed.
         """
         if set(np.unique(ranks)) - {1.0, float(self._ranks)}:
             raise ValueError(f"collectives were timed with {self._ranks} ranks")
@@ -150,7 +148,7 @@ class MeasuredRanks:
         return Duration(busy=np.where(several, busy, 0.0), on_the_way=np.where(several, whole - busy, 0.0))
 
 
-def _spread(sizes: Sequence[TimedSize]) -> Figure:
+def _spread(sizes: Sequence[TimedSize]) -> Estimate:
     """A factor around 1: how far the largest size's seconds may be off, as the one that matters most."""
     seconds = sizes[-1].seconds
-    return Figure(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)
+    return Estimate(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from bench.analysis.scale.figures import Draws
-from bench.analysis.scale.network import Array, Duration, Network
+from bench.analysis.scale.estimates import Draws
+from bench.analysis.scale.network import Duration, Network
 from bench.analysis.scale.sendings import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Sending
+from bench.statistics.intervals import Floats
 
 Call = tuple[float, Duration]
 """A collective, and the share of a pass at which it is sent or needed."""
@@ -33,26 +33,26 @@ class Parts:
     """
 
     forward: Draws  # of one micro-batch
-    backward: Draws  # likewise
+    backward: Draws  # of one micro-batch
     update: Draws  # of all parameters by one rank
     copies: Draws  # of all gradients into what is sent, and back
     host: Draws  # whatever else a step takes, however many ranks there are
     grad_accum: int  # micro-batches of a step
-    elements_ready: npt.NDArray[np.float64]
-    share_ready: npt.NDArray[np.float64]
+    elements_ready: Floats
+    share_ready: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSeconds:
-    """Of shape (draws, world sizes)."""
+    """What a step takes; seconds of shape (draws, world sizes)."""
 
-    computed: Array  # forward and backward passes, the update, copies and the rest
-    exposed: Array  # that sending makes the step longer
-    sent: Array  # that it would take if nothing hid it
+    computed: Floats  # forward and backward passes, the update, copies and the rest
+    exposed: Floats  # that sending makes the step longer
+    sent: Floats  # that it would take if nothing hid it
 
     @property
-    def total(self) -> Array:
-        """Of the whole step."""
+    def total(self) -> Floats:
+        """The whole step."""
         return self.computed + self.exposed
 
 
@@ -60,10 +60,10 @@ def predict_step(
     parts: Parts,
     sendings: Sequence[Sending],
     network: Network,
-    ranks: Array,
+    ranks: Floats,
     *,
     divides_update: bool,
-    micro_batches: Array | None = None,
+    micro_batches: Floats | None = None,
 ) -> StepSeconds:
     """The seconds of a step.
 
@@ -100,24 +100,17 @@ def predict_step(
                 when = np.interp(when, parts.elements_ready, parts.share_ready)
             along[one.moment, gathers, one.each_pass] += zip(when.tolist(), durations, strict=True)
         sent = sent + times * together
-    forward, backward = size * parts.forward + nothing, size * parts.backward + nothing
-
-    def exposed_in(moment: str, computed: Array, *, all_passes: bool) -> Array:
-        """In a pass that has all that happens in it once a step, or only what happens in every one."""
-
-        def calls(gathers: bool) -> list[Call]:
-            return along[moment, gathers, True] + ([] if all_passes else along[moment, gathers, False])
-
-        return _exposed(computed, calls(True), calls(False))
-
-    for moment, computed_then in ((FORWARD, forward), (BACKWARD, backward)):
-        exposed = exposed + (passes - 1) * exposed_in(moment, computed_then, all_passes=True)
-        exposed = exposed + exposed_in(moment, computed_then, all_passes=False)
+    for moment, seconds in ((FORWARD, parts.forward), (BACKWARD, parts.backward)):
+        in_pass = size * seconds + nothing
+        weights, gradients = along[moment, True, True], along[moment, False, True]
+        exposed = exposed + (passes - 1) * _exposed(in_pass, weights, gradients)
+        once = along[moment, True, False], along[moment, False, False]
+        exposed = exposed + _exposed(in_pass, weights + once[0], gradients + once[1])  # the last pass
     return StepSeconds(computed=computed + nothing, exposed=exposed, sent=sent)
 
 
-def _durations(sending: Sending, network: Network, ranks: Array) -> list[Duration]:
-    """Of each of its calls; equal calls are asked for once."""
+def _durations(sending: Sending, network: Network, ranks: Floats) -> list[Duration]:
+    """How long each of its calls takes; equal calls are asked for once."""
     known: dict[int, Duration] = {}
     for elements in sending.sizes:
         if elements not in known:
@@ -125,7 +118,7 @@ def _durations(sending: Sending, network: Network, ranks: Array) -> list[Duratio
     return [known[elements] for elements in sending.sizes]
 
 
-def _exposed(computed: Array, gathers: Sequence[Call], gradients: Sequence[Call]) -> Array:
+def _exposed(computed: Floats, gathers: Sequence[Call], gradients: Sequence[Call]) -> Floats:
     """How much longer a pass takes by what is sent along with it, until the last has arrived.
 
     Weights are gathered one layer ahead: when the computing of a layer begins, the next one's are asked for,
@@ -163,7 +156,7 @@ class _Pass:
         free: when the link has carried all that it was asked for.
     """
 
-    def __init__(self, computed: Array) -> None:
+    def __init__(self, computed: Floats) -> None:
         self._computed = computed
         self.late = np.zeros_like(computed)
         self.free = np.zeros_like(computed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.scale.figures import Figure
+from bench.analysis.scale.estimates import Estimate
 from bench.errors import UserError
 
 FOLDER = Path(__file__).parents[3] / "conf" / "topology"
@@ -18,9 +18,9 @@ class Link:
 
     # of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw); between nodes that
     # of a node, all of its adapters together
-    bytes_per_s: Figure
-    ring_bytes_per_s: Figure  # the same of every other collective, where switches help an all-reduce alone
-    latency_s: Figure  # of a hop within a collective
+    bytes_per_s: Estimate
+    ring_bytes_per_s: Estimate  # of every other collective, where switches help an all-reduce alone
+    latency_s: Estimate  # of a hop within a collective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,11 @@ class DeviceKind:
     """What computes."""
 
     name: str
-    memory_bytes: Figure  # that a rank may use
-    memory_bytes_per_s: Figure  # that an optimizer's update reads and writes
+    memory_bytes: Estimate  # that a rank may use
+    memory_bytes_per_s: Estimate  # that an optimizer's update reads and writes
     peak_flops_per_s: dict[str, float]  # by precision, of the data sheet
     peak_source: str  # where that is from
-    reached_share: Figure  # of it, by forward and backward pass of a transformer
+    reached_share: Estimate  # of it, by forward and backward pass of a transformer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,12 @@ class Topology:
 
 
 def names() -> list[str]:
-    """Of all topologies."""
+    """The names of all topologies."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def load(name: str) -> Topology:
-    """Read one.
+    """Read a topology.
 
     Raises:
         UserError: there is none of this name.
@@ -68,15 +68,15 @@ def load(name: str) -> Topology:
         ranks_per_node=int(cells["ranks_per_node"]),
         device=DeviceKind(
             name=device["name"],
-            memory_bytes=Figure.of(device["memory_gib"]).scaled(2**30),
-            memory_bytes_per_s=Figure.of(device["memory_gb_per_s"]).scaled(1e9),
+            memory_bytes=Estimate.of(device["memory_gib"]).scaled(2**30),
+            memory_bytes_per_s=Estimate.of(device["memory_gb_per_s"]).scaled(1e9),
             peak_flops_per_s={
                 precision: float(peak) * 1e12
                 for precision, peak in device["peak_tflops"].items()
                 if precision != "source"
             },
             peak_source=" ".join(str(device["peak_tflops"]["source"]).split()),
-            reached_share=Figure.of(device["reached_share"]),
+            reached_share=Estimate.of(device["reached_share"]),
         ),
         inside_node=_link(cells["inside_node"]),
         between_nodes=_link(cells["between_nodes"]),
@@ -85,7 +85,7 @@ def load(name: str) -> Topology:
 
 def _link(cells: dict[str, Any]) -> Link:
     return Link(
-        bytes_per_s=Figure.of(cells["gb_per_s"]).scaled(1e9),
-        ring_bytes_per_s=Figure.of(cells.get("ring_gb_per_s", cells["gb_per_s"])).scaled(1e9),
-        latency_s=Figure.of(cells["latency_us"]).scaled(1e-6),
+        bytes_per_s=Estimate.of(cells["gb_per_s"]).scaled(1e9),
+        ring_bytes_per_s=Estimate.of(cells.get("ring_gb_per_s", cells["gb_per_s"])).scaled(1e9),
+        latency_s=Estimate.of(cells["latency_us"]).scaled(1e-6),
     )

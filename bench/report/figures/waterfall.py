@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from bench.analysis.fairness import Fairness
+from bench.analysis.attribution.settings import Fairness
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.style import EDGE, LIGHT

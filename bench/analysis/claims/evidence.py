@@ -1,7 +1,7 @@
-"""What a comparison shows about a claim: an answer, and the numbers that it rests on."""
+"""What a comparison shows about a claim: whether it holds there, and the numbers that this rests on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.statistics.intervals import Speedup
@@ -9,7 +9,15 @@ from bench.statistics.summary import BackendSummary
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverReference:
+class ClaimAnswer:
+    """One comparison's answer to a claim; each kind of evidence is a class of its own."""
+
+    holds: bool | None  # whether the claim holds there; None if the interval allows either
+    comparison: ComparisonResults  # the one that answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverReference(ClaimAnswer):
     """The speed-up of a backend over the reference of its comparison."""
 
     backend: BackendSummary
@@ -17,7 +25,7 @@ class OverReference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverBestPyTorch:
+class OverBestPyTorch(ClaimAnswer):
     """The speed-up of a backend over the fastest PyTorch row of its comparison."""
 
     backend: BackendSummary
@@ -25,7 +33,7 @@ class OverBestPyTorch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceSwapped:
+class ChoiceSwapped(ClaimAnswer):
     """The speed-up of a backend over another of the same comparison that differs in one choice."""
 
     before: str
@@ -34,7 +42,7 @@ class ChoiceSwapped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnChanged:
+class ColumnChanged(ClaimAnswer):
     """The reference backend's throughput over that in `other`, a comparison that differs in one column."""
 
     other: ComparisonResults
@@ -45,7 +53,7 @@ class ColumnChanged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpointing:
+class Checkpointing(ClaimAnswer):
     """The reference backend's throughput with gradient checkpointing over that in `without`."""
 
     without: ComparisonResults
@@ -53,7 +61,7 @@ class Checkpointing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargestBatches:
+class LargestBatches(ClaimAnswer):
     """The largest micro-batches of pytorch and ortmodule, and whether the search can tell them apart."""
 
     pytorch: int
@@ -62,7 +70,7 @@ class LargestBatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeakMemory:
+class PeakMemory(ClaimAnswer):
     """Peak memory without and with what the claim is about, in MiB."""
 
     before_mib: float
@@ -70,7 +78,7 @@ class PeakMemory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateBytes:
+class StateBytes(ClaimAnswer):
     """Bytes of optimizer state for each trained parameter."""
 
     backend: str
@@ -78,7 +86,7 @@ class StateBytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightBytes:
+class WeightBytes(ClaimAnswer):
     """Bytes of all copies of the weights for each parameter, in a precision of 16 bits."""
 
     backend: str
@@ -87,7 +95,7 @@ class WeightBytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateShared:
+class StateShared(ClaimAnswer):
     """Optimizer state of a rank under ZeRO-1 as a share of that under DDP."""
 
     whole: str
@@ -96,24 +104,9 @@ class StateShared:
     ranks: int
 
 
-Evidence: TypeAlias = (
-    OverReference
-    | OverBestPyTorch
-    | ChoiceSwapped
-    | ColumnChanged
-    | Checkpointing
-    | LargestBatches
-    | PeakMemory
-    | StateBytes
-    | StateShared
-    | WeightBytes
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """One comparison's answer to a claim."""
-
-    holds: bool | None  # whether the claim holds there; None if the interval allows either
-    comparison: ComparisonResults  # the one that answers
-    evidence: Evidence  # the numbers
+def less_memory(
+    comparison: ComparisonResults, before: float | None, after: float | None
+) -> Iterator[PeakMemory]:
+    """Whether the peak, in MiB, became smaller; no answer where one is not known."""
+    if before is not None and after is not None:
+        yield PeakMemory(holds=after < before, comparison=comparison, before_mib=before, after_mib=after)

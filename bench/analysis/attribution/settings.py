@@ -1,18 +1,17 @@
 """How much of a speed-up comes from settings that a harness leaves alone, and not from the backend."""
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from bench.analysis.attribution import Part, midmeans_by_launch
-from bench.analysis.shapley import Subset, marginal, shapley_weights, subsets_of
-from bench.analysis.throughput import stopped_by_width
+from bench.analysis.attribution.choices import Contribution, contribution_of, midmeans_by_launch
+from bench.analysis.attribution.shapley import Subset, shapley_weights, subsets_of
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.intervals import Floats, Speedup, combine_samples, speedup_of_launches
 from bench.statistics.summary import summarise
+from bench.statistics.throughput import stopped_by_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +22,7 @@ class Fairness:
     reference: str
     naive: Speedup  # with nothing held
     # what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
     own: Speedup  # with everything held, the backend's own part; `naive` = `own` × the parts
 
 
@@ -48,13 +47,13 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
     """
     if len({machine_key(latest_environment(rows)) for rows in tables}) > 1:
         return None
-    found = {
+    combinations = {
         left_alone: rows
         for rows in sorted(tables, key=lambda rows: str(rows["started_at"].max()))
         if (left_alone := _settings_left_alone(rows)) is not None and backend in set(rows["backend"])
     }
-    settings = _settings_that_vary(found)
-    by_settings = {left_alone & settings: rows for left_alone, rows in found.items()}
+    settings = _settings_that_vary(combinations)
+    by_settings = {left_alone & settings: rows for left_alone, rows in combinations.items()}
     if not settings >= ALWAYS_DIVIDED or set(by_settings) != set(subsets_of(settings)):
         return None
     reference = str(by_settings[frozenset()]["reference"].iloc[0])
@@ -71,14 +70,20 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         each = [np.array([value]) for value in launches[left_alone]]
         return speedup_of_launches(each, stopped_by_width=stopped)
 
+    def effect_of(setting: str) -> Speedup:
+        """Its mean marginal effect. The comparisons were made apart, so that their errors add up."""
+        weights = shapley_weights(setting, sorted(settings))
+        samples = [(weight, launches[subset]) for subset, weight in weights.items()]
+        return combine_samples(samples, stopped)
+
     return Fairness(
         backend=backend,
         reference=reference,
         naive=whole(settings),
         parts=tuple(
-            _setting_part(factor, settings, launches, means, stopped)
-            for factor in SETTINGS
-            if factor in settings
+            contribution_of(setting, "held → left alone", effect_of(setting), means)
+            for setting in SETTINGS
+            if setting in settings
         ),
         own=whole(frozenset()),
     )
@@ -100,23 +105,4 @@ def _settings_that_vary(combinations: Collection[Subset]) -> Subset:
     """The settings that are held in some of these combinations and left alone in others."""
     return (
         frozenset.union(*combinations) - frozenset.intersection(*combinations) if combinations else Subset()
-    )
-
-
-def _setting_part(
-    factor: str,
-    settings: Subset,
-    launches: Mapping[Subset, Floats],
-    means: Mapping[Subset, float],
-    stopped: bool,
-) -> Part:
-    """A setting's mean marginal effect. The comparisons were made apart, so that their errors add up."""
-    weights = shapley_weights(factor, sorted(settings))
-    contributions = [marginal(means, factor, before) for before in subsets_of(settings - {factor})]
-    return Part(
-        factor=factor,
-        change="held → left alone",
-        effect=combine_samples([(weight, launches[subset]) for subset, weight in weights.items()], stopped),
-        lowest=math.exp(min(contributions)),
-        highest=math.exp(max(contributions)),
     )

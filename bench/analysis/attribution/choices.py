@@ -2,8 +2,8 @@
 
 A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the
 change that a choice makes can be taken at every place in the order of changes, and these disagree if the
-choices interact. The mean over all orders (`bench.analysis.shapley`) depends on none, and the parts multiply
-to the whole. Everything is computed on logarithms.
+choices interact. The mean over all orders (`shapley.py`) depends on none, and the parts multiply to the
+whole. Everything is computed on logarithms.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.shapley import Subset, marginal, shapley_values, subsets_of
+from bench.analysis.attribution.shapley import Subset, marginal, shapley_values, subsets_of
 from bench.results import arithmetic
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup, midmean, speedup_of_launches
@@ -23,7 +23,7 @@ FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Contribution:
     """What one choice contributes."""
 
     factor: str  # the choice, one of `FACTORS` or a setting
@@ -40,7 +40,7 @@ class Attribution:
     start: str
     end: str
     total: Speedup
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
 
 
 def attribute(
@@ -49,26 +49,19 @@ def attribute(
     """Divide the speed-up of `end` over the comparison's reference among the choices in which they differ.
 
     Each launch's values are the midmeans of its rounds' log ratios, as in the table, so that the whole is
-    the table's speed-up; the intervals are over launches.
-
-    Args:
-        summaries: of one comparison.
-        end: a backend.
-        stopped_by_width: as in `intervals.speedup_of_launches`.
-
-    Returns:
-        None unless every combination of the choices was measured and has a speed-up.
+    the table's speed-up; the intervals are over launches, `stopped_by_width` as in
+    `intervals.speedup_of_launches`. None unless every combination of the choices was measured and has a
+    speed-up.
     """
-    named = {summary.backend: summary for summary in summaries}
     start = next((summary for summary in summaries if summary.is_reference), None)
-    last = named.get(end)
+    last = next((summary for summary in summaries if summary.backend == end), None)
     if start is None or last is None or last.speedup is None:
         return None
     factors = changed_factors(start, last)
     combinations = _find_combinations(start, last, factors, summaries)
     if not factors or combinations is None:
         return None
-    logs = {subset: midmeans_by_launch(named[name]) for subset, name in combinations.items() if subset}
+    logs = {subset: midmeans_by_launch(summary) for subset, summary in combinations.items() if subset}
     launches = sorted(set.intersection(*(set(by_launch) for by_launch in logs.values())))
     if not launches:
         return None
@@ -77,20 +70,36 @@ def attribute(
         {none_changed: 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
         for number in launches
     ]
+    means = {
+        subset: arithmetic.mean([values[subset] for values in values_by_launch]) for subset in combinations
+    }
+
+    def effect_of(factor: str) -> Speedup:
+        effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
+        return speedup_of_launches(effects, stopped_by_width=stopped_by_width)
+
     return Attribution(
         start=start.backend,
         end=end,
         total=last.speedup,
         parts=tuple(
-            _part(
-                factor,
-                f"{getattr(start, factor)} → {getattr(last, factor)}",
-                factors,
-                values_by_launch,
-                stopped_by_width,
+            contribution_of(
+                factor, f"{getattr(start, factor)} → {getattr(last, factor)}", effect_of(factor), means
             )
             for factor in factors
         ),
+    )
+
+
+def contribution_of(factor: str, change: str, effect: Speedup, means: Mapping[Subset, float]) -> Contribution:
+    """What one factor contributes; `means` holds the mean log ratio of every subset of the factors."""
+    marginals = [marginal(means, factor, before) for before in means if factor not in before]
+    return Contribution(
+        factor=factor,
+        change=change,
+        effect=effect,
+        lowest=math.exp(min(marginals)),
+        highest=math.exp(max(marginals)),
     )
 
 
@@ -106,12 +115,12 @@ def midmeans_by_launch(summary: BackendSummary) -> dict[int, float]:
 
 def _find_combinations(
     start: BackendSummary, end: BackendSummary, factors: Sequence[str], summaries: Sequence[BackendSummary]
-) -> dict[Subset, str] | None:
+) -> dict[Subset, BackendSummary] | None:
     """The backend of each subset of changed factors; None if one is missing or has no speed-up."""
-    backends: dict[tuple[str, ...], str] = {}
+    backends: dict[tuple[str, ...], BackendSummary] = {}
     for summary in summaries:
         if summary.is_reference or summary.speedup:
-            backends.setdefault(tuple(getattr(summary, factor) for factor in FACTORS), summary.backend)
+            backends.setdefault(tuple(getattr(summary, factor) for factor in FACTORS), summary)
     combinations = {}
     for subset in subsets_of(factors):
         choices = tuple(getattr(end if factor in subset else start, factor) for factor in FACTORS)
@@ -119,26 +128,3 @@ def _find_combinations(
             return None
         combinations[subset] = backends[choices]
     return combinations
-
-
-def _part(
-    factor: str,
-    change: str,
-    factors: Sequence[str],
-    values_by_launch: Sequence[Mapping[Subset, float]],
-    stopped_by_width: bool,
-) -> Part:
-    """One factor's share of each launch's whole, and how much it depends on the order."""
-    effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
-    mean = {
-        subset: arithmetic.mean([values[subset] for values in values_by_launch])
-        for subset in values_by_launch[0]
-    }
-    contributions = [marginal(mean, factor, before) for before in subsets_of(set(factors) - {factor})]
-    return Part(
-        factor=factor,
-        change=change,
-        effect=speedup_of_launches(effects, stopped_by_width=stopped_by_width),
-        lowest=math.exp(min(contributions)),
-        highest=math.exp(max(contributions)),
-    )

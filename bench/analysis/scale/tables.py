@@ -3,6 +3,8 @@
 Columns of predicted figures begin with `predicted_`; a bound of 95 % ends in `_low` or `_high`.
 """
 
+from collections.abc import Mapping
+
 from bench.results.columns import REAL, TEXT
 from bench.results.side_files import TableFile
 
@@ -15,6 +17,14 @@ COUNTED, TEXTBOOK = "counted", "textbook"
 
 WEAK, STRONG = "weak", "strong"
 """As many samples on every rank, or as many in all."""
+
+LEAST_GAIN = 1.0005
+"""From this ratio of samples/s on one is faster than the other: what rounds to 1.000 is not."""
+
+
+def faster_world_sizes(ratios: Mapping[int, float]) -> list[int]:
+    """The world sizes at which a ratio of samples/s says that the first of two is faster."""
+    return [ranks for ranks, ratio in ratios.items() if ratio > LEAST_GAIN]
 
 
 def bounded(name: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from bench.statistics.intervals import Floats
 
 SEPARATION = 4.0
 """Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
@@ -35,7 +35,7 @@ def distance_of_two_clusters(values: npt.ArrayLike) -> float | None:
 
 
 def _means_and_variances(values: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Of the first so many of the values, for each of `counts`."""
+    """Mean and variance of the first so many of the values, for each of `counts`."""
     centre = values.mean()
     sums = np.cumsum(values - centre)[counts - 1]
     squares = np.cumsum((values - centre) ** 2)[counts - 1]

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Draws = npt.NDArray[np.float64]
-"""Of shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
+from bench.statistics.intervals import Floats
+
+Draws = Floats
+"""Shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
 guess."""
 
 QUANTILE = 1.959964
-"""Of the normal distribution: 95 % lie within so many standard deviations."""
+"""95 % of a normal distribution lie within so many standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class Estimate:
     """A positive number, and the bounds within which it lies with 95 %."""
 
     value: float
@@ -29,12 +30,12 @@ class Figure:
             raise ValueError(f"{self.value} does not lie in [{self.low}, {self.high}], or is not above zero")
 
     @classmethod
-    def exactly(cls, value: float, source: str = "") -> "Figure":
+    def exactly(cls, value: float, source: str = "") -> "Estimate":
         """A number that is known."""
         return cls(value=value, low=value, high=value, source=source)
 
     @classmethod
-    def of(cls, cells: Mapping[str, Any]) -> "Figure":
+    def of(cls, cells: Mapping[str, Any]) -> "Estimate":
         """From a YAML file's `value`, `low`, `high` and `source`."""
         return cls(
             value=float(cells["value"]),
@@ -43,9 +44,9 @@ class Figure:
             source=" ".join(str(cells["source"]).split()),
         )
 
-    def scaled(self, factor: float) -> "Figure":
-        """The same in other units, or of more."""
-        return Figure(
+    def scaled(self, factor: float) -> "Estimate":
+        """The number and its bounds, multiplied."""
+        return Estimate(
             value=self.value * factor, low=self.low * factor, high=self.high * factor, source=self.source
         )
 
@@ -66,7 +67,7 @@ class Dice:
         self._draws = draws
         self._generator = np.random.default_rng(seed)
 
-    def draw(self, figure: Figure) -> Draws:
+    def draw(self, figure: Estimate) -> Draws:
         """A distribution with these bounds: the logarithm is normal on each side of the value."""
         deviates = self._generator.standard_normal((self._draws, 1))
         deviates[0] = 0.0
@@ -75,10 +76,10 @@ class Dice:
         return np.asarray(figure.value * np.exp(np.where(deviates > 0, above, below) * deviates))
 
 
-def figures_of(draws: npt.NDArray[np.float64]) -> list[Figure]:
+def estimates_of(draws: Floats) -> list[Estimate]:
     """At every world size the best guess and 95 % of the draws, of shape (draws, world sizes)."""
     best, bounds = draws[0], np.quantile(draws, [0.025, 0.975], axis=0)
     return [
-        Figure(value=float(value), low=float(min(low, value)), high=float(max(high, value)))
+        Estimate(value=float(value), low=float(min(low, value)), high=float(max(high, value)))
         for value, low, high in zip(best, *bounds, strict=True)
     ]

@@ -13,9 +13,12 @@ from bench.results.environment_cell import environment_entry, parse_environment
 from bench.statistics.intervals import Floats
 
 LEAST_DIFFERENCE = 0.1
-"""Of two libraries' rates, above which the comparison is partly one of their matrix products."""
+"""How far two libraries' rates differ where the comparison is partly one of their matrix products."""
 
 GIGA = 1e9
+
+Warnings = Iterator[tuple[str, str, str]]
+"""What kind each warning is of, what was seen, and the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +41,18 @@ def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
         dict.fromkeys(valid["stack"]),
         key=lambda stack: not ((valid["stack"] == stack) & (valid["backend"] == valid["reference"])).any(),
     )
-    found = []
+    rates = []
     for stack in stacks:
         of_stack = valid.where(valid["stack"] == stack)
         torch, onnxruntime = (
-            _median_of_known(of_stack[column])
-            for column in ("torch_matmul_flops_per_s", "ort_matmul_flops_per_s")
+            _median_of_known(of_stack[f"{library}_matmul_flops_per_s"]) for library in ("torch", "ort")
         )
-        found.append(ProductRates(stack=str(stack), torch=torch, onnxruntime=onnxruntime))
-    return found
+        rates.append(ProductRates(stack=str(stack), torch=torch, onnxruntime=onnxruntime))
+    return rates
 
 
-def find_product_warnings(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
-    """Kind, what was seen and the remedy, of what the libraries' matrix products explain."""
+def find_product_warnings(rows: pd.DataFrame) -> Warnings:
+    """What the libraries' matrix products explain."""
     yield from _warn_of_difference(rows)
     yield from _warn_of_low_limit(rows)
 
@@ -65,12 +67,12 @@ def is_held_back_by_mkl(rows: pd.DataFrame) -> bool:
     ) and _mkl_may_hold_back(rows)
 
 
-def _warn_of_difference(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+def _warn_of_difference(rows: pd.DataFrame) -> Warnings:
     for rates in rates_by_stack(rows)[:1]:
         if rates.torch is None or rates.onnxruntime is None:
             continue
-        sides = sorted([(rates.torch, "PyTorch"), (rates.onnxruntime, "ONNX Runtime")])
-        (slow, slower), (fast, faster) = sides
+        both = sorted([(rates.torch, "PyTorch"), (rates.onnxruntime, "ONNX Runtime")])
+        (slow, slower), (fast, faster) = both
         if fast <= (1 + LEAST_DIFFERENCE) * slow:
             continue
         seen = (
@@ -78,11 +80,8 @@ def _warn_of_difference(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
             f"({fast / GIGA:,.0f} against {slow / GIGA:,.0f} GFLOP/s)"
         )
         if slower == "PyTorch" and _mkl_may_hold_back(rows):
-            yield (
-                "matrix products",
-                f"{seen}: on a CPU that Intel did not make MKL takes a slower path",
-                "device.blas=full shows the speed-up without that",
-            )
+            seen = f"{seen}: on a CPU that Intel did not make MKL takes a slower path"
+            yield "matrix products", seen, "device.blas=full shows the speed-up without that"
         else:
             yield "matrix products", f"{seen}, which is a part of their speed-up", ""
 
@@ -92,10 +91,8 @@ def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
 
     In 16 bits it multiplies with oneDNN, which does not look at the maker.
     """
-    columns = ("device", "blas", "precision")
-    if any(
-        set(rows[column]) != {value} for column, value in zip(columns, ("cpu", "stock", "fp32"), strict=True)
-    ):
+    columns = {"device": "cpu", "blas": "stock", "precision": "fp32"}
+    if any(set(rows[column]) != {value} for column, value in columns.items()):
         return False
     environments = [parse_environment(text) for text in rows["environment"].unique()]
     vendors = {environment_entry(one, "cpu", "vendor") for one in environments}
@@ -107,7 +104,7 @@ def _is_x86(environment: dict[str, Any]) -> bool:
     return "avx" in (environment_entry(environment, "cpu", "instruction_sets") or ())
 
 
-def _warn_of_low_limit(rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+def _warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
     """A block that reached more than the limit has no limit in its row, though products were timed."""
     cells = ColumnArrays(rows)
     valid = cells.where(cells["status"] == "ok")

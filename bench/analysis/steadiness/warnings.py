@@ -5,14 +5,13 @@ Everything is read off the rows of one comparison. A warning never changes a fig
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from bench.analysis.clusters import distance_of_two_clusters
-from bench.analysis.products import find_product_warnings
+from bench.analysis.steadiness.clusters import distance_of_two_clusters
+from bench.analysis.steadiness.products import Warnings, find_product_warnings
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES
@@ -35,10 +34,10 @@ STANDARD_ERRORS = 3.0
 """How far an effect must stand out of its own noise to be called one."""
 
 LOAD_SHARE = 0.02
-"""Of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
+"""Share of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
 
 LOADER_SHARE = 0.05
-"""Of a block's time, waited for batches, above which the loader limits a run and not only the device."""
+"""Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
 
 CLOCK_DROP = 0.05
 """A block's clock, of GPU or processor, below the backend's median by more than this share."""
@@ -48,6 +47,8 @@ UNEXPLAINED_MIB = 500.0
 
 FEWEST_BLOCKS = 8
 """For statements about the shape of a distribution."""
+
+END_OTHERS = "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,39 +67,32 @@ class SteadinessWarning:
 
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
-    warnings = [
-        SteadinessWarning(kind=kind, backend="", reason=reason, remedy=remedy)
-        for kind, reason, remedy in find_product_warnings(rows)
-    ]
     cells = ColumnArrays(rows)
+    warnings = [("", warning) for warning in find_product_warnings(rows)]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
-        valid = blocks.where(blocks["status"] == "ok")
-        if not len(valid):
-            continue
-        logs = _log_throughput(valid)
-        checks = (
-            _check_warm_up(valid),
-            _check_first_round(logs),
-            _check_drift(logs),
-            _check_spread(logs),
-            _check_launches(logs),
-            _check_contamination(blocks),
-            _check_load(valid),
-            _check_loader(valid),
-            _check_cpu(valid),
-            _check_gpu(valid),
-        )
-        warnings += [
-            SteadinessWarning(kind=kind, backend=str(backend), reason=reason, remedy=remedy)
-            for check in checks
-            for kind, reason, remedy in check
-        ]
-    return warnings
+        warnings += [(str(backend), warning) for warning in _check_backend(blocks)]
+    return [
+        SteadinessWarning(kind=kind, backend=backend, reason=reason, remedy=remedy)
+        for backend, (kind, reason, remedy) in warnings
+    ]
 
 
-Warnings = Iterator[tuple[str, str, str]]
-"""Kind, reason and remedy of each."""
+def _check_backend(blocks: ColumnArrays) -> Warnings:
+    valid = blocks.where(blocks["status"] == "ok")
+    if not len(valid):
+        return
+    logs = _log_throughput(valid)
+    yield from _check_warm_up(valid)
+    yield from _check_first_round(logs)
+    yield from _check_drift(logs)
+    yield from _check_spread(logs)
+    yield from _check_launches(logs)
+    yield from _check_contamination(blocks)
+    yield from _check_load(valid)
+    yield from _check_loader(valid)
+    yield from _check_cpu(valid)
+    yield from _check_gpu(valid)
 
 
 def _log_throughput(valid: ColumnArrays) -> Floats:
@@ -114,11 +108,8 @@ def _check_warm_up(valid: ColumnArrays) -> Warnings:
     launches, first = np.unique(valid["launch"], return_index=True)
     unsettled = int((valid["warm_up_settled"][first] == 0).sum())
     if unsettled:
-        yield (
-            "unsettled",
-            f"still warming up when the blocks began, in {unsettled} of {len(launches)} launches",
-            "raise measure.warmup_steps",
-        )
+        seen = f"still warming up when the blocks began, in {unsettled} of {len(launches)} launches"
+        yield "unsettled", seen, "raise measure.warmup_steps"
 
 
 def _check_first_round(logs: Floats) -> Warnings:
@@ -127,11 +118,8 @@ def _check_first_round(logs: Floats) -> Warnings:
         return
     lag = np.nanmean(logs[:, 1:], axis=1) - logs[:, 0]
     if _stands_out(lag, SLOW_FIRST_ROUND):
-        yield (
-            "slow first round",
-            f"the first round of a launch is {_percent(lag.mean())} slower than its others",
-            "raise measure.warmup_steps",
-        )
+        seen = f"the first round of a launch is {_percent(lag.mean())} slower than its others"
+        yield "slow first round", seen, "raise measure.warmup_steps"
 
 
 def _check_drift(logs: Floats) -> Warnings:
@@ -151,7 +139,7 @@ def _check_drift(logs: Floats) -> Warnings:
 
 
 def _linear_change(launch: Floats) -> float:
-    """From the first to the last of these rounds, on a straight line through those that are there."""
+    """The change from the first of these rounds to the last, on a straight line through those there."""
     there = np.flatnonzero(~np.isnan(launch))
     if len(there) < 3:
         return math.nan
@@ -170,37 +158,25 @@ def _check_spread(logs: Floats) -> Warnings:
     if freedom < 1:
         return
     if len(centred) >= FEWEST_BLOCKS and (apart := distance_of_two_clusters(centred)) is not None:
-        yield (
-            "bimodal",
-            f"blocks are of two kinds, {_percent(apart)} apart",
-            "look at page_faults and position in the results file: something switches between two states",
-        )
+        remedy = "look at page_faults and position in the results file: something switches between two states"
+        yield "bimodal", f"blocks are of two kinds, {_percent(apart)} apart", remedy
     elif (spread := float(np.sqrt((centred**2).sum() / freedom))) > SPREAD:
-        yield (
-            "wide spread",
-            f"blocks of one launch scatter by {_percent(spread)} (standard deviation)",
-            "end other work on this machine, or raise measure.block_seconds",
-        )
+        seen = f"blocks of one launch scatter by {_percent(spread)} (standard deviation)"
+        yield "wide spread", seen, "end other work on this machine, or raise measure.block_seconds"
 
 
 def _check_launches(logs: Floats) -> Warnings:
     means = np.nanmean(logs, axis=1)
     if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
-        yield (
-            "launches differ",
-            f"launches differ by {_percent(spread)} (standard deviation)",
-            "measure more launches, or set measure.until",
-        )
+        seen = f"launches differ by {_percent(spread)} (standard deviation)"
+        yield "launches differ", seen, "measure more launches, or set measure.until"
 
 
 def _check_contamination(blocks: ColumnArrays) -> Warnings:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
-        yield (
-            "contaminated",
-            f"{len(bad)} invalid blocks, the last: {bad['message'][-1]}",
-            REMEDIES[bad["invalid_because"][-1]],
-        )
+        seen = f"{len(bad)} invalid blocks, the last: {bad['message'][-1]}"
+        yield "contaminated", seen, REMEDIES[bad["invalid_because"][-1]]
 
 
 def _check_load(valid: ColumnArrays) -> Warnings:
@@ -228,11 +204,9 @@ def _check_cpu(valid: ColumnArrays) -> Warnings:
     """Heat, and a clock that changed."""
     hot = int((valid["cpu_throttles"] > 0).sum())
     if hot:
-        yield (
-            "throttled",
-            f"the processor slowed down for heat in {hot} of {len(valid)} blocks",
-            "improve the cooling, or limit the clock below that (cpupower frequency-set --max)",
-        )
+        seen = f"the processor slowed down for heat in {hot} of {len(valid)} blocks"
+        remedy = "improve the cooling, or limit the clock below that (cpupower frequency-set --max)"
+        yield "throttled", seen, remedy
     slow = _count_slow_clocks(valid["cpu_clock_mhz"])
     if slow:
         yield (
@@ -254,39 +228,26 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
     if reasons:
-        yield (
-            "throttled",
-            f"the GPU held back its clock in {int((cells != '').sum())} of {len(valid)} blocks "
-            f"({', '.join(reasons)})",
-            "raise the power limit, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)"
-            if reasons == ["power cap"]
-            else "improve the cooling, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)",
-        )
+        count = int((cells != "").sum())
+        seen = f"the GPU held back its clock in {count} of {len(valid)} blocks ({', '.join(reasons)})"
+        first = "raise the power limit" if reasons == ["power cap"] else "improve the cooling"
+        yield "throttled", seen, f"{first}, or lock a clock that it can hold (nvidia-smi --lock-gpu-clocks)"
     slow = _count_slow_clocks(valid["gpu_clock_mhz"])
     if slow:
-        yield (
-            "clock",
-            f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks",
-            "lock the clocks (nvidia-smi --lock-gpu-clocks)",
-        )
+        seen = f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks"
+        yield "clock", seen, "lock the clocks (nvidia-smi --lock-gpu-clocks)"
     before, busy = (
         _highest_or_zero(valid[column]) for column in ("device_baseline_mib", "gpu_utilisation_before")
     )
     if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
-        yield (
-            "busy GPU",
-            f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy",
-            "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
-        )
+        seen = f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy"
+        yield "busy GPU", seen, END_OTHERS
     unexplained = max(
         _unexplained_mib(valid.where(valid["launch"] == number)) for number in set(valid["launch"])
     )
     if unexplained > UNEXPLAINED_MIB:
-        yield (
-            "busy GPU",
-            f"device memory changed by {unexplained:,.0f} MiB within a launch, and not by torch",
-            "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES",
-        )
+        seen = f"device memory changed by {unexplained:,.0f} MiB within a launch, and not by torch"
+        yield "busy GPU", seen, END_OTHERS
 
 
 def _unexplained_mib(launch: ColumnArrays) -> float:
@@ -299,7 +260,7 @@ def _unexplained_mib(launch: ColumnArrays) -> float:
 
 
 def _highest_or_zero(values: Floats) -> float:
-    """0 where nothing is known."""
+    """The highest value; 0 where nothing is known."""
     return 0.0 if np.isnan(values).all() else float(np.nanmax(values))
 
 

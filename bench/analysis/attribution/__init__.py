@@ -1,0 +1,1 @@
+"""A speed-up divided: among a backend's choices, or among settings that a harness leaves alone."""

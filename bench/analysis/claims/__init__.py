@@ -1,0 +1,1 @@
+"""Published claims, tested on what this project has measured."""

@@ -1,0 +1,1 @@
+"""What makes a comparison less trustworthy than its intervals say."""
