@@ -101,8 +101,8 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
 
     from bench.measure.comparison import measure_comparison
     from bench.report.build import render_report
-    from bench.report.collection import read_comparison
     from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
+    from bench.report.content.collection import read_comparison
     from bench.report.files import reported_folders
     from bench.report.next_command import answer_with_target, suggest
     from bench.results.disk import reporting_write_errors

@@ -56,7 +56,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.advise.trials import try_plain
     from bench.config.compose import compose
     from bench.measure.preflight import check_and_name_device
-    from bench.report import describe
+    from bench.report.words import describe
     from bench.sweeps.fitted_plan import effort_of
     from bench.sweeps.trials import TrialFailed
 

@@ -8,7 +8,7 @@ from bench.advise.plain import PlainTraining, learn, parts_of_trials
 from bench.advise.predict import PLAIN, held_bytes
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.sweeps.trials import train_shortly
 
 

@@ -8,7 +8,7 @@ from bench.advise.measured import Outcome
 from bench.advise.plain import PlainTraining
 from bench.advise.predict import Candidate, Selection
 from bench.advise.search import CLOSE, Advice
-from bench.report.formatting import number, ratio_and_interval
+from bench.report.words.formatting import number, ratio_and_interval
 from bench.statistics.intervals import Speedup
 
 GIB, MIB = 2**30, 2**20

@@ -46,7 +46,7 @@ from bench.compare.tables import (
 )
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
-from bench.report.formatting import plural
+from bench.report.words.formatting import plural
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 

@@ -11,7 +11,7 @@ from bench.analysis.table_values import distinct_text
 from bench.analysis.throughput import log_ratios, log_throughput, stopped_by_width
 from bench.compare.differences import refuse_unequal
 from bench.compare.tolerances import METRICS
-from bench.report.formatting import number
+from bench.report.words.formatting import number
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict
 from bench.statistics.summary import BackendSummary, summarise
 

@@ -11,10 +11,10 @@ from bench.analysis.machines import SameComparison
 from bench.analysis.table_values import distinct_text
 from bench.compare.changes import Change
 from bench.compare.other_machines import OtherMachines
-from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.report.words.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 
 WIDTH = 100
 """Of the terminal, in characters."""

@@ -8,8 +8,8 @@ import pandas as pd
 from bench.analysis.steadiness import LOADER_SHARE
 from bench.analysis.table_values import at_largest_batch, distinct_text
 from bench.errors import PASSED
-from bench.report import summary_cells
-from bench.report.formatting import count, number, one_line, share, small
+from bench.report.content import summary_cells
+from bench.report.words.formatting import count, number, one_line, share, small
 from bench.statistics.summary import BackendSummary
 
 Cell = Callable[[BackendSummary], str]

@@ -4,12 +4,13 @@ import pandas as pd
 
 from bench.analysis.table_values import distinct_text
 from bench.config.reference import describe_reference
-from bench.report import definitions, describe
-from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import TEXT_COLUMNS, backend_notes, columns_of, limited_by
 from bench.report.comparison_sections import sections
+from bench.report.content import definitions
+from bench.report.content.collection import ReportedComparison
 from bench.report.markdown import table_of
 from bench.report.render.markdown import escaped
+from bench.report.words import describe
 from bench.statistics.summary import BackendSummary
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from bench.analysis.beginning import Beginning
 from bench.analysis.convergence import BackendConvergence
-from bench.report import convergence_words as words
-from bench.report import definitions
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, number, one_line, ratio_and_interval, small
+from bench.report.content import convergence as words
+from bench.report.content import definitions
+from bench.report.content.collection import ReportedComparison
 from bench.report.markdown import T, table_of
+from bench.report.words.formatting import MISSING, number, one_line, ratio_and_interval, small
 
 TEXT_COLUMNS = {"backend", "status", "reached in"}
 """All others hold numbers."""

@@ -9,8 +9,6 @@ from rich.text import Text
 
 from bench.analysis.table_values import distinct_text
 from bench.config.reference import describe_reference
-from bench.report import describe, summary_cells
-from bench.report.collection import ReportedComparison
 from bench.report.comparison_columns import (
     FIRST_STEP,
     SETUP,
@@ -22,7 +20,10 @@ from bench.report.comparison_columns import (
     limited_by,
     with_limit,
 )
-from bench.report.formatting import interval, one_line, ratio, share
+from bench.report.content import summary_cells
+from bench.report.content.collection import ReportedComparison
+from bench.report.words import describe
+from bench.report.words.formatting import interval, one_line, ratio, share
 from bench.statistics.summary import BackendSummary
 
 TERMINAL_WIDTH = 100

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.report import formatting, summary_cells
+from bench.report.content import summary_cells
 from bench.report.summary_table import SummaryRow
+from bench.report.words import formatting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,12 @@ from functools import cached_property
 from pathlib import Path
 
 from bench.analysis.claims import Finding
-from bench.report.answer_words import AnswerWords, put_in_words
-from bench.report.collection import Collection, ReportedComparison
-from bench.report.division_words import Division, divisions_of
-from bench.report.formatting import plural
+from bench.report.content.answer import AnswerWords, put_in_words
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.content.divisions import Division, divisions_of
+from bench.report.content.models import Setting
 from bench.report.index_models import ModelTable, model_table
-from bench.report.model_rows import Setting
+from bench.report.words.formatting import plural
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.analysis import reference
 from bench.analysis.table_values import distinct_text
-from bench.report import claim_words, definitions, describe, formatting
-from bench.report.answer_words import QUESTION
-from bench.report.collection import ReportedComparison
+from bench.report.content import claims as claim_words
+from bench.report.content import definitions
+from bench.report.content.answer import QUESTION
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.means import geometric_means
 from bench.report.index_columns import shown_columns
 from bench.report.index_contents import Contents
-from bench.report.means import geometric_means
 from bench.report.summary_table import rows_of
+from bench.report.words import describe, formatting
 from bench.results.environment_cell import latest_environment
 
 TEMPLATE = "index.html.j2"

@@ -7,18 +7,18 @@ from urllib.parse import quote
 from bench.analysis import reference
 from bench.analysis.attribution import Part
 from bench.analysis.claims import Finding
-from bench.report import definitions
-from bench.report.answer_words import QUESTION, AnswerWords, Sentence
-from bench.report.claim_words import evidence_lines, verdict_words
-from bench.report.collection import Collection, ReportedComparison
 from bench.report.comparison_page import render_comparison
-from bench.report.division_words import Division
-from bench.report.formatting import MISSING, plural, ratio, ratio_and_interval
+from bench.report.content import definitions
+from bench.report.content.answer import QUESTION, AnswerWords, Sentence
+from bench.report.content.claims import evidence_lines, verdict_words
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.content.divisions import Division
+from bench.report.content.means import Mean, geometric_means
 from bench.report.index_contents import Contents, ReportFigure
 from bench.report.index_models import STATUS, ModelTable
 from bench.report.markdown import table, table_of
-from bench.report.means import Mean, geometric_means
 from bench.report.render.markdown import escaped
+from bench.report.words.formatting import MISSING, plural, ratio, ratio_and_interval
 
 _MEANS: dict[str, Callable[[Mean], str]] = {
     "backend": lambda mean: mean.backend,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
-from bench.report.answer_numbers import number
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, TIMES, interval, one_line, plural, ratio
-from bench.report.model_rows import ModelRow, Setting
+from bench.report.content.answer_numbers import number
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.models import ModelRow, Setting
+from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio
 
 
 @dataclass(frozen=True, kw_only=True)

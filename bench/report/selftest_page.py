@@ -17,9 +17,9 @@ from bench.analysis.selftest import (
 )
 from bench.analysis.table_values import distinct_text
 from bench.machine.processor_identity import NOT_RECORDED
-from bench.report.formatting import MISSING
 from bench.report.markdown import table, table_of
 from bench.report.render.markdown import escaped
+from bench.report.words.formatting import MISSING
 
 
 def _half_width(share: float) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.table_values import distinct_text
-from bench.report import latex, summary_cells
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, number, one_line
+from bench.report.content import summary_cells
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.modalities import modality_of
+from bench.report.content.selection import panels_of
 from bench.report.markdown import table_of
-from bench.report.modalities import modality_of
+from bench.report.render import latex
 from bench.report.render.markdown import escaped
-from bench.report.selection import panels_of
+from bench.report.words.formatting import MISSING, number, one_line
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.report import summary_table
+from bench.report.content.selection import choose_backends, choose_models, parse_names, showable
 from bench.report.files import read_results
-from bench.report.selection import choose_backends, choose_models, parse_names, showable
 from bench.report.summary_table import SummaryRow
 from bench.results.atomic import write_atomically
 

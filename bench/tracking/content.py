@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.analysis.table_values import distinct_text
 from bench.errors import PASSED
-from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.render.markdown import escaped
 from bench.report.summary_table import COLUMNS, rows_of
 from bench.results.environment_cell import latest_environment

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from bench.analysis.beginning import find_beginnings
-from bench.report.collection import Collection, ReportedComparison
 from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.plan import planned_figures
 from tests.support.factories import comparison

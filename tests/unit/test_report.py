@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.report import describe, formatting, markdown
+from bench.report import markdown
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison
 from bench.report.comparison_page import render_comparison
 from bench.report.comparison_terminal import render_terminal
+from bench.report.content.collection import ReportedComparison
+from bench.report.words import describe, formatting
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
 from tests.support.reports import SECONDS, golden_records, page_of, printed, save, section_of

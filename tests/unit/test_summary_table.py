@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.report import __main__ as command
-from bench.report import latex
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
+from bench.report.render import latex
 from bench.report.summary_table import COLUMNS, render_csv, render_latex, render_markdown, rows_of
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write

@@ -26,7 +26,7 @@ from bench.report.content.blocks import (
     Text,
     inlines,
 )
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 ASSETS = Path(__file__).parent
 

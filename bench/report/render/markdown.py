@@ -23,7 +23,7 @@ from bench.report.content.blocks import (
     Text,
     inlines,
 )
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 
 def render_markdown(blocks: Iterable[Block]) -> str:

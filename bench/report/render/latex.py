@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

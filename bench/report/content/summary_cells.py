@@ -1,6 +1,6 @@
 """A backend's numbers as the cells of tables: the same words in every table."""
 
-from bench.report import formatting
+from bench.report.words import formatting
 from bench.results.arithmetic import mib
 from bench.statistics.summary import BackendSummary
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from bench.analysis.attribution import Attribution, Part
 from bench.analysis.fairness import Fairness
-from bench.report.collection import Collection, ReportedComparison
-from bench.report.formatting import ratio_and_interval
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.words.formatting import ratio_and_interval
 
 
 @dataclass(frozen=True, kw_only=True)
