@@ -9,8 +9,8 @@ import pytest
 from bench.errors import LaunchFailed, UserError
 from bench.measure.after_checkpoint import SAME, judge
 from bench.measure.parity import Trajectory
-from bench.report.comparison_page import render_comparison
 from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import CHECKPOINTS
 from bench.worker import checkpoint_files
 from bench.worker.checkpoint_files import LIST, UNFINISHED

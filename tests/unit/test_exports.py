@@ -8,8 +8,8 @@ from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
 from bench.measure import after_export
 from bench.measure.after_export import ROUNDING, judge
-from bench.report.comparison_page import render_comparison
 from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed

@@ -15,8 +15,8 @@ from bench.analysis.claim_evidence import (
 )
 from bench.analysis.claims import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, Finding
 from bench.analysis.comparison_results import ComparisonResults
+from bench.report.content.backend_columns import what_runs
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.summary_cells import what_runs
 from bench.report.words import describe
 from bench.report.words.formatting import number, ratio_and_interval
 

@@ -24,7 +24,7 @@ class Division:
 
     Attributes:
         heading: of the section.
-        anchor: of the section, and the kind of its figures (`bench.report.index_contents.CAPTIONS`).
+        anchor: of the section, and the kind of its figures (`bench.report.content.pictures.CAPTIONS`).
         divided: may be empty.
     """
 
