@@ -11,9 +11,10 @@ from bench.analysis.machines import SameComparison
 from bench.analysis.table_values import distinct_text
 from bench.compare.changes import Change
 from bench.compare.other_machines import OtherMachines
+from bench.report.content.blocks import Bullets, Heading, columns_by_place, table
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
-from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.report.render.markdown import render_markdown as blocks_in_markdown
 from bench.report.words.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 
 WIDTH = 100
@@ -53,13 +54,12 @@ def render_terminal(title: str, changes: list[Change], differences: list[str]) -
 
 def render_markdown(title: str, changes: list[Change], differences: list[str]) -> str:
     """The same in Markdown, to paste into a pull request."""
-    return "\n".join(
+    columns = columns_by_place(HEADERS, text=("backend", "verdict"))
+    return blocks_in_markdown(
         [
-            f"### {escaped(title)}",
-            "",
-            *table(HEADERS, map(_cells, changes), numeric=HEADERS[1:-1]),
-            *(f"- {escaped(line)}" for line in _below_the_table(changes, differences)),
-            "",
+            Heading(words=title, level=3),
+            table(map(_cells, changes), columns),
+            Bullets(items=_below_the_table(changes, differences)),
         ]
     )
 
@@ -95,9 +95,13 @@ def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
     if found.same is None:
         return f"- {escaped(f'{title} is new: {found.reason}')}\n"
     headers = headers_of(found.same)
-    lines = table([escaped(header) for header in headers], rows_of(found.same), numeric=headers[2:])
-    below = [f"- {escaped(line)}" for line in _below_the_machines(found)]
-    return "\n".join([f"### {escaped(f'{title}: {title_of(found.same)}')}", "", *lines, *below, ""])
+    return blocks_in_markdown(
+        [
+            Heading(words=f"{title}: {title_of(found.same)}", level=3),
+            table(rows_of(found.same), columns_by_place(headers, text=headers[:2])),
+            Bullets(items=_below_the_machines(found)),
+        ]
+    )
 
 
 def _below_the_machines(found: OtherMachines) -> list[str]:

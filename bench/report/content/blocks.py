@@ -6,6 +6,7 @@ renderer shows them as they are and never interprets them.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
@@ -102,6 +103,14 @@ class Column(Generic[Row]):
 def columns_of(cells: Mapping[str, Callable[[Row], Text]], text: Collection[str]) -> list[Column[Row]]:
     """Columns by their headers; all but those of `text` hold numbers."""
     return [Column(header=header, cell=cell, is_text=header in text) for header, cell in cells.items()]
+
+
+def columns_by_place(headers: Sequence[str], text: Collection[str]) -> list[Column[Sequence[str]]]:
+    """Columns over rows that are lists of cells; all but those of `text` hold numbers."""
+    return [
+        Column(header=header, cell=itemgetter(place), is_text=header in text)
+        for place, header in enumerate(headers)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
