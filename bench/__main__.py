@@ -97,10 +97,11 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
 
     from bench.measure.comparison import measure_comparison
     from bench.report.build import render_report
-    from bench.report.collection import read_comparison
-    from bench.report.comparison_terminal import TERMINAL_WIDTH, render_terminal
+    from bench.report.content.collection import read_comparison
     from bench.report.files import reported_folders
     from bench.report.next_command import answer_with_target, suggest
+    from bench.report.pages.comparison_terminal import render_terminal
+    from bench.report.render.terminal import WIDTH
     from bench.results.atomic import reporting_write_errors
     from bench.tracking.track import track
 
@@ -110,7 +111,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     comparison = read_comparison(outcome.csv)
-    console = Console(width=TERMINAL_WIDTH)
+    console = Console(width=WIDTH)
     with console.capture() as table:
         console.print(render_terminal(comparison))
     command_next, purpose = suggest(comparison, outcome.csv)

@@ -48,7 +48,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.advise.search import check_advice, find_best
     from bench.config.compose import compose
     from bench.measure.plan.preflight import check_and_name_device
-    from bench.report import describe
+    from bench.report.words import describe
     from bench.sweeps.fit import comparison_seconds
     from bench.sweeps.trials import TrialFailed
 

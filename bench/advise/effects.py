@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.advise.bounds import ANYTHING, Bounds
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.methods import find_methods
-from bench.report.collection import collect
+from bench.report.content.collection import collect
 from bench.report.files import files_of, is_machine
 
 OTHER_MODEL = 0.25

@@ -11,7 +11,7 @@ from bench.config.naming import file_stem, repeat_command
 from bench.machine.hardware import memory_bytes
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name_device
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup

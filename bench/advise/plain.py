@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.advise.bounds import Bounds, exactly
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.results import prediction
 from bench.results.prediction import FP32_BYTES
 from bench.sweeps.fit import ModelTrial

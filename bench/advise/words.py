@@ -5,7 +5,7 @@ from bench.advise.measured import Trained
 from bench.advise.plain import PlainTraining
 from bench.advise.predict import Candidate, Selection
 from bench.advise.search import CLOSE, Advice, AdviceCheck
-from bench.report.formatting import number, ratio_and_interval
+from bench.report.words.formatting import number, ratio_and_interval
 
 GIB, MIB = 2**30, 2**20
 

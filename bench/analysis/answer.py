@@ -1,6 +1,6 @@
 """What comparisons answer: on which models a backend is faster than PyTorch, and what its steps save.
 
-Facts alone; `bench.report.answer_words` makes sentences of them.
+Facts alone; `bench.report.content.answer` makes sentences of them.
 """
 
 from collections.abc import Callable, Sequence

@@ -44,7 +44,7 @@ from bench.compare.tables import (
 )
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
-from bench.report.formatting import plural
+from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bench.compare.differences import refuse_unequal
 from bench.compare.tolerances import METRICS
-from bench.report.formatting import number
+from bench.report.words.formatting import number
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import distinct_text

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bench.compare.changes import BackendChange
-from bench.report.formatting import plural
+from bench.report.words.formatting import plural
 
 MOST_NAMED = 3
 """Regressions that the sentence names."""

@@ -11,7 +11,7 @@ from bench.machine.processor_identity import (
     find_processor_differences,
     name_processor,
 )
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.comparability import OF_OWN_BATCH
 from bench.statistics.summary import summarise

@@ -11,7 +11,7 @@ from bench.analysis.machines import SameComparison, backends_of, compare_machine
 from bench.compare.sources import ResultsFile
 from bench.errors import UserError
 from bench.machine.environment import find_differences
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 from bench.results.environment_cell import latest_environment
 from bench.statistics.table_values import distinct_text
 

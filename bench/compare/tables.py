@@ -10,10 +10,11 @@ from rich.text import Text
 from bench.analysis.machines import SameComparison
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
-from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
+from bench.report.content.blocks import Bullets, Heading, columns_by_place, table
 from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
-from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.report.render.markdown import render_markdown as blocks_in_markdown
+from bench.report.words.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.statistics.table_values import distinct_text
 
 WIDTH = 100
@@ -52,14 +53,13 @@ def render_terminal(title: str, changes: list[BackendChange], differences: list[
 
 
 def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
-    """The table of one pair of files and what differs between them in Markdown, for a pull request."""
-    return "\n".join(
+    """The same in Markdown, to paste into a pull request."""
+    columns = columns_by_place(HEADERS, text=("backend", "verdict"))
+    return blocks_in_markdown(
         [
-            f"### {escaped(title)}",
-            "",
-            *table(HEADERS, map(_cells, changes), numeric=HEADERS[1:-1]),
-            *(f"- {escaped(line)}" for line in _below_the_table(changes, differences)),
-            "",
+            Heading(words=title, level=3),
+            table(map(_cells, changes), columns),
+            Bullets(items=_below_the_table(changes, differences)),
         ]
     )
 
@@ -90,14 +90,18 @@ def render_machines_for_terminal(title: str, others: OtherMachines) -> Group:
     return Group(grid, *(Text(f"- {line}") for line in [*left_out, *_below_the_machines(others)]))
 
 
-def render_machines_in_markdown(title: str, others: OtherMachines) -> str:
-    """A new result and the same comparison on other machines in Markdown."""
-    if others.same is None:
-        return f"- {escaped(f'{title} is new: {others.reason}')}\n"
-    headers = headers_of(others.same)
-    lines = table([escaped(header) for header in headers], rows_of(others.same), numeric=headers[2:])
-    below = [f"- {escaped(line)}" for line in _below_the_machines(others)]
-    return "\n".join([f"### {escaped(f'{title}: {title_of(others.same)}')}", "", *lines, *below, ""])
+def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
+    """The same in Markdown."""
+    if found.same is None:
+        return f"- {escaped(f'{title} is new: {found.reason}')}\n"
+    headers = headers_of(found.same)
+    return blocks_in_markdown(
+        [
+            Heading(words=f"{title}: {title_of(found.same)}", level=3),
+            table(rows_of(found.same), columns_by_place(headers, text=headers[:2])),
+            Bullets(items=_below_the_machines(found)),
+        ]
+    )
 
 
 def _below_the_machines(others: OtherMachines) -> list[str]:

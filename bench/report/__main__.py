@@ -16,8 +16,9 @@ from textwrap import fill
 
 from bench.closing import WIDTH, print_closing, this_python
 from bench.errors import UserError
-from bench.report import definitions, figure_command, table_command
+from bench.report import figure_command, table_command
 from bench.report.build import Rendered, render_all, render_report
+from bench.report.content import definitions
 from bench.report.files import RENDERED
 from bench.results.machines import list_machines
 

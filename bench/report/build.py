@@ -10,27 +10,31 @@ from bench.analysis.claims.judge import judge_claims
 from bench.analysis.methods import find_methods
 from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
-from bench.report import describe, index_contents, summary_table
-from bench.report.answer_words import AnswerWords
-from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
+from bench.report.content.answer import QUESTION, AnswerWords
+from bench.report.content.backend_columns import rows_of
+from bench.report.content.blocks import Link
+from bench.report.content.collection import Collection, ReportedComparison, collect, with_distinct_titles
+from bench.report.content.models import settings_of
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
-from bench.report.index_contents import Contents, OtherPage
-from bench.report.index_html import render_html
-from bench.report.index_markdown import render_markdown
 from bench.report.machines_page import machine_line, render_machines_page
 from bench.report.machines_table import render_machines
 from bench.report.methods_page import CAPTION, figure_stem, figure_title, name_method, render_methods
-from bench.report.model_rows import settings_of
+from bench.report.pages import summary
+from bench.report.pages.machine import MachinePage
+from bench.report.render.html import render_html
+from bench.report.render.markdown import render_markdown
 from bench.report.scale_files import read_predictions
 from bench.report.scale_page import render_scale
 from bench.report.selftest_page import render_selftest
 from bench.report.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.support_page import render_support
+from bench.report.words import describe
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
 
 PAGE, HTML, SCALE, SPREAD = "index.md", "index.html", "scale.md", "machines.md"
+METHODS, SUPPORT, SELFTEST = "methods.md", "support.md", "selftest.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +106,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     refused += others_refused
     if not (shown or pages):
         return Rendered(written=[], refused=refused)
-    written, contents = _write_report(
+    written, page = _write_report(
         name_machine(folder) if is_machine(folder) else "",
         families[:2],
         [one for family in families[2:] for one in family],
@@ -110,32 +114,32 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         out_dir,
         pages,
     )
-    summary = out_dir / summary_table.FILE
-    write_atomically(summary, summary_table.render_csv(summary_table.rows_of(shown)))
+    table = out_dir / summary.FILE
+    write_atomically(table, summary.summary_csv(rows_of(shown)))
     return Rendered(
-        written=[*written[:2], summary, *other_files, *written[2:]],
+        written=[*written[:2], table, *other_files, *written[2:]],
         refused=refused,
-        answers=contents.answers,
-        results=contents.collection.at_equal,
+        answers=page.answers,
+        results=page.collection.at_equal,
     )
 
 
-def _write_other_pages(folder: Path, out_dir: Path) -> tuple[list[OtherPage], list[Path], list[str]]:
-    """The pages beside that of comparisons which this machine has, all their files, and what was refused."""
-    pages: list[OtherPage] = []
+def _write_other_pages(folder: Path, out_dir: Path) -> tuple[list[Link], list[Path], list[str]]:
+    """Links to the pages of this machine's other studies, all their files, and what was refused."""
+    links: list[Link] = []
     written: list[Path] = []
     refused: list[str] = []
-    for page, write in WRITERS.items():
-        if not any((folder / page.study).glob("*.csv")):
+    for study, (link, write) in OTHER_PAGES.items():
+        if not any((folder / study).glob("*.csv")):
             continue
         try:
-            files, damaged = write(folder / page.study, out_dir)
+            files, damaged = write(folder / study, out_dir)
         except UserError as error:
             files, damaged = [], [str(error)]
-        pages += [page] if files else []
+        links += [link] if files else []
         written += files
         refused += damaged
-    return pages, written, refused
+    return links, written, refused
 
 
 def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
@@ -170,7 +174,7 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
         )
         job = plan.Job(name=figure_stem(one), kind="methods", draw=draw)
         figures.append(plan.save(job, out_dir).path)
-    page = out_dir / index_contents.METHODS.name
+    page = out_dir / METHODS
     write_atomically(page, render_methods(comparisons))
     return [page, *figures], collection.refused
 
@@ -182,23 +186,27 @@ def write_support(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
         UserError: a file is damaged.
     """
     comparisons = read_matrix(folder)
-    page, data = out_dir / index_contents.SUPPORT.name, out_dir / TABLE
+    page, data = out_dir / SUPPORT, out_dir / TABLE
     write_atomically(page, render_support(comparisons))
     write_atomically(data, support_csv(comparisons))
     return [page, data], []
 
 
 def _write_selftest(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    page = out_dir / index_contents.SELFTEST.name
+    page = out_dir / SELFTEST
     write_atomically(page, render_selftest(folder))
     return [page], []
 
 
-WRITERS = {
-    index_contents.METHODS: write_methods,
-    index_contents.SUPPORT: write_support,
-    index_contents.SELFTEST: _write_selftest,
+OTHER_PAGES = {
+    "methods": (Link("What each method of training saves, and what it costs", METHODS), write_methods),
+    "matrix": (Link("Which backend trains which model", SUPPORT), write_support),
+    "selftest": (
+        Link("The harness, measured by comparisons whose outcome is known", SELFTEST),
+        _write_selftest,
+    ),
 }
+"""The pages beside that of a machine's comparisons, by the study whose results they are made of."""
 
 
 def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
@@ -228,8 +236,8 @@ def _write_report(
     evidence: Sequence[ReportedComparison],
     refused: Sequence[str],
     out_dir: Path,
-    other_pages: Sequence[OtherPage],
-) -> tuple[list[Path], Contents]:
+    other_pages: Sequence[Link],
+) -> tuple[list[Path], MachinePage]:
     """Write the pages and figures about these comparisons; the paths, and what the page shows.
 
     Args:
@@ -239,7 +247,7 @@ def _write_report(
             those of `make claims`.
         refused: a sentence for each file that could not be read.
         out_dir: where to.
-        other_pages: those that this report has.
+        other_pages: links to those that this report has.
     """
     from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
 
@@ -248,17 +256,16 @@ def _write_report(
     sets = model_figures.figure_sets(families)
     of_models = model_figures.write_report_figures(sets, out_dir)
     figures = [plan.save(job, out_dir) for job in plan.planned_figures(drawn)]
-    shown = Contents(
+    page = MachinePage(
         machine=machine,
         collection=everything,
         settings=settings_of(families),
-        of_models=of_models,
-        figures=figures,
+        figures=[*of_models, *figures],
         not_drawn=plan.not_drawn(drawn),
         findings=judge_claims([*everything.comparisons, *evidence]),
         other_pages=other_pages,
     )
-    html, page = out_dir / HTML, out_dir / PAGE
-    write_atomically(html, render_html(shown))
-    write_atomically(page, render_markdown(shown))
-    return [html, page, *(figure.path for figure in (*of_models, *figures))], shown
+    for_screen, for_git = out_dir / HTML, out_dir / PAGE
+    write_atomically(for_screen, render_html(QUESTION, page.about, page.blocks(on_screen=True)))
+    write_atomically(for_git, render_markdown(page.blocks(on_screen=False)))
+    return [for_screen, for_git, *(figure.path for figure in page.figures)], page

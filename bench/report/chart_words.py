@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from bench.analysis import reference
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import TIMES, enumerated, one_line, plural
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.quantities import SPEEDUP, Ratio
 from bench.report.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
-from bench.report.quantities import SPEEDUP, Ratio
+from bench.report.words.formatting import TIMES, enumerated, one_line, plural
 
 _OWN = ("task", "batch", "length")
 """Parts of a workload that may differ between the models of a chart without being named at each."""

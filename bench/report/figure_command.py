@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.report.content.selection import choose_models, parse_names
 from bench.report.files import read_results
-from bench.report.selection import choose_models, parse_names
 
 NARROWEST, WIDEST = 2.5, 40.0
 """Inches."""

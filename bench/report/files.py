@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.report.collection import ReportedComparison, collect
+from bench.report.content.collection import ReportedComparison, collect
 from bench.results.csv_files import list_files
 from bench.results.machines import FILE, list_machines
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from bench.report.answer_words import QUESTION, AnswerWords
+from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.render.markdown import escaped
 
 

@@ -6,10 +6,10 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.labels import model_label
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
-from bench.report.formatting import MISSING, TIMES, number, ratio_and_interval
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
-from bench.report.titles import make_title
+from bench.report.words.formatting import MISSING, TIMES, number, ratio_and_interval
+from bench.report.words.titles import make_title
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 

@@ -14,11 +14,11 @@ from bench.analysis.methods import (
 )
 from bench.analysis.reference import read_guide
 from bench.config.choices import OTHER_UPDATES
-from bench.report import describe
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
+from bench.report.content.collection import ReportedComparison
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
+from bench.report.words import describe
+from bench.report.words.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
 
 _WORDS = {

@@ -9,11 +9,11 @@ from functools import cached_property
 
 from bench.analysis.reference import Published
 from bench.errors import UserError
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import one_line
-from bench.report.modalities import MODALITIES, modality_of
-from bench.report.quantities import ENERGY, SPEEDUP, Quantity, Ratio
-from bench.report.selection import choose_backends, panels_of, showable
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.modalities import MODALITIES, modality_of
+from bench.report.content.quantities import ENERGY, SPEEDUP, Quantity, Ratio
+from bench.report.content.selection import choose_backends, panels_of, showable
+from bench.report.words.formatting import one_line
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
 

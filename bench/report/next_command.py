@@ -10,9 +10,9 @@ from bench.closing import this_python
 from bench.config.naming import repeat_command
 from bench.config.overrides import replace_override
 from bench.errors import PASSED
-from bench.report.answer_words import sentence_of_comparison
-from bench.report.collection import ReportedComparison
-from bench.report.convergence_words import answer_about_target
+from bench.report.content.answer import sentence_of_comparison
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.convergence import answer_about_target
 from bench.setup import stacks
 
 THOROUGH = "measure=thorough"

@@ -6,7 +6,6 @@ from urllib.parse import quote
 from bench.analysis.scale.estimates import Estimate
 from bench.analysis.scale.tables import COUNTED, TEXTBOOK
 from bench.analysis.scale.topology import Topology
-from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
 from bench.report.markdown import table, table_of
 from bench.report.render.markdown import escaped
 from bench.report.scale_tables import (
@@ -24,6 +23,7 @@ from bench.report.scale_tables import (
     per_cent,
 )
 from bench.report.scale_words import absolute, accuracy_in_words, answer, both, faster_at, signed, textbook
+from bench.report.words.formatting import MISSING, TIMES, enumerated, number, plural, ratio
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""

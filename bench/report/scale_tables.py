@@ -7,8 +7,8 @@ from functools import cached_property
 
 from bench.analysis.scale.tables import STRONG, WEAK
 from bench.analysis.scale.topology import Topology
-from bench.report.formatting import MISSING, number, plural
-from bench.report.titles import spell_model
+from bench.report.words.formatting import MISSING, number, plural
+from bench.report.words.titles import spell_model
 
 KINDS_OF_SCALING = {
     WEAK: "as many samples on every rank",

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from bench.analysis.scale.tables import LEAST_GAIN, faster_world_sizes
-from bench.report.formatting import enumerated, number, plural, ratio, share
 from bench.report.scale_tables import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
+from bench.report.words.formatting import enumerated, number, plural, ratio, share
 
 ASKED = (8, 64, 1024)
 """World sizes at which the answer says how well DDP scales."""

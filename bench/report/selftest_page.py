@@ -16,9 +16,9 @@ from bench.analysis.selftest import (
     read_table,
 )
 from bench.machine.processor_identity import NOT_RECORDED
-from bench.report.formatting import MISSING
 from bench.report.markdown import table, table_of
 from bench.report.render.markdown import escaped
+from bench.report.words.formatting import MISSING
 from bench.statistics.table_values import distinct_text
 
 

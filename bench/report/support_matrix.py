@@ -6,9 +6,10 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import PASSED
-from bench.report.collection import ReportedComparison
+from bench.report.content.backend_columns import Value, rows_of
+from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
-from bench.report.summary_table import Value, render_csv, rows_of
+from bench.report.render.csv import render_csv
 from bench.results import csv_files
 
 TABLE = "support.csv"

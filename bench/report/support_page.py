@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from bench.errors import PASSED
-from bench.report import describe
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import MISSING, TIMES, small
+from bench.report.content.collection import ReportedComparison
 from bench.report.markdown import table
 from bench.report.render.markdown import escaped
 from bench.report.support_matrix import is_of_choices
+from bench.report.words import describe
+from bench.report.words.formatting import MISSING, TIMES, small
 from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.report import summary_table
+from bench.report.content.backend_columns import BackendRow, rows_of
+from bench.report.content.selection import choose_backends, choose_models, parse_names, showable
 from bench.report.files import read_results
-from bench.report.selection import choose_backends, choose_models, parse_names, showable
-from bench.report.summary_table import SummaryRow
+from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
 from bench.results.atomic import write_atomically
 
-RENDERERS: dict[str, Callable[[Sequence[SummaryRow]], str]] = {
-    "markdown": summary_table.render_markdown,
-    "latex": summary_table.render_latex,
-    "csv": summary_table.render_csv,
+RENDERERS: dict[str, Callable[[Sequence[BackendRow]], str]] = {
+    "markdown": summary_markdown,
+    "latex": summary_latex,
+    "csv": summary_csv,
 }
 
 
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         left_out: list[str] = []
         if options.format != "csv":  # which says of every row whether it is a result
             chosen, left_out = showable(chosen, as_speedup=True)
-        rows = summary_table.rows_of(chosen)
+        rows = rows_of(chosen)
         if options.backends:
             wanted = choose_backends(chosen, options.backends)
             rows = [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]

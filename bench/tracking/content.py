@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import PASSED
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.backend_columns import IN_SUMMARY, rows_of
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
 from bench.report.render.markdown import escaped
-from bench.report.summary_table import COLUMNS, rows_of
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
@@ -121,7 +121,7 @@ def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 def _backend(comparison: ReportedComparison, summary: BackendSummary) -> TrackedBackend:
     (row,) = [row for row in rows_of([comparison]) if row.summary is summary]
-    figures = {name: COLUMNS[name](row) for name in FIGURES}
+    figures = {name: IN_SUMMARY[name](row) for name in FIGURES}
     figures |= {name: getattr(summary, name) for name in MORE_FIGURES}
     words = {name: getattr(summary, name) for name in WORDS}
     blocks = comparison.rows[

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.report.collection import read_comparison
+from bench.report.content.collection import read_comparison
 from bench.tracking.content import content_of
 from bench.tracking.track import TrackAnswer, TrackRequest
 

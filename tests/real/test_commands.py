@@ -55,8 +55,8 @@ def test_the_table_does_not_need_matplotlib() -> None:
     code = (
         "import sys\n"
         "from tests.support.factories import record\n"
-        "from bench.report.comparison_terminal import render_terminal\n"
-        "from bench.report.collection import ReportedComparison\n"
+        "from bench.report.pages.comparison_terminal import render_terminal\n"
+        "from bench.report.content.collection import ReportedComparison\n"
         "from tests.support.result_files import table_of_records\n"
         "rows = table_of_records([record()])\n"
         "render_terminal(ReportedComparison(stem='x', rows=rows)); assert 'matplotlib' not in sys.modules"

@@ -12,7 +12,7 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
-from bench.report.collection import read_comparison
+from bench.report.content.collection import read_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_model, a_spec

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from bench.compare.__main__ import main as compare
 from bench.report.build import render_report
-from bench.report.collection import read_comparison
-from bench.report.comparison_terminal import render_terminal
+from bench.report.content.collection import read_comparison
+from bench.report.pages.comparison_terminal import render_terminal
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload
@@ -111,7 +111,7 @@ def browser() -> Iterator[Any]:
 def column(browser: Any, number: int) -> list[str]:
     """The cells of the rows that are shown."""
     script = (
-        "return [...document.querySelectorAll('table.results tbody tr')].filter(row => !row.hidden)"
+        "return [...document.querySelectorAll('table.sortable tbody tr')].filter(row => !row.hidden)"
         f".map(row => row.cells[{number}].textContent)"
     )
     found: list[str] = browser.execute_script(script)
@@ -119,7 +119,7 @@ def column(browser: Any, number: int) -> list[str]:
 
 
 def headers(browser: Any) -> list[str]:
-    script = "return [...document.querySelectorAll('table.results th')].map(cell => cell.textContent.trim())"
+    script = "return [...document.querySelectorAll('table.sortable th')].map(cell => cell.textContent.trim())"
     found: list[str] = browser.execute_script(script)
     return found
 
@@ -129,13 +129,13 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     from selenium.webdriver.common.keys import Keys
 
     browser.get((reports / "index.html").as_uri())
-    browser.find_element(By.CSS_SELECTOR, "#results > summary").click()
+    browser.find_element(By.CSS_SELECTOR, "details:has(table.sortable) > summary").click()
     names = headers(browser)
     place = names.index("speed-up [95 %]")
-    button = browser.find_elements(By.CSS_SELECTOR, "table.results th button")[place]
+    button = browser.find_elements(By.CSS_SELECTOR, "table.sortable th button")[place]
     button.send_keys(Keys.ENTER)  # by keyboard
     keys = (
-        "return [...document.querySelectorAll('table.results tbody tr')]"
+        "return [...document.querySelectorAll('table.sortable tbody tr')]"
         ".map(row => row.cells[%d].dataset.key)"
     )
     up = [float(key) for key in browser.execute_script(keys % place) if key]
@@ -146,12 +146,12 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     assert [float(key) for key in down if key] == sorted(up, reverse=True)
     assert down[-1] == "", "what has no figure stays last"
 
-    browser.find_element(By.ID, "words").send_keys("ortmodule_zero1")
+    browser.find_element(By.ID, "filter-contains").send_keys("ortmodule_zero1")
     assert column(browser, names.index("backend")) == ["ortmodule_zero1"]
     assert browser.find_element(By.ID, "count").text == "1 of 6 rows"
-    browser.find_element(By.ID, "words").clear()
-    browser.find_element(By.ID, "words").send_keys(Keys.SPACE)
-    browser.find_element(By.CSS_SELECTOR, "#verdict option:nth-child(2)").click()
+    browser.find_element(By.ID, "filter-contains").clear()
+    browser.find_element(By.ID, "filter-contains").send_keys(Keys.SPACE)
+    browser.find_element(By.CSS_SELECTOR, "#filter-verdict option[value=faster]").click()
     assert set(column(browser, names.index("verdict"))) == {"faster"}
 
     browser.find_element(By.ID, "theme").click()
@@ -190,13 +190,13 @@ def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, rep
     from selenium.webdriver.common.by import By
 
     browser.get((reports / "index.html").as_uri())
-    link = browser.find_element(By.CSS_SELECTOR, "table.models tbody a")
+    link = browser.find_element(By.CSS_SELECTOR, ".machine tbody a")
     target = link.get_attribute("href").rpartition("#")[2]
     link.click()
     opened = browser.execute_script(
         "return [...document.querySelectorAll('details[open]')].map(one => one.id)"
     )
-    assert opened == ["comparisons", target]
+    assert opened == [target]
     assert "results file" in browser.find_element(By.ID, target).text
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.report.answer_words import AnswerWords, put_in_words
-from bench.report.collection import ReportedComparison
-from bench.report.model_rows import settings_of
+from bench.report.content.answer import AnswerWords, put_in_words
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.models import settings_of
 from tests.support.factories import ENVIRONMENT, comparison, failed, workload
 from tests.support.result_files import table_of_records
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.results import csv_files
 from bench.results.side_files import BREAKDOWN
 from tests.support.result_files import write_rows

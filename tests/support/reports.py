@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
-from bench.report.comparison_terminal import render_terminal
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
+from bench.report.pages.comparison_terminal import render_terminal
 from bench.results.machines import FILE
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, phase

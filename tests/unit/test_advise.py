@@ -24,7 +24,7 @@ from bench.advise.search import (
 from bench.analysis.comparison_results import ComparisonResults
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.results.records import Record
 from bench.sweeps.fit import ModelTrial
 from tests.support.factories import comparison, failed, workload

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bench.report.model_rows import settings_of
+from bench.report.content.models import settings_of
 from tests.support.answers import OTHER_CPU, UNDECIDED, answer, answers, compared, first_sentence
 from tests.support.factories import ENVIRONMENT, workload
 

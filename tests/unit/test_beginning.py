@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from bench.analysis.beginning import find_beginnings
-from bench.report.collection import Collection, ReportedComparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.plan import planned_figures
+from bench.report.pages.comparison import render_comparison
 from tests.support.factories import comparison
 from tests.support.result_files import table_of_records
 

@@ -11,10 +11,10 @@ from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
 from bench.measure.plan.resolve import PROFILED_ROUNDS
 from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
-from bench.report.breakdown_words import coverage, explain
-from bench.report.collection import Collection, ReportedComparison, read_comparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.breakdown import coverage, explain
+from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
+from bench.report.pages.comparison import render_comparison
 from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.side_files import BREAKDOWN

@@ -9,8 +9,8 @@ import pytest
 from bench.errors import LaunchFailed, UserError
 from bench.measure.stages.checkpoints import SAME, judge
 from bench.measure.stages.judging import Trajectory
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import CHECKPOINTS
 from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import LIST, UNFINISHED

@@ -9,7 +9,7 @@ import pytest
 from bench.analysis.claims.judge import JudgedClaim, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
-from bench.report.claim_words import evidence_lines, verdict_words
+from bench.report.content.claims import evidence_lines, verdict_words
 from bench.results import csv_files
 from bench.results.machines import list_study
 from bench.results.records import Record

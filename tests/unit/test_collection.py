@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bench.report.collection import Collection, ReportedComparison
+from bench.report.content.collection import Collection, ReportedComparison
 from tests.support.factories import ENVIRONMENT, two_backends, with_environment
 from tests.support.result_files import table_of_records
 

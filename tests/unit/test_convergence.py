@@ -9,10 +9,10 @@ import pytest
 
 from bench.analysis.convergence import Convergence, find_convergence, judge_difference
 from bench.errors import UserError
-from bench.report.collection import Collection, ReportedComparison, read_comparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan
 from bench.report.next_command import answer_with_target, suggest
+from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
 from tests.support.reports import svg_texts

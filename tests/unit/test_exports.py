@@ -8,8 +8,8 @@ from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
 from bench.measure.stages import exports as after_export
 from bench.measure.stages.exports import ROUNDING, judge
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed

@@ -11,7 +11,7 @@ import pytest
 from bench.analysis.attribution.settings import attribute_to_settings
 from bench.analysis.attribution.shapley import subsets_of
 from bench.report.build import render_report
-from bench.report.collection import Collection, ReportedComparison
+from bench.report.content.collection import Collection, ReportedComparison
 from bench.results.records import Record
 from tests.support.factories import ENVIRONMENT, comparison, with_environment
 from tests.support.reports import save, svg_texts

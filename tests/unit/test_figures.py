@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.report import formatting
 from bench.report.build import render_report
 from bench.report.figures import chart, style
+from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
 

@@ -19,7 +19,7 @@ from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.report.build import render_all, render_report
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
 

@@ -13,7 +13,7 @@ from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.measure.plan import preflight
 from bench.report import __main__ as report_command
-from bench.report.comparison_page import render_comparison
+from bench.report.pages.comparison import render_comparison
 from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
 from bench.report.support_page import render_support
 from bench.results.records import Record

@@ -12,7 +12,7 @@ from bench.config.compose import compose
 from bench.config.identity import measured_settings
 from bench.errors import UserError
 from bench.report.build import write_methods
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
 from bench.report.methods_page import answer, name_method
 from bench.results.records import Record, Workload

@@ -18,7 +18,8 @@ from matplotlib.text import Text
 from bench.report import __main__ as command
 from bench.report.breakdown_chart import breakdown_chart
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.report.content.quantities import MEMORY, SPEEDUP
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
 from bench.report.figures.model_figures import (
@@ -29,10 +30,9 @@ from bench.report.figures.model_figures import (
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.ratio_axis import RatioAxis, limits
-from bench.report.formatting import one_line
 from bench.report.model_chart import model_chart
-from bench.report.quantities import MEMORY, SPEEDUP
-from bench.report.titles import spell_model
+from bench.report.words.formatting import one_line
+from bench.report.words.titles import spell_model
 from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, Model, write, write_breakdowns

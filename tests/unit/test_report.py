@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.report import describe, formatting, markdown
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
-from bench.report.comparison_terminal import render_terminal
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
+from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.render.markdown import escaped
+from bench.report.words import describe, formatting
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
 from tests.support.reports import SECONDS, golden_records, page_of, printed, save, section_of
@@ -107,7 +108,7 @@ def test_launches_of_unequal_length_are_counted_in_all() -> None:
     ],
 )
 def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) -> None:
-    assert markdown.escaped(foreign) == shown
+    assert escaped(foreign) == shown
 
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
@@ -116,10 +117,7 @@ def test_warnings_stand_below_the_table_with_their_remedy() -> None:
         "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
         "raise measure.warmup_steps"
     )
-    assert (
-        f"- {markdown.escaped(warning)}"
-        in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
-    )
+    assert f"- {escaped(warning)}" in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     console = Console(width=100, file=io.StringIO())
     console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
     assert warning in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
@@ -129,7 +127,7 @@ def test_another_reference_than_pytorch_is_named_below_the_table() -> None:
     seconds = {"pytorch_fused": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}
     words = "speed-ups are over pytorch_fused, since pytorch is not among the backends"
     records = comparison(seconds, reference="pytorch_fused")
-    assert f"- {markdown.escaped(words)}" in page_of(records).splitlines()
+    assert f"- {escaped(words)}" in page_of(records).splitlines()
     assert words in " ".join(printed(records).split())
     assert "speed-ups are over" not in page_of(comparison(SECONDS))
 

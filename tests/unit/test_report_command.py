@@ -37,20 +37,17 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
     assert "holds no results file" in capsys.readouterr().err
 
 
-def test_comparisons_of_the_same_workload_are_told_apart_and_others_need_no_name(tmp_path: Path) -> None:
-    def table(folder: Path) -> str:
-        render_report(folder / "results", folder / "reports")
-        return (folder / "reports" / "index.html").read_text(encoding="utf-8")
-
+def test_every_row_links_to_its_comparison_and_those_of_the_same_workload_are_told_apart(
+    tmp_path: Path,
+) -> None:
     for stem in ("bert-tiny-cpux2", "bert-tiny-cpux2-stacks"):
-        save(tmp_path / "twice", golden_records(), stem)
-    page = table(tmp_path / "twice")
+        save(tmp_path, golden_records(), stem)
+    render_report(tmp_path / "results", tmp_path / "reports")
+    page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     title = "BERT-Tiny, 2 ranks, 2 × accumulated, as installed, file bert-tiny-cpux2"
-    for name in (title, f"{title}-stacks"):
-        assert page.count(f'<td class="comparison">{name}</td>') == 3
-
-    save(tmp_path / "once", golden_records(), "bert-tiny-cpux2")
-    assert 'class="comparison"' not in table(tmp_path / "once")
+    for ending in ("", "-stacks"):
+        link = f'<a href="#bert-tiny-cpux2{ending}">{title}{ending}</a>'
+        assert page.count(f'<td class="words">{link}</td>') == 3
 
 
 @pytest.fixture

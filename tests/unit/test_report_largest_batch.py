@@ -54,7 +54,7 @@ def test_results_at_equal_and_at_the_largest_batch_never_share_a_table_or_a_mean
     assert re.search(r"\| ortmodule_zero1 \| [^|]* \| 34 \|", largest)
     assert "batch 18/34" not in index
     page = (both_rules / "index.html").read_text(encoding="utf-8")
-    assert page.count('<table class="results">') == 2
+    assert page.count('<table class="sortable">') == 2
     headings = re.findall("<h3>(.*)</h3>", page)[:2]
     assert ["each backend at its largest batch" in heading for heading in headings] == [False, True]
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from bench.errors import UserError
-from bench.report.collection import ReportedComparison
-from bench.report.comparison_page import render_comparison
-from bench.report.comparison_terminal import render_terminal
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.comparison import render_comparison
+from bench.report.pages.comparison_terminal import render_terminal
 from bench.results import csv_files
 from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from bench.report import __main__ as command
-from bench.report import latex
 from bench.report.build import render_report
-from bench.report.collection import ReportedComparison
-from bench.report.summary_table import COLUMNS, render_csv, render_latex, render_markdown, rows_of
+from bench.report.content.backend_columns import IN_SUMMARY, rows_of
+from bench.report.content.blocks import columns_of, table
+from bench.report.content.collection import ReportedComparison
+from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
+from bench.report.render import latex
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write
 from tests.support.many_models import comparison as of_model
@@ -27,10 +29,10 @@ def table_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_summary_csv_has_every_figure_with_its_interval() -> None:
-    rows = table_of(render_csv(rows_of([of_model(BART)])))
+    rows = table_of(summary_csv(rows_of([of_model(BART)])))
     assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
     ort, best, base = rows["ortmodule"], rows["pytorch_best"], rows["pytorch"]
-    assert list(ort) == list(COLUMNS)
+    assert list(ort) == list(IN_SUMMARY)
     factor = math.exp(half_width(BART))
     found = [float(ort[name]) for name in ("speedup", "speedup_low", "speedup_high")]
     assert found == pytest.approx([1.18, 1.18 / factor, 1.18 * factor])
@@ -59,7 +61,7 @@ def test_summary_csv_has_every_figure_with_its_interval() -> None:
 
 
 def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
-    row = table_of(render_csv(rows_of([of_model(BART)])))["ortmodule_zero1"]
+    row = table_of(summary_csv(rows_of([of_model(BART)])))["ortmodule_zero1"]
     assert (row["status"], row["message"]) == ("oom", "made up: it is oom")
     figures = ("samples_per_s", "speedup", "speedup_low", "over_best", "peak_mib", "energy_per_sample_j")
     assert {row[name] for name in figures} == {""}
@@ -67,7 +69,7 @@ def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
 
 def test_an_infinite_end_is_blank() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e300]]})
-    rows = table_of(render_csv(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))])))
+    rows = table_of(summary_csv(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))])))
     assert rows["ortmodule"]["speedup_high"] == ""
     assert rows["ortmodule"]["speedup"] != ""
 
@@ -86,7 +88,7 @@ def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> 
 
 
 def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:
-    lines = render_markdown(rows_of([of_model(BART)])).splitlines()
+    lines = summary_markdown(rows_of([of_model(BART)])).splitlines()
     assert lines[0].startswith("**cpu: AMD EPYC")
     factor = math.exp(half_width(BART))
     ratio = f"1.180× [{1.18 / factor:.3f}, {1.18 * factor:.3f}]"
@@ -100,7 +102,7 @@ def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
         *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),
         failed("x{y}", "oom", "no memory"),
     ]
-    text = render_latex(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))]))
+    text = summary_latex(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))]))
     lines = [line.strip() for line in text.splitlines()]
     assert lines[2] == r"\begin{tabular}{llrrlrrr}"
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
@@ -128,7 +130,9 @@ def test_every_special_sign_of_latex_is_shown_as_it_is(text: str, shown: str) ->
 
 
 def test_a_cell_that_begins_with_a_bracket_is_no_option_of_the_line_before() -> None:
-    text = latex.render_table(["a"], [["[1]"], ["x"]], text=["a"], caption="")
+    text = latex.render_table(
+        table(["[1]", "x"], columns_of({"a": lambda cell: cell}, text={"a"})), caption=""
+    )
     assert r"    {}[1] \\" in text.splitlines()
 
 

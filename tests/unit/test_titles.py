@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bench.report.collection import ReportedComparison, with_distinct_titles
-from bench.report.titles import spell_model
+from bench.report.content.collection import ReportedComparison, with_distinct_titles
+from bench.report.words.titles import spell_model
 from tests.support.answers import compared
 from tests.support.factories import ENVIRONMENT, workload
 

@@ -12,7 +12,7 @@ from bench.config.naming import file_stem, repeat_command
 from bench.config.track import Mlflow, Tensorboard, Track, Wandb
 from bench.errors import UserError
 from bench.measure.plan import preflight
-from bench.report.collection import read_comparison
+from bench.report.content.collection import read_comparison
 from bench.results import csv_files
 from bench.setup import stacks
 from bench.tracking.__main__ import main

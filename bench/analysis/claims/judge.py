@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis import reference
-from bench.analysis.claims.evidence import ClaimAnswer
 from bench.analysis.claims import speedups
+from bench.analysis.claims.evidence import ClaimAnswer
 from bench.analysis.claims.memory import (
     LOW_BIT_TOLERANCE,
     larger_batch,

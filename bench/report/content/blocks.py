@@ -4,8 +4,9 @@ A page is a list of blocks; bench/report/render/ turns blocks into a format. Wor
 renderer shows them as they are and never interprets them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
@@ -97,6 +98,19 @@ class Column(Generic[Row]):
     is_text: bool = False
     sort_key: Callable[[Row], float | None] | None = None
     look: Callable[[Row], str] | None = None
+
+
+def columns_of(cells: Mapping[str, Callable[[Row], Text]], text: Collection[str]) -> list[Column[Row]]:
+    """Columns by their headers; all but those of `text` hold numbers."""
+    return [Column(header=header, cell=cell, is_text=header in text) for header, cell in cells.items()]
+
+
+def columns_by_place(headers: Sequence[str], text: Collection[str]) -> list[Column[Sequence[str]]]:
+    """Columns over rows that are lists of cells; all but those of `text` hold numbers."""
+    return [
+        Column(header=header, cell=itemgetter(place), is_text=header in text)
+        for place, header in enumerate(headers)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +209,14 @@ class Folded:
     is_section: bool = False
 
 
-Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded
+@dataclass(frozen=True, kw_only=True)
+class Preformatted:
+    """Foreign text whose line breaks and indentation are shown."""
+
+    words: str
+
+
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded | Preformatted
 
 
 def folded_section(summary: str, blocks: Sequence[Block], anchor: str = "") -> list[Block]:

@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.analysis.beginning import Beginning
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.titled import titled_figure
-from bench.report.formatting import number
+from bench.report.words.formatting import number
 
 ROW = 0.24
 """Inches from one bar to the next."""

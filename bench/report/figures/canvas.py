@@ -19,7 +19,7 @@ from matplotlib.text import Text
 
 from bench.report.figures.small_svg import HALO
 from bench.report.figures.style import EDGE, Theme
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 NARROW = 3.3
 """Inches of a column of a paper, where type is smallest."""

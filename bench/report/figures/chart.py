@@ -20,7 +20,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from bench.report.figures import style
 from bench.report.figures.style import LIGHT
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 ROW = 0.27
 """Inches from one row to the next."""

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.analysis.convergence import BackendConvergence, Course
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.style import LIGHT
 from bench.report.figures.titled import titled_axes

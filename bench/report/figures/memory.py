@@ -2,11 +2,11 @@
 
 from matplotlib.figure import Figure
 
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.chart import Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
-from bench.report.formatting import number
+from bench.report.words.formatting import number
 from bench.statistics.summary import BackendSummary
 
 

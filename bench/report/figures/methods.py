@@ -14,7 +14,7 @@ from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import chart, style
 from bench.report.figures.style import LIGHT
 from bench.report.figures.titled import titled_axes
-from bench.report.formatting import TIMES
+from bench.report.words.formatting import TIMES
 
 PLANE = 3.0
 """Inches of the plane, on either side."""

@@ -8,14 +8,14 @@ from matplotlib.ticker import MaxNLocator
 
 from bench.report import breakdown_chart
 from bench.report.breakdown_chart import BreakdownChart, StepBar
-from bench.report.breakdown_words import milliseconds
+from bench.report.content.breakdown import milliseconds
 from bench.report.figures import style
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches, wrapped
 from bench.report.figures.frame import draw_axis, draw_axis_label, draw_framed
 from bench.report.figures.legend import Swatch
 from bench.report.figures.style import Theme
-from bench.report.formatting import one_line
 from bench.report.model_chart import ModelLine, ModelPanel
+from bench.report.words.formatting import one_line
 
 ROW = 0.115
 """Inches from one backend to the next, before scaling."""

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from bench.report import describe
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Group, Panel, Row
+from bench.report.words import describe
 from bench.statistics.summary import BackendSummary
 
 ROWS_PER_PAGE = 48

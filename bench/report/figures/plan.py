@@ -8,7 +8,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from bench.report.breakdown_chart import base_seconds, breakdown_chart
-from bench.report.collection import Collection, ReportedComparison
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.content.pictures import ReportFigure
 from bench.report.figures import waterfall
 from bench.report.figures.beginning import draw_beginning
 from bench.report.figures.convergence import draw_convergence
@@ -20,7 +21,6 @@ from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
 from bench.report.figures.style import LIGHT
-from bench.report.index_contents import ReportFigure
 
 
 def draw_breakdown(one: ReportedComparison) -> Figure:
@@ -52,7 +52,7 @@ class Job:
 
     Attributes:
         name: of its file, without the ending.
-        kind: what it shows, of `bench.report.index_contents.CAPTIONS`.
+        kind: what it shows, of `bench.report.content.pictures.CAPTIONS`.
         of: of what, in words; empty for all comparisons.
         draw: draws it.
     """

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.analysis import reference
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Dots, Row
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.style import LIGHT
-from bench.report.formatting import TIMES, interval, ratio
 from bench.report.model_chart import hardware_of
+from bench.report.words.formatting import TIMES, interval, ratio
 from bench.statistics.summary import BackendSummary
 
 ROWS_WITH_POINTS = 24

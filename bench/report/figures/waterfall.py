@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bench.analysis.attribution.settings import Fairness
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.report.figures import chart, style
 from bench.report.figures.style import EDGE, LIGHT
 from bench.report.figures.titled import titled_axes
-from bench.report.formatting import TIMES, ratio_and_interval
+from bench.report.words.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
 
 STEP = 0.5

@@ -1,7 +1,7 @@
 """Blocks in HTML: one file that needs nothing from elsewhere."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -21,12 +21,13 @@ from bench.report.content.blocks import (
     Paragraph,
     Picture,
     Pictures,
+    Preformatted,
     Small,
     Table,
     Text,
     inlines,
 )
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 ASSETS = Path(__file__).parent
 
@@ -95,13 +96,15 @@ def _block(block: Block) -> str:
             summary = f"<h2>{summary}</h2>" if block.is_section else summary
             anchor = _id(block.anchor)
             return f"<details{anchor}><summary>{summary}</summary>\n{_all(block.blocks)}\n</details>"
+        case Preformatted():
+            return f"<pre>{escape(block.words)}</pre>"
 
 
 def _table(block: Table) -> str:
     """A table that scrolls sideways where the screen is narrow."""
     label = escape(f"{one_line(block.label)}, scrolls sideways".removeprefix(", "))
     headers = "".join(_header(column, is_sortable=block.is_sortable) for column in block.columns)
-    rows = "\n".join(f"<tr>{''.join(map(_cell, row, block.columns))}</tr>" for row in block.rows)
+    rows = "\n".join(_row(row, block.columns) for row in block.rows)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{label}"{_id(block.anchor)}>'
         f"<table{_class('sortable' if block.is_sortable else '')}>\n<thead><tr>{headers}</tr></thead>\n"
@@ -116,12 +119,19 @@ def _header(column: Column, *, is_sortable: bool) -> str:  # type: ignore[type-a
     return f'<th scope="col"{number}>{words}</th>'
 
 
-def _cell(cell: Cell, column: Column) -> str:  # type: ignore[type-arg]
+def _row(cells: Sequence[Cell], columns: Sequence[Column]) -> str:  # type: ignore[type-arg]
+    """A row; a text that begins it names it."""
+    tags = ["th" if not place and column.is_text else "td" for place, column in enumerate(columns)]
+    return f"<tr>{''.join(map(_cell, tags, cells, columns))}</tr>"
+
+
+def _cell(tag: str, cell: Cell, column: Column) -> str:  # type: ignore[type-arg]
     key = ""
     if column.sort_key:
         key = f' data-key="{"" if cell.sort_key is None else repr(float(cell.sort_key))}"'
-    look = " ".join(filter(None, ["" if column.is_text else "number", cell.look]))
-    return f"<td{_class(look)}{key}>{_text(cell.text)}</td>"
+    look = _class(" ".join(filter(None, ["" if column.is_text else "number", cell.look])))
+    scope = ' scope="row"' if tag == "th" else ""
+    return f"<{tag}{scope}{look}{key}>{_text(cell.text)}</{tag}>"
 
 
 def _picture(block: Picture) -> str:

@@ -18,12 +18,13 @@ from bench.report.content.blocks import (
     Paragraph,
     Picture,
     Pictures,
+    Preformatted,
     Small,
     Table,
     Text,
     inlines,
 )
-from bench.report.formatting import one_line
+from bench.report.words.formatting import one_line
 
 
 def render_markdown(blocks: Iterable[Block]) -> str:
@@ -62,6 +63,8 @@ def _block(block: Block) -> list[str]:
             return _lines(block.blocks)
         case Folded():
             return _folded(block)
+        case Preformatted():
+            return ["```", *(line.replace("`", "'") for line in block.words.splitlines()), "```", ""]
 
 
 def _table(block: Table) -> list[str]:
@@ -80,7 +83,7 @@ def _row(cells: Sequence[str]) -> str:
 def _folded(block: Folded) -> list[str]:
     """A folded part; Markdown inside it needs the empty lines."""
     anchor = [f'<a id="{quote(block.anchor)}"></a>', ""] if block.anchor else []
-    summary = html.escape(one_line(block.summary))
+    summary = html.escape(one_line(block.summary), quote=False)
     summary = f"<b>{summary}</b>" if block.is_section else summary
     lines = [f"<details><summary>{summary}</summary>", "", *_lines(block.blocks), "</details>", ""]
     return [*anchor, *lines]

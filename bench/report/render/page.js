@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const tables = [...document.querySelectorAll("table.results")];
+  const tables = [...document.querySelectorAll("table.sortable")];
   const everyRow = tables.flatMap((table) => [...table.tBodies[0].rows]);
 
   function value(row, column) {
@@ -25,27 +25,62 @@
     table.tBodies[0].append(...rows);
   }
 
-  const wanted = ["device", "verdict", "status"].map((name) => [name, document.getElementById(name)]);
-  const words = document.getElementById("words");
-  const count = document.getElementById("count");
+  // the filters are made of what the tables hold; without this script the tables are whole
+  function addFilters() {
+    const form = document.createElement("form");
+    form.id = "filters";
+    form.setAttribute("role", "search");
+    form.addEventListener("submit", (event) => event.preventDefault());
+    const field = (name, control) => {
+      const label = document.createElement("label");
+      label.append(`${name} `, control);
+      form.append(label);
+      control.id = `filter-${name.toLowerCase()}`;
+      for (const kind of ["input", "change"]) control.addEventListener(kind, filter);
+      return control;
+    };
+    const words = field("Contains", document.createElement("input"));
+    Object.assign(words, { type: "search", placeholder: "model, backend, status …" });
 
-  function filter() {
-    const text = words.value.trim().toLowerCase();
-    let shown = 0;
-    for (const row of everyRow) {
-      const fits = wanted.every(([name, select]) => !select.value || row.dataset[name] === select.value);
-      row.hidden = !(fits && row.textContent.toLowerCase().includes(text));
-      shown += !row.hidden;
+    const title = (table) => table.closest(".wide").previousElementSibling.textContent;
+    const cell = (row, header) => {
+      const headers = [...row.closest("table").tHead.rows[0].cells];
+      return row.cells[headers.findIndex((one) => one.textContent === header)]?.textContent ?? "";
+    };
+    const values = {
+      Machine: (row) => title(row.closest("table")),
+      Verdict: (row) => cell(row, "verdict"),
+      Status: (row) => cell(row, "status"),
+    };
+    const selects = Object.entries(values).map(([name, valueOf]) => {
+      const select = document.createElement("select");
+      select.append(new Option("all", ""));
+      for (const each of [...new Set(everyRow.map(valueOf))].sort()) if (each !== "–") select.append(new Option(each, each));
+      return [field(name, select), valueOf];
+    });
+    const count = document.createElement("span");
+    Object.assign(count, { id: "count", className: "faint" });
+    count.setAttribute("aria-live", "polite");
+    form.append(count);
+
+    function filter() {
+      const text = words.value.trim().toLowerCase();
+      let shown = 0;
+      for (const row of everyRow) {
+        const fits = selects.every(([select, valueOf]) => !select.value || valueOf(row) === select.value);
+        row.hidden = !(fits && row.textContent.toLowerCase().includes(text));
+        shown += !row.hidden;
+      }
+      count.textContent = `${shown} of ${everyRow.length} rows`;
     }
-    count.textContent = `${shown} of ${everyRow.length} rows`;
+    filter();
+    tables[0].closest("details").querySelector("summary").after(form);
   }
 
+  if (tables.length) addFilters();
   for (const table of tables)
     [...table.tHead.rows[0].cells].forEach((header, column) =>
       header.querySelector("button").addEventListener("click", () => sort(table, column)));
-  document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
-  for (const field of [words, ...wanted.map(([, select]) => select)])
-    for (const kind of ["input", "change"]) field.addEventListener(kind, filter);
 
   // a link into a folded section opens it, and so does printing
   function unfold() {

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from bench.analysis.attribution.choices import Attribution, Contribution
 from bench.analysis.attribution.settings import Fairness
-from bench.report.collection import Collection, ReportedComparison
-from bench.report.formatting import ratio_and_interval
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.words.formatting import ratio_and_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Division:
 
     Attributes:
         heading: of the section.
-        anchor: of the section, and the kind of its figures (`bench.report.index_contents.CAPTIONS`).
+        anchor: of the section, and the kind of its figures (`bench.report.content.pictures.CAPTIONS`).
         divided: may be empty.
     """
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.answer import Answer, MeasuredModel, answer
-from bench.report import describe
-from bench.report.collection import ReportedComparison, group_by_machine
-from bench.report.formatting import one_line
-from bench.report.selection import CHART_BACKENDS, choose_one_of_each_model
-from bench.report.titles import USUAL_REFERENCE, spell_model
+from bench.report.content.collection import ReportedComparison, group_by_machine
+from bench.report.content.selection import CHART_BACKENDS, choose_one_of_each_model
+from bench.report.words import describe
+from bench.report.words.formatting import one_line
+from bench.report.words.titles import USUAL_REFERENCE, spell_model
 from bench.statistics.summary import PYTORCH
 
 MOST_BACKENDS = 2

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.results.arithmetic import ratio
 from bench.statistics.summary import BackendSummary
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
-from bench.report.formatting import ratio, share
+from bench.report.words.formatting import ratio, share
 from bench.results.operator_kinds import WAITING
 from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from bench.analysis.answer import Effect, Why
-from bench.report.answer_numbers import name_models
-from bench.report.formatting import plural
+from bench.report.content.answer_numbers import name_models
+from bench.report.words.formatting import plural
 
 MOST_KINDS = 2
 """Kinds of work that are named, of those that save time and of those that cost it."""

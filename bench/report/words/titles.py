@@ -7,8 +7,8 @@ import pandas as pd
 
 from bench.config.naming import USUAL_BACKENDS
 from bench.config.overrides import last_values
-from bench.report import describe
-from bench.report.formatting import TIMES, enumerated, one_line, plural
+from bench.report.words import describe
+from bench.report.words.formatting import TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 

@@ -18,10 +18,10 @@ from bench.analysis.answer import (
     BackendAnswer,
     Outcome,
 )
-from bench.report.answer_advice import advise
-from bench.report.answer_causes import because
-from bench.report.answer_numbers import MOST_NAMED, number, number_range, ratio_range
-from bench.report.formatting import TIMES, interval, plural
+from bench.report.content.answer_advice import advise
+from bench.report.content.answer_causes import because
+from bench.report.content.answer_numbers import MOST_NAMED, number, number_range, ratio_range
+from bench.report.words.formatting import TIMES, interval, plural
 
 QUESTION = "Does training become faster with ONNX Runtime?"
 

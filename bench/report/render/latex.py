@@ -1,8 +1,9 @@
 """LaTeX: foreign text made harmless, and tables for the package booktabs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from bench.report.formatting import one_line
+from bench.report.content.blocks import Table, plain
+from bench.report.words.formatting import one_line
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -33,27 +34,23 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(sign, sign) for sign in one_line(text))
 
 
-def render_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], *, text: Collection[str], caption: str
-) -> str:
+def render_table(table: Table, caption: str) -> str:
     """A whole table.
 
     Args:
-        headers: the names of the columns.
-        rows: as many cells each; none of it is LaTeX yet.
-        text: the columns that are aligned to the left; all others hold numbers.
+        table: its numbers are aligned to the right.
         caption: below it.
     """
-    columns = "".join("l" if name in text else "r" for name in headers)
+    alignment = "".join("l" if column.is_text else "r" for column in table.columns)
     return "\n".join(
         [
             r"\begin{table}",
             r"  \centering",
-            rf"  \begin{{tabular}}{{{columns}}}",
+            rf"  \begin{{tabular}}{{{alignment}}}",
             r"    \toprule",
-            _line(headers),
+            _line([column.header for column in table.columns]),
             r"    \midrule",
-            *map(_line, rows),
+            *(_line([plain(cell.text) for cell in row]) for row in table.rows),
             r"    \bottomrule",
             r"  \end{tabular}",
             rf"  \caption{{{escaped(caption)}}}",

@@ -15,10 +15,10 @@ from bench.analysis.claims.evidence import (
 )
 from bench.analysis.claims.judge import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, JudgedClaim
 from bench.analysis.comparison_results import ComparisonResults
-from bench.report import describe
-from bench.report.collection import ReportedComparison
-from bench.report.formatting import number, ratio_and_interval
-from bench.report.summary_cells import what_runs
+from bench.report.content.backend_columns import what_runs
+from bench.report.content.collection import ReportedComparison
+from bench.report.words import describe
+from bench.report.words.formatting import number, ratio_and_interval
 
 
 def verdict_words(finding: JudgedClaim) -> str:

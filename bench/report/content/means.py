@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison
 from bench.results import arithmetic
 from bench.statistics.summary import BackendSummary
 

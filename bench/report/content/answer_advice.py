@@ -14,7 +14,7 @@ from bench.analysis.answer import (
     BestPyTorch,
     Outcome,
 )
-from bench.report.answer_numbers import name_models, ratio_range
+from bench.report.content.answer_numbers import name_models, ratio_range
 
 _CHOICES = {
     ("optimizer", "adamw_fused"): "torch.optim.AdamW(fused=True)",

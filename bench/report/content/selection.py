@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from bench.errors import UserError
-from bench.report.collection import Collection, ReportedComparison
-from bench.report.formatting import one_line
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.words.formatting import one_line
 
 CHART_BACKENDS = ("ortmodule", "ortmodule_zero1")
 """The bars of a chart and what a page answers about, unless others are asked for."""

@@ -18,10 +18,10 @@ from bench.analysis.reference import AT_LARGEST, Published, published_speedups_o
 from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
-from bench.report import describe
-from bench.report.breakdown_words import coverage, explain
-from bench.report.formatting import one_line
-from bench.report.titles import make_title
+from bench.report.content.breakdown import coverage, explain
+from bench.report.words import describe
+from bench.report.words.formatting import one_line
+from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile

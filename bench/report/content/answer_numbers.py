@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.analysis.answer import Outcome
-from bench.report.formatting import TIMES, enumerated, plural
+from bench.report.words.formatting import TIMES, enumerated, plural
 
 MOST_NAMED = 3
 """Models that a sentence names one by one."""

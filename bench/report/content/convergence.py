@@ -1,7 +1,7 @@
 """What is said of the way to a target: in a table's cells, and in the sentence that ends a command."""
 
 from bench.analysis.convergence import BackendConvergence, Convergence
-from bench.report.formatting import MISSING, interval, number, one_line, plural, ratio
+from bench.report.words.formatting import MISSING, interval, number, one_line, plural, ratio
 from bench.statistics.intervals import Amount
 
 

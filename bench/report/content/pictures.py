@@ -1,0 +1,50 @@
+"""The figures of a report, and what each shows."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.report.content.blocks import Picture
+
+SPEED = "models-speedup"
+TIME = ("models-breakdown", "breakdown")
+"""Kinds of figures about a step's time."""
+
+CAPTIONS = {
+    SPEED: "Training speed, model by model",
+    "models-memory": "Peak memory, model by model",
+    "models-energy": "Energy per sample, model by model",
+    "models-breakdown": "Where a step's time goes, model by model",
+    "speedup": "Speed-up over the reference backend",
+    "breakdown": "Where a step's time goes",
+    "attribution": "What made the difference",
+    "fairness": "What an uncontrolled harness would print",
+    "memory": "Peak memory",
+    "converge": "Held-out loss against time",
+    "beginning": "What each backend takes to begin",
+    "rounds": "Step time in every round",
+    "methods": "What each method of training saves, and what it costs",
+}
+"""What a figure of each kind shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFigure:
+    """A figure of a report.
+
+    Attributes:
+        path: its file.
+        kind: what it shows, of `CAPTIONS`.
+        of: of what, in words; empty for all comparisons.
+        anchors: of the comparisons that it is of, where these are some.
+    """
+
+    path: Path
+    kind: str
+    of: str = ""
+    anchors: Set[str] = frozenset()
+
+    @property
+    def picture(self) -> Picture:
+        """The figure on a page."""
+        return Picture(path=self.path, caption=": ".join(filter(None, (CAPTIONS[self.kind], self.of))))

@@ -1,0 +1,321 @@
+"""The page of a machine: the answer, a figure and a row for each model; then everything else, folded."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.analysis import reference
+from bench.analysis.attribution.choices import Contribution
+from bench.analysis.claims.judge import JudgedClaim
+from bench.report.content import definitions
+from bench.report.content.answer import QUESTION, AnswerWords, Sentence, put_in_words
+from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
+from bench.report.content.blocks import (
+    Block,
+    Bold,
+    Box,
+    Bullets,
+    Code,
+    Folded,
+    Heading,
+    Link,
+    Paragraph,
+    Pictures,
+    Preformatted,
+    Text,
+    columns_of,
+    folded_section,
+    table,
+)
+from bench.report.content.claims import evidence_lines, verdict_words
+from bench.report.content.collection import Collection, ReportedComparison
+from bench.report.content.divisions import Division, divisions_of
+from bench.report.content.means import Mean, geometric_means
+from bench.report.content.models import Setting
+from bench.report.content.pictures import SPEED, TIME, ReportFigure
+from bench.report.pages.comparison import comparison_blocks
+from bench.report.pages.model_table import model_table
+from bench.report.words.formatting import MISSING, plural, ratio, ratio_and_interval
+from bench.results.environment_cell import latest_environment
+from bench.statistics.table_values import distinct_text
+
+MEANS = columns_of(
+    {
+        "backend": lambda mean: mean.backend,
+        "geometric mean": lambda mean: ratio(mean.ratio),
+        "with a speed-up": lambda mean: f"{mean.speedups} of {mean.tried}",
+    },
+    text={"backend"},
+)
+PARTS = columns_of(
+    {
+        "choice": lambda part: part.factor,
+        "change": lambda part: part.change,
+        "effect [95 %]": lambda part: ratio_and_interval(part.effect),
+        "in single orders": lambda part: f"{part.lowest:.3f} to {part.highest:.3f}",
+    },
+    text={"choice", "change"},
+)
+CLAIMS = columns_of(
+    {
+        "claim": lambda finding: finding.claim.claim,
+        "by": lambda finding: finding.claim.source,
+        "verdict": verdict_words,
+    },
+    text={"claim", "by", "verdict"},
+)
+PUBLISHED = columns_of(
+    {
+        "model": lambda mark: mark.model,
+        "backend": lambda mark: mark.backend,
+        "speed-up": lambda mark: ratio(mark.ratio),
+        "hardware": lambda mark: f"{mark.hardware}, {mark.precision or 'precision not stated'}",
+        "flag": lambda mark: reference.FLAGS.get(mark.flag, mark.flag) or MISSING,
+        "source": lambda mark: ": ".join(filter(None, [mark.source, mark.note])),
+    },
+    text={"model", "backend", "hardware", "flag", "source"},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinePage:
+    """Everything that the page of a machine is made of.
+
+    Attributes:
+        machine: what it is called; empty for a folder that is no machine's.
+        collection: the comparisons, none under the title of another.
+        settings: the same, one row for each model.
+        figures: in the order in which they are shown.
+        not_drawn: what there was too much of for a figure, a sentence for each.
+        findings: what became of each claim.
+        other_pages: links to those that this report has.
+    """
+
+    machine: str
+    collection: Collection
+    settings: Sequence[Setting]
+    figures: Sequence[ReportFigure]
+    not_drawn: Sequence[str]
+    findings: Sequence[JudgedClaim]
+    other_pages: Sequence[Link]
+
+    @cached_property
+    def answers(self) -> list[AnswerWords]:
+        """The answer of each setting, in sentences."""
+        return [put_in_words(setting.answer) for setting in self.settings]
+
+    @property
+    def about(self) -> str:
+        """A line above the page on a screen."""
+        count = plural(len(self.collection.comparisons), "comparison")
+        return f"Training backends, compared: {count}, rebuilt from the results alone"
+
+    def blocks(self, *, on_screen: bool) -> list[Block]:
+        """The page.
+
+        Args:
+            on_screen: whether it has the sortable table and the environments, for which Markdown has no
+                room.
+        """
+        tops = [_figures_of(setting, self.figures) for setting in self.settings]
+        top = [figure for figures in tops for figure in figures]
+        fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]
+        rest = [figure for figure in self.figures if figure not in (*top, *fallback)]
+        blocks: list[Block] = [Heading(words=QUESTION, level=1)]
+        blocks += [Paragraph(text=self.machine)] if self.machine else []
+        if self.collection.refused:
+            refused = Bullets(items=self.collection.refused)
+            blocks.append(Box(blocks=[refused], label="Files that could not be read", look="failed"))
+        for number, (setting, answer, figures) in enumerate(
+            zip(self.settings, self.answers, tops, strict=True)
+        ):
+            blocks.append(_setting(setting, answer, figures, anchor="" if number else "models"))
+        if not self.settings:
+            blocks.append(Paragraph(text=definitions.NO_ANSWER))
+        blocks += [figure.picture for figure in fallback]
+        if self.settings:
+            blocks.append(Paragraph(text=definitions.ABOUT_MODELS, is_faint=True))
+        return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons(on_screen=on_screen)]
+
+    def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
+        """Everything else; `figures` are those that do not stand at the top."""
+        divisions = divisions_of(self.collection)
+        of_their_own = (*TIME, *(division.anchor for division in divisions))
+        further = [figure for figure in figures if figure.kind not in of_their_own]
+        about_not_drawn = [f"{sentence}; the tables hold all" for sentence in self.not_drawn]
+        sections: list[tuple[str, list[Block]]] = [
+            ("Where a step's time goes", _pictures([figure for figure in figures if figure.kind in TIME])),
+            (
+                "Memory, start and rounds in figures",
+                [*_pictures(further), *([Bullets(items=about_not_drawn)] if about_not_drawn else [])],
+            ),
+            ("Every backend of every comparison", self._every_backend() if on_screen else []),
+            ("Means over comparisons", _means(self.collection)),
+            *((division.heading, _division(division, figures)) for division in divisions),
+            ("What others claim, tested", _claims(self.findings)),
+            ("What others published", _published()),
+            (
+                "How the numbers are defined",
+                [Bullets(items=[[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
+            ),
+        ]
+        return [block for heading, blocks in sections for block in folded_section(heading, blocks)]
+
+    def _every_backend(self) -> list[Block]:
+        """A sortable table for each machine, and what was said of single rows."""
+        blocks: list[Block] = []
+        for heading, comparisons in self.collection.panels.items():
+            rows = rows_of(comparisons)
+            notes = [
+                f"{row.comparison.title}, {row.summary.backend}: {row.summary.message}"
+                for row in rows
+                if row.summary.message
+            ]
+            blocks.append(Heading(words=heading, level=3))
+            blocks.append(backend_table(SCREEN, rows, label=heading, is_sortable=True))
+            if notes:
+                blocks.append(Folded(summary="What was said of single rows", blocks=[Bullets(items=notes)]))
+        return blocks
+
+    def _comparisons(self, *, on_screen: bool) -> list[Block]:
+        comparisons = self.collection.comparisons
+        further: list[Block] = []
+        if self.other_pages:
+            further = [Paragraph(text="Further pages:"), Bullets(items=self.other_pages)]
+        return [
+            Heading(words=f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
+            *(
+                Folded(
+                    summary=_summary(one),
+                    blocks=[*comparison_blocks(one), *(_environment(one) if on_screen else [])],
+                    anchor=one.anchor,
+                )
+                for one in comparisons
+            ),
+            *further,
+            Paragraph(text=["Rebuilt from ", Code("results/"), " alone by ", Code("make report"), "."]),
+        ]
+
+
+# The answer
+
+
+def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
+    """The first figure of speed that shows comparisons of a setting."""
+    anchors = {one.anchor for row in setting.rows for one in row.shown}
+    return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
+
+
+def _setting(setting: Setting, answer: AnswerWords, figures: Sequence[ReportFigure], *, anchor: str) -> Block:
+    """What the page shows first of a setting: the answer, the figure of its models, a row for each."""
+    words = Box(blocks=_answer(answer), label=f"The answer: {answer.setting}", look="answer")
+    pictures = [figure.picture for figure in figures]
+    return Box(blocks=[words, *pictures, model_table(setting, anchor)], label=setting.heading, look="machine")
+
+
+def _answer(answer: AnswerWords) -> list[Block]:
+    first, *others = answer.sentences
+    return [
+        Heading(words=answer.setting),
+        *([Paragraph(text=_capitalised(answer.reduced), is_faint=True)] if answer.reduced else []),
+        *_sentence(first),
+        *([Paragraph(text=[Bold("Why?"), f" {answer.why}"])] if answer.why else []),
+        Paragraph(text=[Bold("What to do?"), f" {answer.to_do}"]),
+        *(block for sentence in others for block in _sentence(sentence)),
+    ]
+
+
+def _sentence(sentence: Sentence) -> list[Block]:
+    """Its clauses one below the other."""
+    items: list[Text] = [
+        [f"than {clause.than} on ", Bold(clause.count), f" ({clause.details})"] for clause in sentence.clauses
+    ]
+    return [
+        Paragraph(text=sentence.begin),
+        *([Bullets(items=items)] if items else []),
+        *([Paragraph(text=_capitalised(sentence.memory))] if sentence.memory else []),
+    ]
+
+
+def _capitalised(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+# Everything else
+
+
+def _pictures(figures: Sequence[ReportFigure]) -> list[Block]:
+    return [Pictures(pictures=[figure.picture for figure in figures])] if figures else []
+
+
+def _means(collection: Collection) -> list[Block]:
+    blocks: list[Block] = []
+    for heading, comparisons in collection.panels.items():
+        means: list[Mean] = geometric_means(comparisons)
+        blocks += [Paragraph(text=f"{heading}:"), table(means, MEANS, label=heading)]
+    return blocks
+
+
+def _division(division: Division, figures: Sequence[ReportFigure]) -> list[Block]:
+    blocks: list[Block] = []
+    for divided in division.divided:
+        parts: Sequence[Contribution] = divided.parts
+        blocks += [
+            Paragraph(text=divided.words),
+            *_caution(divided.comparisons),
+            table(parts, PARTS, label=divided.words),
+        ]
+    return [*blocks, *_pictures([figure for figure in figures if figure.kind == division.anchor])]
+
+
+def _caution(comparisons: Sequence[ReportedComparison]) -> list[Block]:
+    """How many warnings there are about these comparisons, and where they stand."""
+    warnings = _warnings(comparisons)
+    if not warnings:
+        return []
+    links = [part for one in comparisons for part in ("; ", Link(one.title, f"#{one.anchor}"))][1:]
+    return [Paragraph(text=[f"The harness has {warnings} about this: ", *links, "."])]
+
+
+def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:
+    """`12 warnings` and what separates them from the words before; empty without any."""
+    count = sum(len(one.warnings) for one in comparisons)
+    return f"{before}{plural(count, 'warning')}" if count else ""
+
+
+def _claims(findings: Sequence[JudgedClaim]) -> list[Block]:
+    """The verdicts; the evidence below, since a cell with a dozen comparisons would not be read."""
+    blocks: list[Block] = [Paragraph(text=definitions.ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
+    for finding in findings:
+        commands = [f"made by: {'; '.join(finding.commands)}"] if finding.commands else []
+        blocks += [
+            Paragraph(text=f"{finding.claim.claim}:"),
+            Bullets(items=[*evidence_lines(finding), *commands]),
+        ]
+    return blocks
+
+
+def _published() -> list[Block]:
+    """The published figures, flagged; none of them is comparable with ours."""
+    about = (
+        "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with "
+        "the above:"
+    )
+    return [Paragraph(text=about), table(reference.published_speedups(), PUBLISHED)]
+
+
+def _summary(comparison: ReportedComparison) -> str:
+    """What is seen of a comparison before it is unfolded."""
+    left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
+    return f"{comparison.title}{_warnings([comparison], ': ')}{left_alone}"
+
+
+def _environment(comparison: ReportedComparison) -> list[Block]:
+    """Everything that is recorded of where it ran."""
+    hashes = [distinct_text(comparison.rows, f"{name}_hash") for name in ("config", "environment")]
+    text = json.dumps(latest_environment(comparison.rows), indent=1, sort_keys=True, ensure_ascii=False)
+    return [
+        Paragraph(text="configuration {}, environment {}".format(*hashes), is_faint=True),
+        Folded(summary="Environment", blocks=[Preformatted(words=text)]),
+    ]

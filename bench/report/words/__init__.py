@@ -1,0 +1,1 @@
+"""How a report says numbers, titles and settings."""
