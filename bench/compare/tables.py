@@ -12,8 +12,8 @@ from bench.analysis.table_values import distinct_text
 from bench.compare.changes import Change
 from bench.compare.other_machines import OtherMachines
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
-from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
 from bench.report.markdown import table
+from bench.report.pages.machines import PRODUCTS, headers_of, rows_of, title_of
 from bench.report.render.markdown import escaped
 
 WIDTH = 100

@@ -13,19 +13,19 @@ from bench.errors import UserError
 from bench.report import describe, index_contents, summary_table
 from bench.report.answer_words import AnswerWords
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
+from bench.report.content.scale_files import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
-from bench.report.machines_page import machine_line, render_machines_page
-from bench.report.machines_table import render_machines
-from bench.report.methods_page import CAPTION, figure_stem, figure_title, name_method, render_methods
 from bench.report.model_rows import settings_of
-from bench.report.scale_files import read_predictions
-from bench.report.scale_page import render_scale
-from bench.report.selftest_page import render_selftest
-from bench.report.support_matrix import TABLE, read_matrix, support_csv
-from bench.report.support_page import render_support
+from bench.report.pages.all_machines import machine_line, render_machines_page
+from bench.report.pages.machines import render_machines
+from bench.report.pages.methods import CAPTION, figure_stem, figure_title, name_method, render_methods
+from bench.report.pages.scale import render_scale
+from bench.report.pages.selftest import render_selftest
+from bench.report.pages.support import render_support
+from bench.report.pages.support_matrix import TABLE, read_matrix, support_csv
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines

@@ -14,7 +14,7 @@ from bench.analysis.machines import (
     spread_of,
     variance_between,
 )
-from bench.report.machines_table import render_machines
+from bench.report.pages.machines import render_machines
 from bench.results import csv_files
 from bench.results.machines import list_machines
 from bench.results.records import Record

@@ -14,8 +14,8 @@ from bench.config.schema import Config
 from bench.measure import preflight
 from bench.report import __main__ as report_command
 from bench.report.comparison_page import render_comparison
-from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
-from bench.report.support_page import render_support
+from bench.report.pages.support import render_support
+from bench.report.pages.support_matrix import TABLE, planned_models, read_matrix, support_csv
 from bench.results.records import Record
 from bench.setup import stacks
 from bench.sweeps import __main__ as sweeps

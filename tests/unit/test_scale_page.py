@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from bench.analysis.predictions import CHECKS, PUBLISHED, SCALING
 from bench.errors import UserError
 from bench.report.build import render_all, write_scale
+from bench.report.content.scale import Banded, Scaling
+from bench.report.content.scale_files import read_predictions
 from bench.report.figures import scale, style
 from bench.report.figures.scale_checks import draw_checks
 from bench.report.figures.scale_published import draw_published
-from bench.report.scale_files import read_predictions
-from bench.report.scale_page import render_scale
-from bench.report.scale_tables import Banded, Scaling
-from bench.report.scale_words import accuracy_in_words, answer, textbook
+from bench.report.pages.scale import render_scale
+from bench.report.pages.scale_answer import accuracy_in_words, answer, textbook
 from tests.support.reports import svg_texts
 
 Row = dict[str, Any]

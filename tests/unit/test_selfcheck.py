@@ -15,7 +15,7 @@ from bench.config.compose import compose
 from bench.errors import UserError
 from bench.launch.lifeline import Terminated
 from bench.machine import environment
-from bench.report.selftest_page import render_selftest, summary_lines
+from bench.report.pages.selftest import render_selftest, summary_lines
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
 from tests.support.result_files import table_of_records

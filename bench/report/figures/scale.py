@@ -10,6 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from bench.report.content.scale import (
+    CHECKS_FIGURE,
+    KINDS_OF_SCALING,
+    PUBLISHED_FIGURE,
+    Predictions,
+    ScaleLine,
+    Scaling,
+    per_cent,
+)
 from bench.report.figures.canvas import MARGIN, Canvas, inches
 from bench.report.figures.legend import Swatch
 from bench.report.figures.picture_files import write_figure
@@ -26,15 +35,6 @@ from bench.report.figures.scale_sheet import (
     themed_axes,
 )
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import (
-    CHECKS_FIGURE,
-    KINDS_OF_SCALING,
-    PUBLISHED_FIGURE,
-    Predictions,
-    ScaleLine,
-    Scaling,
-    per_cent,
-)
 
 HIGH = 2.7
 """Inches of the axes of scaling."""

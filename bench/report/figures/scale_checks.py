@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from bench.report.content.scale import Accuracy, Check, name_sharding, place_of_sharding
 from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import Accuracy, Check, name_sharding, place_of_sharding
 
 ALLOWED = 0.30
 """Opacity of the band of a rule."""

@@ -7,12 +7,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.report.content.scale import PublishedRatio
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, framed_sheet, look, themed_axes
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES
-from bench.report.scale_tables import PublishedRatio
 
 ROW = 0.19
 """Inches of a row of the published ratios."""

@@ -6,10 +6,7 @@ from urllib.parse import quote
 from bench.analysis.predictions import COUNTED, TEXTBOOK
 from bench.analysis.scale.figures import Figure
 from bench.analysis.scale.topology import Topology
-from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
-from bench.report.markdown import table, table_of
-from bench.report.render.markdown import escaped
-from bench.report.scale_tables import (
+from bench.report.content.scale import (
     CHECKS_FIGURE,
     KINDS_OF_SCALING,
     PUBLISHED_FIGURE,
@@ -23,7 +20,18 @@ from bench.report.scale_tables import (
     name_sharding,
     per_cent,
 )
-from bench.report.scale_words import absolute, accuracy_in_words, answer, both, faster_at, signed, textbook
+from bench.report.formatting import MISSING, TIMES, enumerated, number, plural, ratio
+from bench.report.markdown import table, table_of
+from bench.report.pages.scale_answer import (
+    absolute,
+    accuracy_in_words,
+    answer,
+    both,
+    faster_at,
+    signed,
+    textbook,
+)
+from bench.report.render.markdown import escaped
 
 SHOWN_FIRST = (1, 8, 64, 1024)
 """World sizes of the first table of a file; all others are folded away."""

@@ -10,7 +10,7 @@ import pandas as pd
 from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK
 from bench.analysis.scale import topology
 from bench.errors import UserError
-from bench.report.scale_tables import (
+from bench.report.content.scale import (
     KINDS_OF_SCALING,
     Banded,
     Check,

@@ -8,8 +8,8 @@ from bench.report import describe
 from bench.report.collection import ReportedComparison
 from bench.report.formatting import MISSING, TIMES, small
 from bench.report.markdown import table
+from bench.report.pages.support_matrix import is_of_choices
 from bench.report.render.markdown import escaped
-from bench.report.support_matrix import is_of_choices
 from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
 

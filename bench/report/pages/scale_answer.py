@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from bench.report.content.scale import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
 from bench.report.formatting import enumerated, number, plural, ratio, share
-from bench.report.scale_tables import DDP, ZERO1, Accuracy, ScaleLine, Scaling, per_cent
 
 ASKED = (8, 64, 1024)
 """World sizes at which the answer says how well DDP scales."""

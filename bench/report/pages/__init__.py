@@ -1,0 +1,1 @@
+"""What each page says, in blocks; render/ writes them as Markdown."""
