@@ -173,7 +173,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class CheckedPoint:
     """A point that was both predicted and measured; `error` is predicted / measured - 1."""
 
     machine: str
@@ -233,7 +233,7 @@ class Accuracy:
     """How far predictions of a quantity were off."""
 
     quantity: str
-    checks: Sequence[Check]
+    checks: Sequence[CheckedPoint]
 
     @property
     def kind(self) -> Kind | None:
@@ -246,7 +246,7 @@ class Accuracy:
         return mean_error(self.checks)
 
     @property
-    def worst(self) -> Check:
+    def worst(self) -> CheckedPoint:
         """The point that is off most."""
         return max(self.checks, key=lambda one: abs(one.error))
 
@@ -292,7 +292,7 @@ class Predictions:
     """A whole folder; what is not there is empty."""
 
     scalings: Sequence[Scaling]
-    checks: Sequence[Check]
+    checks: Sequence[CheckedPoint]
     published: Sequence[PublishedRatio]
 
     @cached_property
@@ -322,6 +322,6 @@ def place_of_sharding(sharding: str) -> int:
     return known.index(sharding) if sharding in known else len(known)
 
 
-def mean_error(published: Sequence[Check | PublishedRatio]) -> float:
+def mean_error(published: Sequence[CheckedPoint | PublishedRatio]) -> float:
     """Of the absolute errors."""
     return sum(abs(one.error) for one in published) / len(published)

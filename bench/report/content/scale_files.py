@@ -13,7 +13,7 @@ from bench.errors import UserError
 from bench.report.content.scale import (
     KINDS_OF_SCALING,
     Banded,
-    Check,
+    CheckedPoint,
     Predictions,
     PublishedRatio,
     ScaleLine,
@@ -185,7 +185,7 @@ def _span(what: str, values: pd.Series) -> str:
     return f"{what} {' to '.join(ends)}"
 
 
-def _check(row: _Row) -> Check:
+def _check(row: _Row) -> CheckedPoint:
     """Of a row; memory in MiB, which bytes would be too many digits of."""
     texts = {name: row.text(name) for name in CHECKS.texts}
     measured, predicted = row.needed_banded("measured"), row.needed_banded("predicted")
@@ -194,7 +194,9 @@ def _check(row: _Row) -> Check:
     if texts["unit"] == "B" and texts["quantity"].startswith("memory"):
         texts["unit"] = "MiB"
         measured, predicted = measured.scaled(1 / MIB), predicted.scaled(1 / MIB)
-    return Check(**texts, ranks=row.whole("ranks"), measured=measured, predicted=predicted, error=error)
+    return CheckedPoint(
+        **texts, ranks=row.whole("ranks"), measured=measured, predicted=predicted, error=error
+    )
 
 
 def _published(row: _Row) -> PublishedRatio:

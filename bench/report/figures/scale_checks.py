@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bench.report.content.scale import Accuracy, Check, name_sharding, place_of_sharding
+from bench.report.content.scale import Accuracy, CheckedPoint, name_sharding, place_of_sharding
 from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
@@ -105,7 +105,9 @@ def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
     axes.set_ylabel("predicted", fontsize=canvas.small, color=theme.ink)
 
 
-def _draw_points(axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[Check]) -> None:
+def _draw_points(
+    axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[CheckedPoint]
+) -> None:
     xs = [check.measured.value for check in checks]
     ys = [check.predicted.value for check in checks]
     look: dict[str, Any] = {"color": theme.ink, "linewidth": 0.7, "zorder": 3}

@@ -10,7 +10,7 @@ from bench.report.content.scale import (
     CHECKS_FIGURE,
     KINDS_OF_SCALING,
     PUBLISHED_FIGURE,
-    Check,
+    CheckedPoint,
     Predictions,
     PublishedRatio,
     ScaleLine,
@@ -216,7 +216,7 @@ def _checks(found: Predictions) -> list[str]:
     ]
 
 
-_CHECKS: dict[str, Callable[[Check], str]] = {
+_CHECKS: dict[str, Callable[[CheckedPoint], str]] = {
     "machine": lambda one: one.machine,
     "model": lambda one: one.model,
     "backend": lambda one: one.backend,
