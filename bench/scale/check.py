@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.analysis.predictions import BYTES, IN_TURN, MEMORY, QUANTITIES, RATIO, SECONDS, seconds_of_one
 from bench.analysis.scale.figures import Dice, Draws, Figure, figures_of
 from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
@@ -29,12 +30,6 @@ from bench.results.step_parts import TOGETHER
 from bench.scale.facts import facts_of
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
-
-BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
-"""What is checked; the seconds are those of timed blocks."""
-
-IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
-"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
 
 DDP = "ddp"
 """The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
@@ -101,7 +96,7 @@ def _bytes(one: Measured, backend: str, facts: ModelFacts) -> Iterator[dict[str,
     accum = one.number(backend, "grad_accum")
     predicted = sent_in_a_step(rules, one.ranks, accum, least_bytes=CONTROL_BYTES)
     if one.ranks > 1 and counted and one.bytes_per_s is None:  # a link changes nothing of it
-        yield _row(BYTES, "B", Figure.exactly(counted), Figure.exactly(predicted))
+        yield _row(BYTES, Figure.exactly(counted), Figure.exactly(predicted))
 
 
 def _memory(
@@ -137,7 +132,7 @@ def _memory(
 
     activations = start - held(DDP, source, base, 0.0)
     predicted = held(one.text(backend, "sharding"), one, backend, activations)
-    yield _row(MEMORY, "B", Figure.exactly(measured), Figure.exactly(predicted))
+    yield _row(MEMORY, Figure.exactly(measured), Figure.exactly(predicted))
 
 
 def _seconds(
@@ -151,15 +146,15 @@ def _seconds(
         return
     measured = one.step_seconds(backend)
     if measured is not None:
-        yield _row(SECONDS, "s", measured, figures_of(predicted)[0])
+        yield _row(SECONDS, measured, figures_of(predicted)[0])
     if one.has_parts(backend):
-        yield _row(IN_TURN, "s", one.part(backend, TOGETHER), figures_of(predicted)[0])
+        yield _row(IN_TURN, one.part(backend, TOGETHER), figures_of(predicted)[0])
     ratio = one.step_ratio(backend, base)
     if backend == base or ratio is None:
         return
     of_base = _predicted_seconds(one, base, base, facts, alone, known)
     if of_base is not None:
-        yield _row(RATIO, "", ratio, figures_of(predicted / of_base)[0])
+        yield _row(RATIO, ratio, figures_of(predicted / of_base)[0])
 
 
 def _predicted_seconds(
@@ -237,7 +232,7 @@ def _collectives(one: Measured, backend: str, known: Sequence[Measured]) -> Iter
     for kind, sizes in one.timed_sizes([backend]).items():
         if kind in timed:
             predicted = network.seconds(kind, sizes[-1].size, np.array([float(one.ranks)])).total
-            yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, figures_of(predicted)[0])
+            yield _row(seconds_of_one(kind), sizes[-1].seconds, figures_of(predicted)[0])
 
 
 def _timed(one: Measured, backend: str, known: Sequence[Measured]) -> Mapping[str, list[TimedSize]]:
@@ -283,10 +278,10 @@ def _link(one: Measured) -> str:
     return LOOPBACK if one.bytes_per_s is None else f"{one.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
-def _row(quantity: str, unit: str, measured: Figure, predicted: Figure) -> dict[str, Any]:
+def _row(quantity: str, measured: Figure, predicted: Figure) -> dict[str, Any]:
     return {
         "quantity": quantity,
-        "unit": unit,
+        "unit": QUANTITIES[quantity].unit,
         **measured.cells("measured"),
         **predicted.cells("predicted"),
         "error": predicted.value / measured.value - 1,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.analysis.predictions import CHECKS
+from bench.analysis.predictions import BYTES, CHECKS, IN_TURN, MEMORY, RATIO, SECONDS
 from bench.analysis.scale.figures import Figure
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
@@ -16,7 +16,7 @@ from bench.results import csv_files
 from bench.results.model_facts import ModelFacts
 from bench.results.step_parts import ReadyGradients
 from bench.scale import check, words
-from bench.scale.check import BYTES, IN_TURN, MEMORY, RATIO, SECONDS, check_rows
+from bench.scale.check import check_rows
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import merge_sizes, read_measured, spread_of
 from tests.support.comparisons import RecordingBar, nobody_looks
