@@ -11,9 +11,11 @@ from bench.analysis.machines import SameComparison
 from bench.analysis.table_values import distinct_text
 from bench.compare.changes import Change
 from bench.compare.other_machines import OtherMachines
+from bench.report.content.blocks import Bullets, Heading, plain
 from bench.report.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.report.markdown import table
-from bench.report.pages.machines import PRODUCTS, headers_of, rows_of, title_of
+from bench.report.pages.machines import machines_table, title_of
+from bench.report.render import markdown
 from bench.report.render.markdown import escaped
 
 WIDTH = 100
@@ -70,12 +72,11 @@ def render_machines_for_terminal(title: str, found: OtherMachines) -> Group:
         return Group(Text(f"{one_line(title)} is new: {found.reason}."))
     same = SameComparison(machines=found.same.machines, backends=found.same.backends[:MOST_BACKENDS])
     grid = _grid(f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}")
-    for header in headers_of(same):
-        right = header not in ("machine", PRODUCTS)
-        grid.add_column(
-            one_line(header).replace(" over", "\nover"), justify="right" if right else "left", overflow="fold"
-        )
-    rows = rows_of(same)
+    machines = machines_table(same)
+    for column in machines.columns:
+        header = one_line(column.header).replace(" over", "\nover")
+        grid.add_column(header, justify="left" if column.is_text else "right", overflow="fold")
+    rows = [[plain(cell.text) for cell in row] for row in machines.rows]
     of_machines, of_all = rows[: len(same.machines)], rows[len(same.machines) :]
     for row in [*of_machines[:MOST_MACHINES], *of_all]:
         grid.add_row(*(Text(one_line(cell).replace("× [", "×\n[")) for cell in row))
@@ -94,10 +95,9 @@ def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
     """The same in Markdown."""
     if found.same is None:
         return f"- {escaped(f'{title} is new: {found.reason}')}\n"
-    headers = headers_of(found.same)
-    lines = table([escaped(header) for header in headers], rows_of(found.same), numeric=headers[2:])
-    below = [f"- {escaped(line)}" for line in _below_the_machines(found)]
-    return "\n".join([f"### {escaped(f'{title}: {title_of(found.same)}')}", "", *lines, *below, ""])
+    heading = Heading(words=f"{title}: {title_of(found.same)}", level=3)
+    below = Bullets(items=_below_the_machines(found))
+    return markdown.render_markdown([heading, machines_table(found.same), below])
 
 
 def _below_the_machines(found: OtherMachines) -> list[str]:

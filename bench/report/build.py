@@ -13,19 +13,21 @@ from bench.errors import UserError
 from bench.report import describe, index_contents, summary_table
 from bench.report.answer_words import AnswerWords
 from bench.report.collection import Collection, ReportedComparison, collect, with_distinct_titles
+from bench.report.content.blocks import Block
 from bench.report.content.scale_files import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.index_contents import Contents, OtherPage
 from bench.report.index_html import render_html
 from bench.report.index_markdown import render_markdown
 from bench.report.model_rows import settings_of
-from bench.report.pages.all_machines import machine_line, render_machines_page
-from bench.report.pages.machines import render_machines
-from bench.report.pages.methods import CAPTION, figure_stem, figure_title, name_method, render_methods
-from bench.report.pages.scale import render_scale
-from bench.report.pages.selftest import render_selftest
-from bench.report.pages.support import render_support
+from bench.report.pages.all_machines import all_machines_page, machine_line
+from bench.report.pages.machines import machines_page
+from bench.report.pages.methods import CAPTION, figure_stem, figure_title, methods_page, name_method
+from bench.report.pages.scale import scale_page
+from bench.report.pages.selftest import selftest_page
+from bench.report.pages.support import support_page
 from bench.report.pages.support_matrix import TABLE, read_matrix, support_csv
+from bench.report.render import markdown
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
@@ -72,8 +74,8 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
     of_scale, refused = write_scale(results_dir, out_dir)
     page, spread = out_dir / PAGE, out_dir / SPREAD
-    write_atomically(spread, render_machines(by_machine))
-    write_atomically(page, render_machines_page(lines, has_predictions=bool(of_scale)))
+    _write_page(spread, machines_page(by_machine))
+    _write_page(page, all_machines_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
         written=[page, spread, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
         refused=[*(sentence for one in rendered for sentence in one.refused), *refused],
@@ -171,27 +173,31 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
         job = plan.Job(name=figure_stem(one), kind="methods", draw=draw)
         figures.append(plan.save(job, out_dir).path)
     page = out_dir / index_contents.METHODS.name
-    write_atomically(page, render_methods(comparisons))
+    _write_page(page, methods_page(comparisons))
     return [page, *figures], collection.refused
 
 
 def write_support(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the support matrix as a page and as a table; likewise.
+    """Write the support matrix as a page and as a table; returns what `write_methods` returns.
 
     Raises:
         UserError: a file is damaged.
     """
     comparisons = read_matrix(folder)
     page, data = out_dir / index_contents.SUPPORT.name, out_dir / TABLE
-    write_atomically(page, render_support(comparisons))
+    _write_page(page, support_page(comparisons))
     write_atomically(data, support_csv(comparisons))
     return [page, data], []
 
 
 def _write_selftest(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
     page = out_dir / index_contents.SELFTEST.name
-    write_atomically(page, render_selftest(folder))
+    _write_page(page, selftest_page(folder))
     return [page], []
+
+
+def _write_page(path: Path, blocks: Sequence[Block]) -> None:
+    write_atomically(path, markdown.render_markdown(blocks))
 
 
 WRITERS = {
@@ -218,7 +224,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
 
     figures = write_scale_figures(found, out_dir)
     page = out_dir / SCALE
-    write_atomically(page, render_scale(found))
+    _write_page(page, scale_page(found))
     return [page, *figures], []
 
 

@@ -1,13 +1,23 @@
-"""Reads results/predicted/, or what of it is there; a damaged file is one sentence."""
+"""Reads results/predicted/; a damaged file is refused in one sentence."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
 
-from bench.analysis.predictions import CHECKS, COUNTED, PUBLISHED, SCALING, TEXTBOOK
+from bench.analysis.predictions import (
+    CHECKS,
+    COUNTED,
+    MEMORY,
+    PUBLISHED,
+    QUANTITIES,
+    SCALING,
+    TEXTBOOK,
+    WEAK,
+    bounded,
+)
 from bench.analysis.scale import topology
 from bench.errors import UserError
 from bench.report.content.scale import (
@@ -22,9 +32,14 @@ from bench.report.content.scale import (
     name_sharding,
     place_of_sharding,
 )
-from bench.results.side_files import TableFile
 
 MIB = 2**20
+
+_PREDICTED = (
+    *("predicted_step_s", "predicted_exposed_s", "predicted_samples_per_s", "predicted_efficiency"),
+    *("predicted_memory_gib", "memory_gib"),
+)
+"""What is known of every world size."""
 
 
 def read_predictions(folder: Path) -> Predictions:
@@ -35,66 +50,42 @@ def read_predictions(folder: Path) -> Predictions:
     """
     scalings = [_read_scaling(path) for path in sorted(folder.glob("scaling-*.csv"))]
     order = topology.names()
-    scalings.sort(key=lambda one: (order.index(one.topology.name), one.stem))
+    scalings.sort(key=lambda scaling: (order.index(scaling.topology.name), scaling.stem))
     return Predictions(
         scalings=scalings,
-        checks=[_check(row) for row in _rows(folder / "checks.csv", CHECKS)],
-        published=[_published(row) for row in _rows(folder / "published.csv", PUBLISHED)],
+        checks=list(_read_checks(folder / "checks.csv")),
+        published=list(_read_published(folder / "published.csv")),
     )
 
 
-class _Row:
-    """A row of a table, whose numbers may be blank."""
+def _rows(path: Path, table: pd.DataFrame, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a table, with None for a blank number.
 
-    def __init__(self, path: Path, cells: dict[Any, Any]) -> None:
-        self._path = path
-        self._cells = cells
-
-    def text(self, name: str) -> str:
-        return str(self._cells[name])
-
-    def number(self, name: str) -> float | None:
-        value = float(self._cells[name])
-        if math.isinf(value):
-            _refuse(self._path, f"{name} is not finite")
-        return None if math.isnan(value) else value
-
-    def needed(self, name: str) -> float:
-        value = self.number(name)
-        if value is None:
-            _refuse(self._path, f"{name} is blank")
-        return value
-
-    def whole(self, name: str) -> int:
-        value = self.needed(name)
-        if value != int(value) or value < 1:
-            _refuse(self._path, f"{name} is {value:g}")
-        return int(value)
-
-    def banded(self, name: str) -> Banded | None:
-        value = self.number(name)
-        if value is None:
-            return None
-        low, high = self.number(f"{name}_low"), self.number(f"{name}_high")
-        if low == high:  # it is exact, or nothing is known of it
-            return Banded(value=value)
-        # Written with six digits, a bound may come to lie on the other side of an equal number.
-        return Banded(
-            value=value,
-            low=None if low is None else min(low, value),
-            high=None if high is None else max(high, value),
-        )
-
-    def needed_banded(self, name: str) -> Banded:
-        self.needed(name)
-        found = self.banded(name)
-        assert found is not None, "it is not blank"
-        return found
+    Raises:
+        UserError: a number is not finite, a needed one is blank, or `ranks` is no world size.
+    """
+    for name in table.select_dtypes("number"):
+        if np.isinf(table[name]).any():
+            _refuse(path, f"{name} is not finite")
+    for name in ("ranks", *needed):
+        if table[name].isna().any():
+            _refuse(path, f"{name} is blank")
+    for ranks in table["ranks"]:
+        if ranks < 1 or ranks % 1:
+            _refuse(path, f"ranks is {ranks:g}")
+    known = table.astype(object).where(table.notna(), None).assign(ranks=table["ranks"].astype(int))
+    return [{str(name): cell for name, cell in row.items()} for row in known.to_dict("records")]
 
 
-def _rows(path: Path, kind: TableFile) -> Iterator[_Row]:
-    if path.exists():
-        yield from (_Row(path, cells) for cells in kind.read(path).to_dict("records"))
+def _banded(row: Mapping[str, Any], name: str) -> Banded:
+    """A number that is not blank, and its bounds, which may be."""
+    value, low, high = (row[column] for column in bounded(name))
+    # Written with six digits, a bound may come to lie on the other side of an equal number.
+    return Banded(
+        value=value,
+        low=value if low is None else min(low, value),
+        high=value if high is None else max(high, value),
+    )
 
 
 def _refuse(path: Path, why: str) -> NoReturn:
@@ -103,71 +94,64 @@ def _refuse(path: Path, why: str) -> NoReturn:
     )
 
 
+def _refuse_others(path: Path, table: pd.DataFrame, column: str, known: Collection[str]) -> None:
+    if others := sorted(set(table[column]) - set(known)):
+        _refuse(path, f"{column} is {others[0]}, which is none of {', '.join(known)}")
+
+
 def _read_scaling(path: Path) -> Scaling:
     table = SCALING.read(path)
     for name in ("model", "topology"):
         if table[name].nunique() > 1:
             _refuse(path, f"{name} is {' and '.join(sorted(set(table[name])))}")
-    if others := sorted(set(table["scaling"]) - {*KINDS_OF_SCALING}):
-        _refuse(path, f"scaling is {others[0]}, which is none of {', '.join(KINDS_OF_SCALING)}")
+    _refuse_others(path, table, "scaling", KINDS_OF_SCALING)
+    if table.duplicated(["volume", "scaling", "sharding", "precision", "ranks"]).any():
+        _refuse(path, "a world size of a sharding is there twice")
+    rows = _rows(path, table, needed=_PREDICTED)
     volumes = list(dict.fromkeys(table["volume"]))
     volume = COUNTED if COUNTED in volumes else volumes[0]
     return Scaling(
         stem=path.stem,
         model=str(table["model"].iloc[0]),
         topology=topology.load(str(table["topology"].iloc[0])),
-        lines=_lines(path, table, volume),
-        by_textbook={} if volume == TEXTBOOK else _lines(path, table, TEXTBOOK),
+        lines=_lines(rows, volume),
+        by_textbook={} if volume == TEXTBOOK else _lines(rows, TEXTBOOK),
         volume=volume,
         workload=_workload(table),
-        bases=[one for one in dict.fromkeys(table["basis"]) if one],
+        bases=[basis for basis in dict.fromkeys(table["basis"]) if basis],
         made_by=f"{table['command'].iloc[0]}; commit {table['git_commit'].iloc[0]}",
     )
 
 
-def _lines(path: Path, table: pd.DataFrame, volume: str) -> dict[str, list[ScaleLine]]:
-    """By kind of scaling; those of several precisions are told apart."""
-    mine = table[table["volume"] == volume]
-    several = table["precision"].nunique() > 1
-    found: dict[str, list[ScaleLine]] = {}
-    for kind in KINDS_OF_SCALING:
-        groups = mine[mine["scaling"] == kind].groupby(["sharding", "precision"], sort=False)
-        lines = [
-            ScaleLine(
-                sharding=str(sharding),
-                name=name_sharding(str(sharding)) + (f", {precision}" if several else ""),
-                points=_points(path, group),
-            )
-            for (sharding, precision), group in groups
-        ]
-        if lines:
-            found[kind] = sorted(lines, key=lambda one: place_of_sharding(one.sharding))
-    return found
+def _lines(rows: Sequence[dict[str, Any]], volume: str) -> dict[str, list[ScaleLine]]:
+    """The lines by kind of scaling; those of several precisions are told apart."""
+    several = len({row["precision"] for row in rows}) > 1
+    points: dict[tuple[str, str, str], list[ScalePoint]] = {}
+    for row in sorted(rows, key=lambda row: place_of_sharding(row["sharding"])):
+        if row["volume"] == volume:
+            points.setdefault((row["scaling"], row["sharding"], row["precision"]), []).append(_point(row))
+    lines: dict[str, list[ScaleLine]] = {kind: [] for kind in KINDS_OF_SCALING}
+    for (kind, sharding, precision), members in points.items():
+        name = name_sharding(sharding) + (f", {precision}" if several else "")
+        members.sort(key=lambda point: point.ranks)
+        lines[kind].append(ScaleLine(sharding=sharding, name=name, points=members))
+    return {kind: members for kind, members in lines.items() if members}
 
 
-def _points(path: Path, group: pd.DataFrame) -> list[ScalePoint]:
-    points = []
-    for row in (_Row(path, cells) for cells in group.to_dict("records")):
-        step, exposed = row.number("predicted_step_s"), row.number("predicted_exposed_s")
-        points.append(
-            ScalePoint(
-                ranks=row.whole("ranks"),
-                samples=row.banded("predicted_samples_per_s"),
-                efficiency=row.banded("predicted_efficiency"),
-                exposed=exposed / step if step and exposed is not None else None,
-                memory_gib=row.number("predicted_memory_gib"),
-                limit_gib=row.number("memory_gib"),
-            )
-        )
-    points.sort(key=lambda one: one.ranks)
-    if len({one.ranks for one in points}) < len(points):
-        _refuse(path, "a world size of a sharding is there twice")
-    return points
+def _point(row: Mapping[str, Any]) -> ScalePoint:
+    return ScalePoint(
+        ranks=row["ranks"],
+        samples=_banded(row, "predicted_samples_per_s"),
+        efficiency=_banded(row, "predicted_efficiency"),
+        exposed=row["predicted_exposed_s"] / row["predicted_step_s"],
+        memory_gib=row["predicted_memory_gib"],
+        limit_gib=row["memory_gib"],
+    )
 
 
 def _workload(table: pd.DataFrame) -> str:
     """Precision, batch of a rank under weak scaling, and length."""
-    weak = table[table["scaling"] == "weak"]
+    weak = table[table["scaling"] == WEAK]
     parts = [
         ", ".join(dict.fromkeys(table["precision"])),
         _span("batch of a rank", weak["micro_batch"]),
@@ -176,37 +160,42 @@ def _workload(table: pd.DataFrame) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _span(what: str, values: pd.Series) -> str:
-    """Such as `length 128`, or `length 128 to 512`."""
+def _span(name: str, values: pd.Series) -> str:
+    """`length 128`, or `length 128 to 512`."""
     known = values.dropna()
     if known.empty:
         return ""
     ends = dict.fromkeys(f"{end:g}" for end in (known.min(), known.max()))
-    return f"{what} {' to '.join(ends)}"
+    return f"{name} {' to '.join(ends)}"
 
 
-def _check(row: _Row) -> CheckedPoint:
-    """Of a row; memory in MiB, which bytes would be too many digits of."""
-    texts = {name: row.text(name) for name in CHECKS.texts}
-    measured, predicted = row.needed_banded("measured"), row.needed_banded("predicted")
-    equal = measured.value == predicted.value  # also where both are 0, and the error has no number
-    error = 0.0 if equal else row.needed("error")
-    if texts["unit"] == "B" and texts["quantity"].startswith("memory"):
-        texts["unit"] = "MiB"
-        measured, predicted = measured.scaled(1 / MIB), predicted.scaled(1 / MIB)
-    return CheckedPoint(
-        **texts, ranks=row.whole("ranks"), measured=measured, predicted=predicted, error=error
-    )
+def _read_checks(path: Path) -> Iterator[CheckedPoint]:
+    """The points of a file, memory in MiB; none if it is not there."""
+    if not path.exists():
+        return
+    table = CHECKS.read(path)
+    _refuse_others(path, table, "quantity", QUANTITIES)
+    equal = table["measured"] == table["predicted"]  # also where both are 0, and the error has no number
+    table["error"] = table["error"].mask(equal, 0.0)
+    memory = table["quantity"] == MEMORY
+    table.loc[memory, [*bounded("measured"), *bounded("predicted")]] /= MIB
+    table.loc[memory, "unit"] = "MiB"
+    for row in _rows(path, table, needed=("measured", "predicted", "error")):
+        yield CheckedPoint(
+            **{name: row[name] for name in (*CHECKS.texts, "ranks", "error")},
+            measured=_banded(row, "measured"),
+            predicted=_banded(row, "predicted"),
+        )
 
 
-def _published(row: _Row) -> PublishedRatio:
-    batch = row.number("micro_batch")
-    texts = {name: row.text(name) for name in PUBLISHED.texts}
-    return PublishedRatio(
-        **texts,
-        ranks=row.whole("ranks"),
-        micro_batch=None if batch is None else int(batch),
-        published=row.needed("published_ratio"),
-        predicted=row.needed_banded("predicted_ratio"),
-        error=row.needed("error"),
-    )
+def _read_published(path: Path) -> Iterator[PublishedRatio]:
+    """The ratios of a file; none if it is not there."""
+    if not path.exists():
+        return
+    for row in _rows(path, PUBLISHED.read(path), needed=("published_ratio", "predicted_ratio", "error")):
+        yield PublishedRatio(
+            **{name: row[name] for name in (*PUBLISHED.texts, "ranks", "error")},
+            micro_batch=None if row["micro_batch"] is None else int(row["micro_batch"]),
+            published=row["published_ratio"],
+            predicted=_banded(row, "predicted_ratio"),
+        )

@@ -17,7 +17,6 @@ from bench.report.content.scale import (
     Predictions,
     ScaleLine,
     Scaling,
-    per_cent,
 )
 from bench.report.figures.canvas import MARGIN, Canvas, inches
 from bench.report.figures.legend import Swatch
@@ -178,7 +177,7 @@ def _describe_scaling(one: Scaling) -> str:
     for kind, members in one.lines.items():
         for line in members:
             points = ", ".join(
-                f"{point.ranks:,}: {per_cent(point.efficiency)}"
+                f"{point.ranks:,}: {point.efficiency.per_cent()}"
                 + (" (does not fit in memory)" if point.fits is False else "")
                 for point in line.points
             )

@@ -56,7 +56,7 @@ def _heading(one: Accuracy) -> str:
     unit = _unit(one)
     named = unit and unit not in ("B", "bytes", one.quantity)
     words = f"{one.quantity} ({unit})" if named else one.quantity
-    return f"{words}: {one.within} of {len(one.checks)} {one.kind.rule}" if one.kind else words
+    return f"{words}: {one.within} of {len(one.checks)} {one.rule}"
 
 
 def _unit(one: Accuracy) -> str:
@@ -77,8 +77,7 @@ def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
     low, high = (min(ends), max(ends)) if ends else (1.0, 10.0)
     room = max(1.12, (high / low) ** 0.07)
     low, high = low / room, high * room
-    allowed = one.kind.allowed if one.kind else 0.0
-    if allowed:
+    if allowed := one.allowed:
         axes.fill_between(
             [low, high],
             [low * (1 - allowed), high * (1 - allowed)],

@@ -1,11 +1,11 @@
 """methods.md of a machine: what each method saves and costs, and what transformers' guide says of it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.analysis.methods import (
     AGREES,
     BRING_A_LIBRARY,
-    DISAGREES,
     SAVES,
     Change,
     Method,
@@ -17,9 +17,20 @@ from bench.analysis.table_values import distinct_text
 from bench.config.choices import OTHER_UPDATES
 from bench.report import describe
 from bench.report.collection import ReportedComparison
+from bench.report.content.blocks import (
+    Block,
+    Bold,
+    Bullets,
+    Code,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+    Text,
+    table_of_texts,
+)
+from bench.report.content.scale import name_sharding
 from bench.report.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
-from bench.report.markdown import table
-from bench.report.render.markdown import escaped
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",
@@ -36,14 +47,12 @@ _WORDS = {
     ("attention", "sdpa"): "sdpa",
     ("attention", "flash_attention_2"): "FlashAttention 2",
     ("checkpointing", "1"): "checkpointing",
-    ("sharding", "zero1"): "ZeRO-1",
-    ("sharding", "zero2_offload"): "ZeRO-2, offloaded",
 }
-"""A choice, as the field calls it."""
+"""Choices in the field's words."""
 
 
 def name_method(method: Method) -> str:
-    """What it changes, in the field's words: `bf16 + checkpointing`."""
+    """What a method changes, in the field's words: `bf16 + checkpointing`."""
     return " + ".join(map(_name_change, method.changes)) or method.backend
 
 
@@ -52,17 +61,19 @@ def _name_change(change: Change) -> str:
         return f"accumulation {TIMES} {change.after}"
     if change.choice == "precision":
         return change.after
+    if change.choice == "sharding":
+        return name_sharding(change.after)
     return _WORDS.get((change.choice, change.after), f"{change.choice} {change.after}")
 
 
-def figure_stem(one: ReportedComparison) -> str:
+def figure_stem(comparison: ReportedComparison) -> str:
     """The name of a comparison's figure, without its ending."""
-    return f"methods-{one.stem}"
+    return f"methods-{comparison.stem}"
 
 
-def figure_title(one: ReportedComparison) -> str:
+def figure_title(comparison: ReportedComparison) -> str:
     """The title of a comparison's figure."""
-    return f"{one.label}: what each method saves, and what it costs"
+    return f"{comparison.label}: what each method saves, and what it costs"
 
 
 CAPTION = (
@@ -71,43 +82,48 @@ CAPTION = (
 )
 
 
-def render_methods(comparisons: Sequence[ReportedComparison]) -> str:
-    """The page in Markdown: for each model the answer, the figure, the table."""
-    lines = [
-        "# Methods: what each saves, and what it costs",
-        "",
-        "Transformers' guide to training on a single GPU lists methods with a yes or no for speed and for "
-        "memory. Here each is measured alone against plain PyTorch, and in the combinations that people use "
-        "(`make methods`).",
-        "",
-    ]
-    return "\n".join([*lines, *(line for one in comparisons for line in _section(one))])
-
-
-def _section(one: ReportedComparison) -> list[str]:
-    found = find_methods(one)
-    lines = [f"## {escaped(one.title)}", ""]
-    if found is None:
-        return [*lines, f"The baseline {escaped(one.reference)} was not measured.", ""]
-    lines.append(f"**{escaped(answer(found))}**")
-    if found.measured:
-        name = figure_stem(one)
-        lines += ["", f"![{escaped(figure_title(one))}]({name}.svg)", ""]
+def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
+    """The page: for each model the answer, the figure, the table."""
     return [
-        *lines,
-        *_table(found),
-        *(
-            f"- {escaped(name_method(method))}: {escaped(method.message)}"
-            for method in found.methods
-            if method.message and not method.speedup
+        Heading(words="Methods: what each saves, and what it costs", level=1),
+        Paragraph(
+            text=[
+                "Transformers' guide to training on a single GPU lists methods with a yes or no for speed "
+                "and for memory. Here each is measured alone against plain PyTorch, and in the combinations "
+                "that people use (",
+                Code("make methods"),
+                ").",
+            ]
         ),
+        *(block for comparison in comparisons for block in _section(comparison)),
+    ]
+
+
+def _section(comparison: ReportedComparison) -> list[Block]:
+    heading = Heading(words=comparison.title)
+    found = find_methods(comparison)
+    if found is None:
+        return [heading, Paragraph(text=f"The baseline {comparison.reference} was not measured.")]
+    picture = Picture(path=Path(f"{figure_stem(comparison)}.svg"), caption=figure_title(comparison))
+    notes: list[Text] = [
+        f"{name_method(method)}: {method.message}"
+        for method in found.methods
+        if method.message and not method.speedup
+    ]
+    notes += [
         *_notes(found),
-        f"- {escaped(describe.workload(one.rows))}",
-        f"- {escaped(one.hardware)}",
-        f"- {escaped(describe.versions(one.rows))}",
-        f"- made by: {escaped(one.command)}; commit {escaped(distinct_text(one.rows, 'git_commit'))}; "
-        f"results file {escaped(one.study)}/{escaped(one.stem)}.csv",
-        "",
+        describe.workload(comparison.rows),
+        comparison.hardware,
+        describe.versions(comparison.rows),
+        f"made by: {comparison.command}; commit {distinct_text(comparison.rows, 'git_commit')}; results file "
+        f"{comparison.study}/{comparison.stem}.csv",
+    ]
+    return [
+        heading,
+        Paragraph(text=Bold(answer(found))),
+        *([picture] if found.measured else []),
+        _methods_table(found),
+        Bullets(items=notes),
     ]
 
 
@@ -116,104 +132,102 @@ def answer(found: MethodsFound) -> str:
     measured = found.measured
     if not measured:
         return "No method has a result."
-    faster = [one for one in measured if one.verdict == "faster"]
-    smaller = [one for one in measured if one.effect_on_memory == SAVES]
-    both = [one for one in faster if one in smaller]
+    faster = [method for method in measured if method.verdict == "faster"]
+    smaller = [method for method in measured if method.effect_on_memory == SAVES]
+    both = [method for method in faster if method in smaller]
     sentences = [
         f"Of {len(measured)} methods {len(faster)} train faster than {found.reference}, {len(smaller)} need "
         f"less memory, {len(both)} do both."
     ]
     if faster:
-        fastest = max(faster, key=lambda one: one.speedup.ratio if one.speedup else 0.0)
+        fastest = max(faster, key=lambda method: method.speedup.ratio if method.speedup else 0.0)
         sentences.append(f"The fastest is {name_method(fastest)}: {_speed(fastest)}, {_memory(fastest)}.")
     if smaller:
-        smallest = min(smaller, key=lambda one: one.memory_ratio or 1.0)
+        smallest = min(smaller, key=lambda method: method.memory_ratio or 1.0)
         sentences.append(f"The smallest is {name_method(smallest)}: {_memory(smallest)}, {_speed(smallest)}.")
-    wrong = [
-        f"{name_method(one)} ({what})"
-        for one in found.methods
-        for what, agreement in (("speed", one.speed_as_guided), ("memory", one.memory_as_guided))
-        if agreement == DISAGREES
+    judged = [
+        (f"{name_method(method)} ({column})", agreement == AGREES)
+        for method in found.methods
+        for column, agreement in (("speed", method.speed_as_guided), ("memory", method.memory_as_guided))
+        if agreement
     ]
-    right = sum(
-        agreement == AGREES
-        for one in found.methods
-        for agreement in (one.speed_as_guided, one.memory_as_guided)
-    )
-    if right or wrong:
+    if judged:
+        wrong = [name for name, is_right in judged if not is_right]
         end = f"; it is wrong here on {', '.join(wrong)}" if wrong else ""
-        sentences.append(f"The guide is right here {right} of {right + len(wrong)} times{end}.")
+        right = len(judged) - len(wrong)
+        sentences.append(f"The guide is right here {right} of {len(judged)} times{end}.")
     return " ".join(sentences)
 
 
-def _speed(one: Method) -> str:
-    return f"{ratio(one.speedup.ratio if one.speedup else None)} the speed"
+def _speed(method: Method) -> str:
+    return f"{ratio(method.speedup.ratio if method.speedup else None)} the speed"
 
 
-def _memory(one: Method) -> str:
-    return f"{one.memory_ratio:.2f}{TIMES} the memory"
+def _memory(method: Method) -> str:
+    return f"{method.memory_ratio:.2f}{TIMES} the memory"
 
 
-def _table(found: MethodsFound) -> list[str]:
-    headers = [
-        *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
-        *("loss difference", "guide: faster?", "guide: less memory?"),
-    ]
+def _methods_table(found: MethodsFound) -> Table:
+    """The baseline, then each method under its number in the figure."""
     baseline = [
         *("", found.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(found.reference_mib)),
         *(number(found.reference_state_bytes, 3), "0", "", ""),
     ]
-    rows = [baseline, *([str(place), *_cells(one)] for place, one in enumerate(found.methods, 1))]
-    text = {"method", "verdict", "guide: faster?", "guide: less memory?"}
-    return table(headers, rows, numeric={*headers} - text)
+    methods = [[str(place), *_cells(method)] for place, method in enumerate(found.methods, 1)]
+    return table_of_texts(
+        [
+            *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
+            *("loss difference", "guide: faster?", "guide: less memory?"),
+        ],
+        [baseline, *methods],
+        text_columns=["method", "verdict", "guide: faster?", "guide: less memory?"],
+    )
 
 
-def _cells(one: Method) -> list[str]:
+def _cells(method: Method) -> list[str]:
+    guided = method.guided
     return [
-        name_method(one),
-        ratio_and_interval(one.speedup) if one.speedup else one.status,
-        one.verdict or "",
-        MISSING if one.memory_ratio is None else f"{one.memory_ratio:.2f}{TIMES}",
-        number(one.memory_mib),
-        number(one.state_bytes, 3),
-        small(one.loss_difference),
-        _said(one.guided.improves_speed if one.guided else None, one.speed_as_guided),
-        _said(one.guided.saves_memory if one.guided else None, one.memory_as_guided),
+        name_method(method),
+        ratio_and_interval(method.speedup) if method.speedup else method.status,
+        method.verdict or "",
+        MISSING if method.memory_ratio is None else f"{method.memory_ratio:.2f}{TIMES}",
+        number(method.memory_mib),
+        number(method.state_bytes, 3),
+        small(method.loss_difference),
+        _judged(guided.improves_speed if guided else "", method.speed_as_guided),
+        _judged(guided.saves_memory if guided else "", method.memory_as_guided),
     ]
 
 
-def _said(words: str | None, agreement: str | None) -> str:
+def _judged(guide: str, agreement: str | None) -> str:
     """What the guide says, and whether it is so here."""
-    if not words:
-        return ""
-    return f"{words}: {'so here' if agreement == AGREES else 'not here'}" if agreement else words
+    return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
-def _notes(found: MethodsFound) -> list[str]:
+def _notes(found: MethodsFound) -> list[Text]:
     """What the columns mean, and which optimizers train otherwise on purpose."""
-    others = {
-        change.after for one in found.methods for change in one.changes if change.after in OTHER_UPDATES
-    }
+    chosen = {change.after for method in found.methods for change in method.changes}
+    others = sorted(chosen & {*OTHER_UPDATES})
+    bringing = [name for name in others if name in BRING_A_LIBRARY]
     libraries = (
         "libraries included, since it is not known of all what lay there before the model"
         if found.with_libraries
         else "without the libraries that lay there before the model"
     )
-    notes = [
-        f"- memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts "
-        "as the same, since a peak has no interval",
+    notes: list[Text] = [
+        f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
+        "the same, since a peak has no interval",
     ]
-    if bringing := sorted(others & {*BRING_A_LIBRARY}):
+    if bringing:
         notes.append(
-            f"- {', '.join(bringing)}: the library that they bring along counts as theirs; with a small "
-            "model it may take more than their states save, so that the guide is not judged by it"
+            f"{', '.join(bringing)}: the library that they bring along counts as theirs; with a small model "
+            "it may take more than their states save, so that the guide is not judged by it"
         )
     if others:
-        listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in sorted(others))
+        listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in others)
         notes.append(
-            "- these optimizers make another update than AdamW, so that only the first step's loss and "
+            "these optimizers make another update than AdamW, so that only the first step's loss and "
             f"gradients must be the baseline's, and the loss difference is theirs: {listed}"
         )
-    sources = sorted({one.source for one in read_guide()})
-    notes.append(f"- guide: {'; '.join(sources)}; “(no)” is the guide's own bracket")
-    return notes
+    sources = sorted({method.source for method in read_guide()})
+    return [*notes, f"guide: {'; '.join(sources)}; “(no)” is the guide's own bracket"]

@@ -1,7 +1,6 @@
 """selftest.md of a machine: what the self-test and the simulation of coverage found."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,32 +16,35 @@ from bench.analysis.selftest import (
 )
 from bench.analysis.table_values import distinct_text
 from bench.machine.processor_identity import NOT_RECORDED
+from bench.report.content.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Heading,
+    Paragraph,
+    table,
+    table_of_texts,
+)
 from bench.report.formatting import MISSING
-from bench.report.markdown import table, table_of
-from bench.report.render.markdown import escaped
 
-
-def _half_width(share: float) -> str:
-    return MISSING if math.isnan(share) else f"± {share:.2%}"
-
-
-_VERDICTS: dict[str, Callable[[Any], str]] = {
-    "case": lambda row: f"{row.case} {row.number}",
-    "preset": lambda row: row.preset,
-    "backend": lambda row: row.backend,
-    "truth": lambda row: f"{row.truth:.3f}",
-    "ratio [95 %]": lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]",
-    "verdict": lambda row: row.verdict,
-}
-_COVERAGE: dict[str, Callable[[Any], str]] = {
-    "noise": lambda row: row.noise,
-    "preset": lambda row: row.preset,
-    "launches × rounds": lambda row: f"{row.launches} × {row.rounds}",
-    "until": lambda row: _half_width(row.until),
-    "coverage": lambda row: f"{row.coverage:.1%}",
-    "median half-width": lambda row: _half_width(row.half_width),
-    "launches, mean": lambda row: f"{row.mean_launches:.1f}",
-}
+_VERDICT_COLUMNS: list[Column[Any]] = [
+    Column(header="case", cell=lambda row: f"{row.case} {row.number}", is_text=True),
+    Column(header="preset", cell=lambda row: row.preset, is_text=True),
+    Column(header="backend", cell=lambda row: row.backend, is_text=True),
+    Column(header="truth", cell=lambda row: f"{row.truth:.3f}"),
+    Column(header="ratio [95 %]", cell=lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]"),
+    Column(header="verdict", cell=lambda row: row.verdict, is_text=True),
+]
+_COVERAGE_COLUMNS: list[Column[Any]] = [
+    Column(header="noise", cell=lambda row: row.noise, is_text=True),
+    Column(header="preset", cell=lambda row: row.preset, is_text=True),
+    Column(header="launches × rounds", cell=lambda row: f"{row.launches} × {row.rounds}", is_text=True),
+    Column(header="until", cell=lambda row: _half_width(row.until), is_text=True),
+    Column(header="coverage", cell=lambda row: f"{row.coverage:.1%}"),
+    Column(header="median half-width", cell=lambda row: _half_width(row.half_width)),
+    Column(header="launches, mean", cell=lambda row: f"{row.mean_launches:.1f}"),
+]
 
 
 def summary_lines(verdicts: pd.DataFrame) -> list[str]:
@@ -63,95 +65,96 @@ def summary_lines(verdicts: pd.DataFrame) -> list[str]:
     return lines
 
 
-def render_selftest(folder: Path) -> str:
+def selftest_page(folder: Path) -> list[Block]:
     """The page about a machine's study selftest.
 
     Raises:
         UserError: one of its tables is damaged.
     """
-    parts = [
-        "# Self-test",
-        "",
-        "Comparisons whose outcome is known (`make selftest`): what did the harness say?",
-        "",
+    blocks: list[Block] = [
+        Heading(words="Self-test", level=1),
+        Paragraph(
+            text=[
+                "Comparisons whose outcome is known (",
+                Code("make selftest"),
+                "): what did the harness say?",
+            ]
+        ),
     ]
-    sections = (
+    for name, section in (
         ("all.verdicts", _comparisons),
         ("one.verdicts", _in_turn),
         ("simulated.coverage", _coverage),
         ("simulated.estimators", _estimators),
-    )
-    for name, section in sections:
+    ):
         if (path := folder / f"{name}.csv").exists():
-            parts += section(read_table(path))
-    return "\n".join(parts)
+            blocks += section(read_table(path))
+    return blocks
 
 
-def _in_turn(verdicts: pd.DataFrame) -> list[str]:
+def _in_turn(verdicts: pd.DataFrame) -> list[Block]:
+    setting = "measure.resident=one"
+    command = f'make selftest ARGS="{setting}"'
     return [
-        "## Groups one after the other",
-        "",
-        'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):',
-        "",
+        Heading(words="Groups one after the other"),
+        Paragraph(text=["The same with ", Code(setting), ", as on GPUs (", Code(command), "):"]),
         *_comparisons(verdicts),
     ]
 
 
-def _comparisons(verdicts: pd.DataFrame) -> list[str]:
+def _comparisons(verdicts: pd.DataFrame) -> list[Block]:
     comparisons = verdicts.drop_duplicates(["case", "number"])
-    shown = partial(distinct_text, verdicts)
-    return [
-        *(f"- {escaped(line)}" for line in summary_lines(verdicts)),
-        f"- measured {_days(verdicts)} on {shown('device')} ({_cpus(verdicts)}, {shown('world_size')} ranks "
-        f"× {shown('threads_per_rank')} threads), commit {shown('git_commit')}",
-        f"- {shown('model')}, batch {shown('micro_batch')}, length {shown('seq_len')}, blocks of "
+    text = partial(distinct_text, verdicts)
+    lines = [
+        *summary_lines(verdicts),
+        f"measured {_days(verdicts)} on {text('device')} ({_cpus(verdicts)}, {text('world_size')} ranks "
+        f"× {text('threads_per_rank')} threads), commit {text('git_commit')}",
+        f"{text('model')}, batch {text('micro_batch')}, length {text('seq_len')}, blocks of "
         f"{_range_of_seconds(comparisons['block_seconds'])} s; "
         f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
-        "",
-        *table_of(verdicts.itertuples(), _VERDICTS, numeric=["truth", "ratio [95 %]"]),
     ]
+    return [Bullets(items=lines), table(verdicts.itertuples(), _VERDICT_COLUMNS)]
 
 
-def _coverage(simulated: pd.DataFrame) -> list[str]:
+def _coverage(simulated: pd.DataFrame) -> list[Block]:
     return [
-        "## Coverage of the 95 % interval",
-        "",
-        "Simulated comparisons (`make coverage`): how often does the interval contain the truth?",
-        "",
-        *table_of(
-            simulated.itertuples(), _COVERAGE, numeric=["coverage", "median half-width", "launches, mean"]
+        Heading(words="Coverage of the 95 % interval"),
+        Paragraph(
+            text=[
+                "Simulated comparisons (",
+                Code("make coverage"),
+                "): how often does the interval contain the truth?",
+            ]
         ),
+        table(simulated.itertuples(), _COVERAGE_COLUMNS),
     ]
 
 
-def _estimators(simulated: pd.DataFrame) -> list[str]:
+def _estimators(simulated: pd.DataFrame) -> list[Block]:
     """Coverage and median half-width of the interval over launches, for several middles of a launch."""
     middles = list(dict.fromkeys(simulated["middle"]))
     cells = {
-        (row.noise, row.preset, row.middle): f"{row.coverage:.1%}, ± {row.half_width:.2%}"
+        (str(row.noise), str(row.preset), row.middle): f"{row.coverage:.1%}, ± {row.half_width:.2%}"
         for row in simulated.itertuples()
     }
     keys = dict.fromkeys((noise, preset) for noise, preset, _ in cells)
+    rows = [[noise, preset, *(cells[noise, preset, middle] for middle in middles)] for noise, preset in keys]
     return [
-        "## Estimators",
-        "",
-        "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage and "
-        "median half-width under each; the harness uses the midmean.",
-        "",
-        *table(
-            ["noise", "preset", *middles],
-            [
-                [str(noise), str(preset), *(cells[noise, preset, middle] for middle in middles)]
-                for noise, preset in keys
-            ],
-            numeric=middles,
-            escape=False,
+        Heading(words="Estimators"),
+        Paragraph(
+            text="Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage "
+            "and median half-width under each; the harness uses the midmean."
         ),
+        table_of_texts(["noise", "preset", *middles], rows, text_columns=["noise", "preset"]),
     ]
 
 
+def _half_width(share: float) -> str:
+    return MISSING if math.isnan(share) else f"± {share:.2%}"
+
+
 def _cpus(verdicts: pd.DataFrame) -> str:
-    """The CPUs; the tables of before their family was recorded have the marketing name alone."""
+    """The CPUs; tables from before their family was recorded have the marketing name alone."""
     names = sorted(set(verdicts["cpu"].dropna().astype(str)))
     return "/".join(name if name.endswith(")") else f"{name} ({NOT_RECORDED})" for name in names)
 
