@@ -10,10 +10,10 @@ from rich.text import Text
 from bench.analysis.machines import SameComparison
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
-from bench.report.content.blocks import Bullets, Heading, columns_by_place, table
-from bench.report.machines_table import PRODUCTS, headers_of, rows_of, title_of
+from bench.report.content.blocks import Bullets, Heading, columns_by_place, plain, table
+from bench.report.pages.machines import machines_table, title_of
+from bench.report.render import markdown
 from bench.report.render.markdown import escaped
-from bench.report.render.markdown import render_markdown as blocks_in_markdown
 from bench.report.words.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
 from bench.statistics.table_values import distinct_text
 
@@ -55,7 +55,7 @@ def render_terminal(title: str, changes: list[BackendChange], differences: list[
 def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
     """The same in Markdown, to paste into a pull request."""
     columns = columns_by_place(HEADERS, text=("backend", "verdict"))
-    return blocks_in_markdown(
+    return markdown.render_markdown(
         [
             Heading(words=title, level=3),
             table(map(_cells, changes), columns),
@@ -70,12 +70,11 @@ def render_machines_for_terminal(title: str, others: OtherMachines) -> Group:
         return Group(Text(f"{one_line(title)} is new: {others.reason}."))
     same = SameComparison(machines=others.same.machines, backends=others.same.backends[:MOST_BACKENDS])
     grid = _grid(f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}")
-    for header in headers_of(same):
-        right = header not in ("machine", PRODUCTS)
-        grid.add_column(
-            one_line(header).replace(" over", "\nover"), justify="right" if right else "left", overflow="fold"
-        )
-    rows = rows_of(same)
+    machines = machines_table(same)
+    for column in machines.columns:
+        header = one_line(column.header).replace(" over", "\nover")
+        grid.add_column(header, justify="left" if column.is_text else "right", overflow="fold")
+    rows = [[plain(cell.text) for cell in row] for row in machines.rows]
     of_machines, of_all = rows[: len(same.machines)], rows[len(same.machines) :]
     for row in [*of_machines[:MOST_MACHINES], *of_all]:
         grid.add_row(*(Text(one_line(cell).replace("× [", "×\n[")) for cell in row))
@@ -94,14 +93,9 @@ def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
     """The same in Markdown."""
     if found.same is None:
         return f"- {escaped(f'{title} is new: {found.reason}')}\n"
-    headers = headers_of(found.same)
-    return blocks_in_markdown(
-        [
-            Heading(words=f"{title}: {title_of(found.same)}", level=3),
-            table(rows_of(found.same), columns_by_place(headers, text=headers[:2])),
-            Bullets(items=_below_the_machines(found)),
-        ]
-    )
+    heading = Heading(words=f"{title}: {title_of(found.same)}", level=3)
+    below = Bullets(items=_below_the_machines(found))
+    return markdown.render_markdown([heading, machines_table(found.same), below])
 
 
 def _below_the_machines(others: OtherMachines) -> list[str]:

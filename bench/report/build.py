@@ -12,22 +12,22 @@ from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import rows_of
-from bench.report.content.blocks import Link
+from bench.report.content.blocks import Block, Link
 from bench.report.content.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.content.models import settings_of
+from bench.report.content.scale_files import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
-from bench.report.machines_page import machine_line, render_machines_page
-from bench.report.machines_table import render_machines
-from bench.report.methods_page import CAPTION, figure_stem, figure_title, name_method, render_methods
 from bench.report.pages import summary
+from bench.report.pages.all_machines import all_machines_page, machine_line
 from bench.report.pages.machine import MachinePage
+from bench.report.pages.machines import machines_page
+from bench.report.pages.methods import CAPTION, figure_stem, figure_title, methods_page, name_method
+from bench.report.pages.scale import scale_page
+from bench.report.pages.selftest import selftest_page
+from bench.report.pages.support import support_page
+from bench.report.pages.support_matrix import TABLE, read_matrix, support_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
-from bench.report.scale_files import read_predictions
-from bench.report.scale_page import render_scale
-from bench.report.selftest_page import render_selftest
-from bench.report.support_matrix import TABLE, read_matrix, support_csv
-from bench.report.support_page import render_support
 from bench.report.words import describe
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
@@ -76,8 +76,8 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
     of_scale, refused = write_scale(results_dir, out_dir)
     page, spread = out_dir / PAGE, out_dir / SPREAD
-    write_atomically(spread, render_machines(by_machine))
-    write_atomically(page, render_machines_page(lines, has_predictions=bool(of_scale)))
+    _write_page(spread, machines_page(by_machine))
+    _write_page(page, all_machines_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
         written=[page, spread, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
         refused=[*(sentence for one in rendered for sentence in one.refused), *refused],
@@ -175,27 +175,31 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
         job = plan.Job(name=figure_stem(one), kind="methods", draw=draw)
         figures.append(plan.save(job, out_dir).path)
     page = out_dir / METHODS
-    write_atomically(page, render_methods(comparisons))
+    _write_page(page, methods_page(comparisons))
     return [page, *figures], collection.refused
 
 
 def write_support(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the support matrix as a page and as a table; likewise.
+    """Write the support matrix as a page and as a table; returns what `write_methods` returns.
 
     Raises:
         UserError: a file is damaged.
     """
     comparisons = read_matrix(folder)
     page, data = out_dir / SUPPORT, out_dir / TABLE
-    write_atomically(page, render_support(comparisons))
+    _write_page(page, support_page(comparisons))
     write_atomically(data, support_csv(comparisons))
     return [page, data], []
 
 
 def _write_selftest(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
     page = out_dir / SELFTEST
-    write_atomically(page, render_selftest(folder))
+    _write_page(page, selftest_page(folder))
     return [page], []
+
+
+def _write_page(path: Path, blocks: Sequence[Block]) -> None:
+    write_atomically(path, render_markdown(blocks))
 
 
 OTHER_PAGES = {
@@ -226,7 +230,7 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
 
     figures = write_scale_figures(found, out_dir)
     page = out_dir / SCALE
-    write_atomically(page, render_scale(found))
+    _write_page(page, scale_page(found))
     return [page, *figures], []
 
 

@@ -22,6 +22,7 @@ from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import MeasuredRanks, TimedSize
 from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a_step
 from bench.analysis.scale.steps import predict_step
+from bench.analysis.scale.tables import BYTES, IN_TURN, MEMORY, QUANTITIES, RATIO, SECONDS, seconds_of_one
 from bench.config.choices import DIVIDED
 from bench.config.overrides import last_values
 from bench.errors import UserError
@@ -30,12 +31,6 @@ from bench.results.step_parts import TOGETHER, ModelFacts
 from bench.scale.facts import facts_of
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
-
-BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
-"""What is checked; the seconds are those of timed blocks."""
-
-IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
-"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
 
 DDP = "ddp"
 """The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
@@ -124,7 +119,7 @@ class _CheckedBackend:
         accum = measured.number(self.backend, "grad_accum")
         predicted = sent_in_a_step(self._sendings(self.backend), ranks, accum, least_bytes=CONTROL_BYTES)
         if ranks > 1 and counted and measured.bytes_per_s is None:  # a link changes nothing of it
-            yield _row(BYTES, "B", Estimate.exactly(counted), Estimate.exactly(predicted))
+            yield _row(BYTES, Estimate.exactly(counted), Estimate.exactly(predicted))
 
     def memory(self) -> Iterator[dict[str, Any]]:
         """Without what a rank had before there was a model: libraries are no matter of the world size."""
@@ -146,7 +141,7 @@ class _CheckedBackend:
             activations = start - self._held_bytes(DDP, source, base, 0.0)
             sharding = measured.text(self.backend, "sharding")
             predicted = self._held_bytes(sharding, measured, self.backend, activations)
-            yield _row(MEMORY, "B", Estimate.exactly(peak), Estimate.exactly(predicted))
+            yield _row(MEMORY, Estimate.exactly(peak), Estimate.exactly(predicted))
 
     def seconds(self) -> Iterator[dict[str, Any]]:
         """Seconds of a step: of timed blocks, in turn with its parts, and as a ratio to DDP's."""
@@ -158,15 +153,15 @@ class _CheckedBackend:
             return
         timed = measured.step_seconds(self.backend)
         if timed is not None:
-            yield _row(SECONDS, "s", timed, estimates_of(predicted)[0])
+            yield _row(SECONDS, timed, estimates_of(predicted)[0])
         if measured.has_parts(self.backend):
-            yield _row(IN_TURN, "s", measured.part(self.backend, TOGETHER), estimates_of(predicted)[0])
+            yield _row(IN_TURN, measured.part(self.backend, TOGETHER), estimates_of(predicted)[0])
         ratio = measured.step_ratio(self.backend, base)
         if self.backend == base or ratio is None:
             return
         of_base = self._predicted_seconds(base, base)
         if of_base is not None:
-            yield _row(RATIO, "", ratio, estimates_of(predicted / of_base)[0])
+            yield _row(RATIO, ratio, estimates_of(predicted / of_base)[0])
 
     def collectives(self) -> Iterator[dict[str, Any]]:
         """The largest collective of each kind that a step has, over a slow link."""
@@ -178,7 +173,7 @@ class _CheckedBackend:
         for kind, sizes in measured.timed_sizes([self.backend]).items():
             if kind in timed:
                 predicted = network.seconds(kind, sizes[-1].size, np.array([float(measured.ranks)])).total
-                yield _row(f"seconds of one {kind}", "s", sizes[-1].seconds, estimates_of(predicted)[0])
+                yield _row(seconds_of_one(kind), sizes[-1].seconds, estimates_of(predicted)[0])
 
     def _predicted_seconds(self, backend: str, base: str) -> Draws | None:
         """Of shape (draws, 1); None where something that it is made of was not measured.
@@ -277,10 +272,10 @@ def _link(measured: Measured) -> str:
     return f"{measured.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
-def _row(quantity: str, unit: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:
+def _row(quantity: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:
     return {
         "quantity": quantity,
-        "unit": unit,
+        "unit": QUANTITIES[quantity].unit,
         **measured.cells("measured"),
         **predicted.cells("predicted"),
         "error": predicted.value / measured.value - 1,

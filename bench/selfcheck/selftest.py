@@ -35,7 +35,7 @@ from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name_device
-from bench.report.selftest_page import summary_lines
+from bench.report.pages.selftest import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 

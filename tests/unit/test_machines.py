@@ -14,7 +14,8 @@ from bench.analysis.machines import (
     spread_of,
     variance_between,
 )
-from bench.report.machines_table import render_machines
+from bench.report.pages.machines import machines_page
+from bench.report.render.markdown import render_markdown
 from bench.results import csv_files
 from bench.results.machines import list_machines
 from bench.results.records import Record
@@ -177,7 +178,7 @@ def test_the_readme_quotes_the_mean_of_the_committed_machines_and_what_one_more_
 
 def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() -> None:
     by_machine = {f"machine {n}": [results(two_backends(n))] for n in (1, 2, 3)}
-    lines = [line for line in render_machines(by_machine).splitlines() if line.startswith("|")]
+    lines = [line for line in render_markdown(machines_page(by_machine)).splitlines() if line.startswith("|")]
     assert lines[0] == "| machine | GFLOP/s: PyTorch, ONNX Runtime | ortmodule over pytorch |"
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         *by_machine,
@@ -185,6 +186,6 @@ def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() 
         "one more machine",
     ]
     del by_machine["machine 3"]
-    assert "one more machine |" not in render_machines(by_machine)
+    assert "one more machine |" not in render_markdown(machines_page(by_machine))
     del by_machine["machine 2"]
-    assert "No two machines have made the same comparison." in render_machines(by_machine)
+    assert "No two machines have made the same comparison." in render_markdown(machines_page(by_machine))

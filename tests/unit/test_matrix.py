@@ -14,8 +14,9 @@ from bench.config.schema import Config
 from bench.measure.plan import preflight
 from bench.report import __main__ as report_command
 from bench.report.pages.comparison import render_comparison
-from bench.report.support_matrix import TABLE, planned_models, read_matrix, support_csv
-from bench.report.support_page import render_support
+from bench.report.pages.support import support_page
+from bench.report.pages.support_matrix import TABLE, planned_models, read_matrix, support_csv
+from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
 from bench.setup import stacks
 from bench.sweeps import __main__ as sweeps
@@ -37,6 +38,10 @@ def recorded(model: str, reason: str = "") -> list[Record]:
         dataclasses.replace(one, comparison=f"{model}-cpux2", workload=workload(model=model, size="mini"))
         for one in made
     ]
+
+
+def page_of(folder: Path) -> str:
+    return render_markdown(support_page(read_matrix(folder)))
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def test_the_table_has_a_row_for_each_model_and_backend_in_the_order_asked_for(f
 
 
 def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: Path) -> None:
-    page = render_support(read_matrix(folder))
+    page = page_of(folder)
     assert "- **eager** trains 3 of 3 models\n" in page
     assert "- **ortmodule** trains 1 of 3 models; not, for the reasons below: beit-base, mine\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page
@@ -94,7 +99,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     own_page = render_comparison(found[1])
     assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
     assert "unsupported: needs a CUDA device" in own_page
-    page = render_support(found)
+    page = page_of(folder)
     assert "- **compile** trains 1 of 1 models\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"
     _, choices = page.split("## Other engines")
@@ -113,7 +118,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
     write_records(make_machine(tmp_path) / "bench" / "bert-tiny-cpux2.csv", comparison(SECONDS))
     assert report_command.main([str(tmp_path), "--out", str(tmp_path / "reports")]) == 0
-    expected = render_support(read_matrix(folder))
+    expected = page_of(folder)
     assert (tmp_path / "reports" / "support.md").read_text() == expected
     index = (tmp_path / "reports" / "index.md").read_text()
     ours, _claims = index.split("<b>What others claim, tested</b>")

@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.report.build import write_methods
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
-from bench.report.methods_page import answer, name_method
+from bench.report.pages.methods import answer, name_method
 from bench.results.records import Record, Workload
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts

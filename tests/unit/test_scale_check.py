@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from bench.analysis.scale.estimates import Estimate
-from bench.analysis.scale.tables import CHECKS
+from bench.analysis.scale.tables import BYTES, CHECKS, IN_TURN, MEMORY, RATIO, SECONDS
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results import csv_files
 from bench.results.step_parts import ModelFacts, ReadyGradients
 from bench.scale import check, words
-from bench.scale.check import BYTES, IN_TURN, MEMORY, RATIO, SECONDS, check_rows
+from bench.scale.check import check_rows
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import merge_sizes, read_measured, spread_of
 from tests.support.comparisons import RecordingBar, nobody_looks

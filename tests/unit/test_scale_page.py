@@ -9,16 +9,17 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.analysis.scale.tables import CHECKS, PUBLISHED, SCALING
+from bench.analysis.scale.tables import BYTES, CHECKS, MEMORY, PUBLISHED, QUANTITIES, SCALING, SECONDS
 from bench.errors import UserError
 from bench.report.build import render_all, write_scale
+from bench.report.content.scale import Banded, Scaling
+from bench.report.content.scale_files import read_predictions
 from bench.report.figures import scale, style
 from bench.report.figures.scale_checks import draw_checks
 from bench.report.figures.scale_published import draw_published
-from bench.report.scale_files import read_predictions
-from bench.report.scale_page import render_scale
-from bench.report.scale_tables import Banded, Scaling
-from bench.report.scale_words import accuracy_in_words, answer, textbook
+from bench.report.pages.scale import scale_page
+from bench.report.pages.scale_answer import accuracy_in_words, answer, textbook
+from bench.report.render.markdown import render_markdown
 from tests.support.reports import svg_texts
 
 Row = dict[str, Any]
@@ -77,7 +78,7 @@ def check(quantity: str, measured: float, predicted: float, **changes: Any) -> R
         "sharding": "ddp",
         "link": "loopback",
         "quantity": quantity,
-        "unit": {"bytes": "bytes", "memory": "MiB", "seconds": "s"}[quantity],
+        "unit": QUANTITIES[quantity].unit,
         "measured_in": "parts/bert-mini-cpux2.csv",
         "ranks": 2,
         "measured": measured,
@@ -89,11 +90,11 @@ def check(quantity: str, measured: float, predicted: float, **changes: Any) -> R
 def checks() -> list[Row]:
     return [
         check(
-            "seconds", 1.0, 1.04, measured_low=0.98, measured_high=1.01, predicted_low=1.0, predicted_high=1.1
+            SECONDS, 1.0, 1.04, measured_low=0.98, measured_high=1.01, predicted_low=1.0, predicted_high=1.1
         ),
-        check("seconds", 2.0, 1.8, sharding="zero1", link="1 Gbit/s"),
-        check("bytes", 1000, 1000),
-        check("memory", 300, 312),
+        check(SECONDS, 2.0, 1.8, sharding="zero1", link="1 Gbit/s"),
+        check(BYTES, 1000, 1000),
+        check(MEMORY, 300 * 2**20, 312 * 2**20),
     ]
 
 
@@ -131,6 +132,10 @@ def folder(tmp_path: Path) -> Path:
     CHECKS.write(made / "checks.csv", checks())
     PUBLISHED.write(made / "published.csv", ratios())
     return made
+
+
+def page_of(folder: Path) -> str:
+    return render_markdown(scale_page(read_predictions(folder)))
 
 
 def scaling_of(folder: Path, rows: list[Row]) -> Scaling:
@@ -174,7 +179,7 @@ def test_shardings_that_fit_later_or_never_are_named(tmp_path: Path) -> None:
 def test_the_table_has_every_world_size_and_folds_those_between(tmp_path: Path) -> None:
     rows = [*points(), point("ddp", 16, 150.0, predicted_memory_gib=90)]
     SCALING.write(tmp_path / "scaling-x.csv", rows)
-    page = render_scale(read_predictions(tmp_path))
+    page = page_of(tmp_path)
     assert "| 1,024 | DDP | 8,192 [7,373–9,011] | 80 % [72–88] | 20 % | 20.0 of 79.2 GiB | yes |" in page
     before, folded = page.split("<details><summary>weak scaling at 16 ranks</summary>")
     row = "| 16 | DDP | 150.0 [135.0–165.0] | 94 % [84–103] | 6 % | 90.0 of 79.2 GiB | no |"
@@ -185,7 +190,7 @@ def test_the_table_has_every_world_size_and_folds_those_between(tmp_path: Path) 
 
 def test_strong_scaling_is_a_table_of_its_own(tmp_path: Path) -> None:
     SCALING.write(tmp_path / "scaling-x.csv", [*points(), *points(scaling="strong")])
-    page = render_scale(read_predictions(tmp_path))
+    page = page_of(tmp_path)
     weak, strong = page.index("Weak scaling (as many samples on every rank)"), page.index("Strong scaling (")
     assert weak < strong
     assert page.count("| 64 | ZeRO-1 |") == 2
@@ -199,7 +204,7 @@ def test_the_textbook_s_volume_is_one_sentence_and_in_no_table(tmp_path: Path) -
         "predicted samples/s would change by this: at 64 ranks ZeRO-1 +5.3 %. ZeRO-1 would be predicted to "
         "be faster than DDP at 8 to 64 ranks."
     )
-    page = render_scale(read_predictions(tmp_path))
+    page = page_of(tmp_path)
     assert page.count("| 64 | ZeRO-1 |") == 1
     assert "in place of those that libraries send" in page
     assert textbook(scaling_of(tmp_path, points())) == ""
@@ -207,37 +212,39 @@ def test_the_textbook_s_volume_is_one_sentence_and_in_no_table(tmp_path: Path) -
 
 def test_checks_are_summed_up_and_listed_with_measured_and_predicted_apart(folder: Path) -> None:
     bytes_, memory, seconds = read_predictions(folder).accuracies
-    assert accuracy_in_words(bytes_) == "bytes: equal at the one point"
+    assert accuracy_in_words(bytes_) == "bytes sent: equal at the one point"
     assert accuracy_in_words(memory) == (
-        "memory: mean absolute error 4 % over 1 point, largest +4.0 % (BERT-Mini, DDP, 2 ranks, loopback); "
+        "memory of a rank: mean absolute error 4 % over 1 point, largest +4.0 % (BERT-Mini, DDP, 2 "
+        "ranks, loopback); "
         "1 of 1 within ±10 %"
     )
     assert accuracy_in_words(seconds) == (
-        "seconds: mean absolute error 7 % over 2 points, largest −10.0 % (BERT-Mini, ZeRO-1, 2 ranks, "
+        "seconds of a step: mean absolute error 7 % over 2 points, largest −10.0 % (BERT-Mini, ZeRO-1, "
+        "2 ranks, "
         "1 Gbit/s); 1 of 2 within ±8 %"
     )
-    page = render_scale(read_predictions(folder))
+    page = page_of(folder)
     assert "| quantity | measured | predicted | error | measured in |" in page
-    assert "| seconds (s) | 1.000 [0.980–1.010] | 1.040 [1.000–1.100] | +4.0 % |" in page
-    assert "| bytes | 1,000 | 1,000 | equal |" in page
+    assert "| seconds of a step (s) | 1.000 [0.980–1.010] | 1.040 [1.000–1.100] | +4.0 % |" in page
+    assert "| bytes sent (B) | 1,000 | 1,000 | equal |" in page
 
 
 def test_memory_in_bytes_is_shown_in_mib_and_bounds_that_say_nothing_are_left_out(tmp_path: Path) -> None:
-    exact = {"measured_low": 300 * 2**20, "measured_high": 300 * 2**20, "unit": "B"}
-    row = check("memory", 300 * 2**20, 330 * 2**20) | exact
+    exact = {"measured_low": 300 * 2**20, "measured_high": 300 * 2**20}
+    row = check(MEMORY, 300 * 2**20, 330 * 2**20) | exact
     CHECKS.write(tmp_path / "checks.csv", [row])
-    assert "| memory (MiB) | 300.0 | 330.0 | +10.0 % |" in render_scale(read_predictions(tmp_path))
+    assert "| memory of a rank (MiB) | 300.0 | 330.0 | +10.0 % |" in page_of(tmp_path)
 
 
 def test_nothing_sent_and_nothing_predicted_is_equal_though_its_error_has_no_number(tmp_path: Path) -> None:
     CHECKS.write(
-        tmp_path / "checks.csv", [check("bytes", 1, 1) | {"measured": 0, "predicted": 0, "error": None}]
+        tmp_path / "checks.csv", [check(BYTES, 1, 1) | {"measured": 0, "predicted": 0, "error": None}]
     )
-    assert "| bytes | 0.000 | 0.000 | equal |" in render_scale(read_predictions(tmp_path))
+    assert "| bytes sent (B) | 0.000 | 0.000 | equal |" in page_of(tmp_path)
 
 
 def test_the_published_ratios_that_were_missed_most_are_explained(folder: Path) -> None:
-    page = render_scale(read_predictions(folder))
+    page = page_of(folder)
     assert "DDP, 4 times: mean absolute error 8.8 %; 1 published ratio lies within the predicted" in page
     assert "2 times the prediction has the right one of the two as the faster" in page
     assert (
@@ -252,7 +259,7 @@ def test_the_published_ratios_that_were_missed_most_are_explained(folder: Path) 
 
 
 def test_every_assumption_has_its_bounds_and_source(folder: Path) -> None:
-    page = render_scale(read_predictions(folder))
+    page = page_of(folder)
     assert re.search(r"\| all-reduce inside a node \| 231 GB/s \| 200–233 \| measured all_reduce_perf", page)
     assert re.search(
         r"\| a hop between nodes \| 4\.8 µs \| 2\.7–14 \| low and high: NCCL's tuning table", page
@@ -274,14 +281,14 @@ def test_a_file_that_is_not_there_leaves_out_its_part(
     for path in folder.glob("*.csv"):
         if path.name != kept:
             path.unlink()
-    page = render_scale(read_predictions(folder))
+    page = page_of(folder)
     assert words in page
     assert not any(other in page for other in others)
     assert len(scale.write_scale_figures(read_predictions(folder), folder)) == 1
 
 
 def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
-    assert "There are no predictions yet." in render_scale(read_predictions(tmp_path))
+    assert "There are no predictions yet." in page_of(tmp_path)
 
 
 def half(path: Path) -> None:
@@ -289,7 +296,11 @@ def half(path: Path) -> None:
 
 
 def blank(path: Path) -> None:
-    CHECKS.write(path, [check("seconds", 1.0, 1.0) | {"measured": None}])
+    CHECKS.write(path, [check(SECONDS, 1.0, 1.0) | {"measured": None}])
+
+
+def of_no_quantity(path: Path) -> None:
+    CHECKS.write(path, [check(SECONDS, 1.0, 1.0) | {"quantity": "patience"}])
 
 
 def of_another_kind(path: Path) -> None:
@@ -314,6 +325,7 @@ def without_ranks(path: Path) -> None:
         ("scaling-bert-large-dgx-a100.csv", half, "cannot be read as predictions for many ranks"),
         ("published.csv", half, "cannot be read as predictions"),
         ("checks.csv", blank, "measured is blank"),
+        ("checks.csv", of_no_quantity, "quantity is patience"),
         ("scaling-bert-large-dgx-a100.csv", of_another_kind, "scaling is sideways"),
         ("scaling-bert-large-dgx-a100.csv", twice, "a world size of a sharding is there twice"),
         ("scaling-bert-large-dgx-a100.csv", of_no_topology, "topology a-moon is not known"),
@@ -325,7 +337,7 @@ def test_a_damaged_file_is_one_sentence(
 ) -> None:
     damage(folder / name)
     with pytest.raises(UserError, match=words):
-        render_scale(read_predictions(folder))
+        page_of(folder)
     written, (sentence,) = write_scale(tmp_path / "results", tmp_path / "reports")
     assert not written
     assert sentence.endswith(".")
@@ -397,12 +409,12 @@ def test_checks_are_filled_with_a_panel_for_each_quantity_and_the_band_of_its_ru
         "memory",
         "seconds",
     ]
-    assert drawn(figure, "rule-") == ["rule-memory", "rule-seconds"]
+    assert drawn(figure, "rule-") == ["rule-memory_of_a_rank", "rule-seconds_of_a_step"]
     assert {*drawn(figure, "points-")} == {
-        "points-bytes-ddp",
-        "points-memory-ddp",
-        "points-seconds-ddp",
-        "points-seconds-zero1",
+        "points-bytes_sent-ddp",
+        "points-memory_of_a_rank-ddp",
+        "points-seconds_of_a_step-ddp",
+        "points-seconds_of_a_step-zero1",
     }
     for axes in panels:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -428,7 +440,7 @@ def test_any_world_sizes_and_a_single_point_are_drawn(
         found = scaling_of(tmp_path, rows)
         with rc_context(style.rc(style.LIGHT)):
             assert scale.draw_scaling(found, style.LIGHT)
-    without = [check("seconds", 1.0, 1.0), check("bytes", 1, 1) | {"measured": 0, "predicted": 0}]
+    without = [check(SECONDS, 1.0, 1.0), check(BYTES, 1, 1) | {"measured": 0, "predicted": 0}]
     CHECKS.write(tmp_path / "checks.csv", without)
     with rc_context(style.rc(style.LIGHT)):
         assert draw_checks(read_predictions(tmp_path).accuracies, style.LIGHT)
@@ -437,4 +449,4 @@ def test_any_world_sizes_and_a_single_point_are_drawn(
 
 def test_brackets_have_the_digits_of_their_number() -> None:
     assert Banded(value=1234.4, low=1200.0, high=1270.0).words() == "1,234 [1,200–1,270]"
-    assert Banded(value=0.5).words() == "0.500"
+    assert Banded(value=0.5, low=0.5, high=0.5).words() == "0.500"

@@ -15,7 +15,8 @@ from bench.config import identity
 from bench.config.compose import compose
 from bench.errors import UserError
 from bench.machine import environment
-from bench.report.selftest_page import render_selftest, summary_lines
+from bench.report.pages.selftest import selftest_page, summary_lines
+from bench.report.render.markdown import render_markdown
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
 from tests.support.result_files import table_of_records
@@ -109,7 +110,7 @@ def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
 def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "all.verdicts.csv").write_text(content)
     with pytest.raises(UserError, match=rf"all.verdicts.csv is damaged: .*{words}.*; restore it"):
-        render_selftest(tmp_path)
+        render_markdown(selftest_page(tmp_path))
 
 
 def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_the_page_shows_every_comparison_and_the_coverage(tmp_path: Path) -> Non
     pd.DataFrame([middles | {"middle": name} for name in ("mean", "midmean")]).to_csv(
         tmp_path / "simulated.estimators.csv"
     )
-    page = render_selftest(tmp_path)
+    page = render_markdown(selftest_page(tmp_path))
     assert page.count("| c 1 |") == 55
     assert "| white | quick | 4 × 4 | – | 95.1% | ± 3.21% | 4.0 |" in page
     assert "| white | quick | 95.0%, ± 3.00% | 95.0%, ± 3.00% |" in page
@@ -261,7 +262,7 @@ def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
 def test_the_page_has_a_part_about_groups_that_ran_one_after_the_other(tmp_path: Path) -> None:
     for resident in ("all", "one"):
         a_table({"same": 40}).to_csv(tmp_path / f"{resident}.verdicts.csv")
-    first, second = render_selftest(tmp_path).split("## Groups one after the other")
+    first, second = render_markdown(selftest_page(tmp_path)).split("## Groups one after the other")
     assert first.count("| c 1 |") == second.count("| c 1 |") == 55
 
 

@@ -4,7 +4,9 @@ Columns of predicted figures begin with `predicted_`; a bound of 95 % ends in `_
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from bench.results.collectives import SENT
 from bench.results.columns import REAL, TEXT
 from bench.results.side_files import TableFile
 
@@ -25,6 +27,37 @@ LEAST_GAIN = 1.0005
 def faster_world_sizes(ratios: Mapping[int, float]) -> list[int]:
     """The world sizes at which a ratio of samples/s says that the first of two is faster."""
     return [ranks for ranks, ratio in ratios.items() if ratio > LEAST_GAIN]
+
+
+BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
+"""Quantities that are both predicted and measured; the seconds are those of timed blocks."""
+
+IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
+"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
+
+
+def seconds_of_one(kind: str) -> str:
+    """The name of a quantity: what one collective takes over a slow link."""
+    return f"seconds of one {kind}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedQuantity:
+    """A quantity that is both predicted and measured."""
+
+    unit: str  # in `checks.csv`; empty for a ratio
+    allowed: float  # how far a prediction may be off, as a share; 0: it must be equal
+
+
+QUANTITIES = {
+    BYTES: CheckedQuantity(unit="B", allowed=0.0),
+    MEMORY: CheckedQuantity(unit="B", allowed=0.10),
+    SECONDS: CheckedQuantity(unit="s", allowed=0.08),
+    IN_TURN: CheckedQuantity(unit="s", allowed=0.08),
+    RATIO: CheckedQuantity(unit="", allowed=0.08),
+    **{seconds_of_one(kind): CheckedQuantity(unit="s", allowed=0.08) for kind in SENT},
+}
+"""All of them by name, in the order of tables."""
 
 
 def bounded(name: str) -> dict[str, str]:
@@ -68,7 +101,7 @@ CHECKS = TableFile(
         "backend": TEXT,
         "sharding": TEXT,
         "link": TEXT,  # what ranks send over: loopback, or a rate such as `1 Gbit/s`
-        "quantity": TEXT,  # bytes sent by a rank in a step, memory of a rank, or seconds of a step
+        "quantity": TEXT,  # of QUANTITIES
         "unit": TEXT,
         "measured_in": TEXT,  # results file, below results/
         "git_commit": TEXT,  # of that measurement

@@ -164,6 +164,17 @@ def table(
     return Table(columns=columns, rows=rows, label=label, anchor=anchor, is_sortable=is_sortable)
 
 
+def table_of_texts(
+    headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Iterable[str] = ()
+) -> Table:
+    """A table of cells that are there already; those of `text_columns` are aligned to the left."""
+    left = set(text_columns)
+    columns = [
+        Column[Text](header=header, cell=lambda text: text, is_text=header in left) for header in headers
+    ]
+    return Table(columns=columns, rows=[[Cell(text=text) for text in row] for row in rows])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Picture:
     """A picture in a file beside the page, and what it shows in words."""

@@ -10,6 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from bench.report.content.scale import (
+    CHECKS_FIGURE,
+    KINDS_OF_SCALING,
+    PUBLISHED_FIGURE,
+    Predictions,
+    ScaleLine,
+    Scaling,
+)
 from bench.report.figures.canvas import MARGIN, Canvas, inches
 from bench.report.figures.legend import Swatch
 from bench.report.figures.picture_files import write_figure
@@ -26,15 +34,6 @@ from bench.report.figures.scale_sheet import (
     themed_axes,
 )
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import (
-    CHECKS_FIGURE,
-    KINDS_OF_SCALING,
-    PUBLISHED_FIGURE,
-    Predictions,
-    ScaleLine,
-    Scaling,
-    per_cent,
-)
 
 HIGH = 2.7
 """Inches of the axes of scaling."""
@@ -178,7 +177,7 @@ def _describe_scaling(one: Scaling) -> str:
     for kind, members in one.lines.items():
         for line in members:
             points = ", ".join(
-                f"{point.ranks:,}: {per_cent(point.efficiency)}"
+                f"{point.ranks:,}: {point.efficiency.per_cent()}"
                 + (" (does not fit in memory)" if point.fits is False else "")
                 for point in line.points
             )

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from bench.report.content.scale import Accuracy, CheckedPoint, name_sharding, place_of_sharding
 from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import Accuracy, Check, name_sharding, place_of_sharding
 
 ALLOWED = 0.30
 """Opacity of the band of a rule."""
@@ -56,7 +56,7 @@ def _heading(one: Accuracy) -> str:
     unit = _unit(one)
     named = unit and unit not in ("B", "bytes", one.quantity)
     words = f"{one.quantity} ({unit})" if named else one.quantity
-    return f"{words}: {one.within} of {len(one.checks)} {one.kind.rule}" if one.kind else words
+    return f"{words}: {one.within} of {len(one.checks)} {one.rule}"
 
 
 def _unit(one: Accuracy) -> str:
@@ -77,8 +77,7 @@ def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
     low, high = (min(ends), max(ends)) if ends else (1.0, 10.0)
     room = max(1.12, (high / low) ** 0.07)
     low, high = low / room, high * room
-    allowed = one.kind.allowed if one.kind else 0.0
-    if allowed:
+    if allowed := one.allowed:
         axes.fill_between(
             [low, high],
             [low * (1 - allowed), high * (1 - allowed)],
@@ -105,7 +104,9 @@ def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
     axes.set_ylabel("predicted", fontsize=canvas.small, color=theme.ink)
 
 
-def _draw_points(axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[Check]) -> None:
+def _draw_points(
+    axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[CheckedPoint]
+) -> None:
     xs = [check.measured.value for check in checks]
     ys = [check.predicted.value for check in checks]
     look: dict[str, Any] = {"color": theme.ink, "linewidth": 0.7, "zorder": 3}

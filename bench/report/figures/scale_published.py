@@ -7,11 +7,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.report.content.scale import PublishedRatio
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches
 from bench.report.figures.legend import Swatch
 from bench.report.figures.scale_sheet import BELOW, WIDTH, beside, framed_sheet, look, themed_axes
 from bench.report.figures.style import Theme
-from bench.report.scale_tables import PublishedRatio
 from bench.report.words.formatting import TIMES
 
 ROW = 0.19

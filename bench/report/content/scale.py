@@ -1,13 +1,12 @@
-"""What results/predicted/ holds, for a page and its figures: points, lines, names, and how far they were
-off."""
+"""What results/predicted/ holds, for a page and its figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.scale.tables import STRONG, WEAK
+from bench.analysis.scale.tables import QUANTITIES, STRONG, WEAK
 from bench.analysis.scale.topology import Topology
-from bench.report.words.formatting import MISSING, number, plural
+from bench.report.words.formatting import number, plural
 from bench.report.words.titles import spell_model
 
 KINDS_OF_SCALING = {
@@ -27,7 +26,7 @@ SHARDINGS = {
     "zero3_offload": "ZeRO-3, offloaded",
     "fsdp2": "FSDP2",
 }
-"""In the field's words, in the order of tables and legends."""
+"""Shardings in the field's words, in the order of tables and legends."""
 
 DDP, ZERO1 = "ddp", "zero1"
 
@@ -37,47 +36,36 @@ CHECKS_FIGURE, PUBLISHED_FIGURE = "scale-checks", "scale-published"
 
 @dataclass(frozen=True, kw_only=True)
 class Banded:
-    """A number and its bounds, where it has some."""
+    """A number and its bounds; without any, because it is exact or has none, they are the number itself."""
 
     value: float
-    low: float | None = None
-    high: float | None = None
+    low: float
+    high: float
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where its interval ends; at the number itself without one."""
-        return (self.value if self.low is None else self.low), (
-            self.value if self.high is None else self.high
-        )
+        """Where its interval begins and ends."""
+        return self.low, self.high
 
     def scaled(self, factor: float) -> "Banded":
-        """The same in other units."""
-        low, high = (None if end is None else factor * end for end in (self.low, self.high))
-        return Banded(value=factor * self.value, low=low, high=high)
+        """The number in other units."""
+        return Banded(value=factor * self.value, low=factor * self.low, high=factor * self.high)
 
     def words(self, digits: int = 4) -> str:
-        """Such as `1,234 [1,200–1,270]`: a comma between bounds would be one more in a number."""
-        shown = number(self.value, digits)
-        if self.low is None or self.high is None:
-            return shown
-        decimals = len(shown.partition(".")[2])
-        return f"{shown} [{self.low:,.{decimals}f}–{self.high:,.{decimals}f}]"
+        """`1,234 [1,200–1,270]`."""
+        return self._written(len(number(self.value, digits).partition(".")[2]))
 
     def three_decimals(self, unit: str = "") -> str:
-        """Such as `1.234 [1.200–1.270]`: of a ratio."""
-        bounded = self.low is not None and self.high is not None
-        return f"{self.value:.3f}{unit}" + (f" [{self.low:.3f}–{self.high:.3f}]" if bounded else "")
+        """`1.234 [1.200–1.270]`, for a ratio."""
+        return self._written(3, unit)
 
+    def per_cent(self) -> str:
+        """`96 % [94–98]`, for a share."""
+        return self.scaled(100)._written(0 if abs(self.value) >= 0.1 else 1, " %")
 
-def per_cent(share: Banded | None) -> str:
-    """Such as `96 % [94–98]`."""
-    if share is None:
-        return MISSING
-    decimals = 0 if abs(share.value) >= 0.1 else 1
-    shown = f"{100 * share.value:.{decimals}f} %"
-    if share.low is None or share.high is None:
-        return shown
-    return f"{shown} [{100 * share.low:.{decimals}f}–{100 * share.high:.{decimals}f}]"
+    def _written(self, decimals: int, unit: str = "") -> str:
+        value, low, high = (f"{end:,.{decimals}f}" for end in (self.value, self.low, self.high))
+        return f"{value}{unit} [{low}–{high}]" if self.low < self.high else f"{value}{unit}"
 
 
 # Scaling
@@ -97,17 +85,15 @@ class ScalePoint:
     """
 
     ranks: int
-    samples: Banded | None
-    efficiency: Banded | None
-    exposed: float | None
-    memory_gib: float | None
-    limit_gib: float | None
+    samples: Banded
+    efficiency: Banded
+    exposed: float
+    memory_gib: float
+    limit_gib: float
 
     @property
-    def fits(self) -> bool | None:
-        """Whether it fits in memory; None if that is not known."""
-        if self.memory_gib is None or self.limit_gib is None:
-            return None
+    def fits(self) -> bool:
+        """Whether it fits in memory."""
         return self.memory_gib <= self.limit_gib
 
 
@@ -123,6 +109,11 @@ class ScaleLine:
         """What is predicted for this world size."""
         return next((point for point in self.points if point.ranks == ranks), None)
 
+    def over(self, other: "ScaleLine") -> dict[int, float]:
+        """Samples/s over those of another line at every world size that both have."""
+        pairs = ((point, other.at(point.ranks)) for point in self.points)
+        return {mine.ranks: mine.samples.value / theirs.samples.value for mine, theirs in pairs if theirs}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
@@ -133,7 +124,7 @@ class Scaling:
         model: its name.
         topology: the machines.
         lines: by kind of scaling, with the volume that the page is about.
-        by_textbook: likewise with the textbook's volume where that is another; may be empty.
+        by_textbook: the lines with the textbook's volume where that is another; may be empty.
         volume: that the page is about.
         workload: precision, batch and length in words.
         bases: where the seconds of computing are from.
@@ -166,14 +157,25 @@ class Scaling:
         return next(iter(self.lines))
 
     def line(self, sharding: str, *, by_textbook: bool = False) -> ScaleLine | None:
-        """The first line of a sharding in the first kind of scaling; that of the page if there is no
-        other."""
+        """The first line of a sharding in the first kind of scaling; the textbook's only if there is one."""
         textbook = self.by_textbook.get(self.main, []) if by_textbook else []
-        return next((one for one in (*textbook, *self.lines[self.main]) if one.sharding == sharding), None)
+        return next((line for line in (*textbook, *self.lines[self.main]) if line.sharding == sharding), None)
+
+    def efficiencies(self, sharding: str) -> dict[int, Banded]:
+        """The efficiency of a sharding by world size; empty if it was not predicted."""
+        line = self.line(sharding)
+        return {point.ranks: point.efficiency for point in line.points} if line else {}
+
+    def zero1_over_ddp(self, *, by_textbook: bool = False) -> dict[int, float]:
+        """Samples/s of ZeRO-1 over those of DDP at every world size above 1 that both have."""
+        ddp, zero1 = (self.line(sharding, by_textbook=by_textbook) for sharding in (DDP, ZERO1))
+        if ddp is None or zero1 is None:
+            return {}
+        return {ranks: ratio for ranks, ratio in zero1.over(ddp).items() if ranks > 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class CheckedPoint:
     """A point that was both predicted and measured; `error` is predicted / measured - 1."""
 
     machine: str
@@ -204,60 +206,38 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
-    """Quantities that are checked by the same rule.
+class Accuracy:
+    """How far predictions of one of `QUANTITIES` were off."""
 
-    Attributes:
-        signs: of which one is in the quantity of `checks.csv`.
-        allowed: how far a prediction may be off.
-    """
+    quantity: str
+    checks: Sequence[CheckedPoint]
 
-    signs: Sequence[str]
-    allowed: float
+    @property
+    def allowed(self) -> float:
+        """How far a prediction may be off, as a share."""
+        return QUANTITIES[self.quantity].allowed
 
     @property
     def rule(self) -> str:
-        """The same in words."""
+        """What is asked of a prediction, in words."""
         return f"within ±{100 * self.allowed:g} %" if self.allowed else "equal"
-
-
-KINDS = (
-    Kind(signs=("byte",), allowed=0.0),
-    Kind(signs=("memory", "peak"), allowed=0.10),
-    Kind(signs=("second", "step", "time"), allowed=0.08),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accuracy:
-    """How far predictions of a quantity were off."""
-
-    quantity: str
-    checks: Sequence[Check]
-
-    @property
-    def kind(self) -> Kind | None:
-        """By which rule they are checked, if there is one."""
-        return next((one for one in KINDS if any(sign in self.quantity.lower() for sign in one.signs)), None)
-
-    @property
-    def mean(self) -> float:
-        """Of the absolute errors."""
-        return mean_error(self.checks)
-
-    @property
-    def worst(self) -> Check:
-        """The point that is off most."""
-        return max(self.checks, key=lambda one: abs(one.error))
 
     @property
     def within(self) -> int:
         """How many points keep the rule."""
-        if self.kind is None:
-            return len(self.checks)
         return sum(
-            abs(one.error) <= self.kind.allowed if self.kind.allowed else one.is_equal for one in self.checks
+            abs(point.error) <= self.allowed if self.allowed else point.is_equal for point in self.checks
         )
+
+    @property
+    def mean(self) -> float:
+        """The mean of the absolute errors."""
+        return mean_error(self.checks)
+
+    @property
+    def worst(self) -> CheckedPoint:
+        """The point that is off most."""
+        return max(self.checks, key=lambda point: abs(point.error))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,36 +272,32 @@ class Predictions:
     """A whole folder; what is not there is empty."""
 
     scalings: Sequence[Scaling]
-    checks: Sequence[Check]
+    checks: Sequence[CheckedPoint]
     published: Sequence[PublishedRatio]
 
     @cached_property
     def accuracies(self) -> list[Accuracy]:
-        """Of each quantity that was checked, in the order of `KINDS`."""
-        names = dict.fromkeys(one.quantity for one in self.checks)
-        found = [
-            Accuracy(quantity=name, checks=[one for one in self.checks if one.quantity == name])
-            for name in names
-        ]
-        return sorted(found, key=lambda one: KINDS.index(one.kind) if one.kind else len(KINDS))
+        """How far off each quantity was that was checked, in the order of `QUANTITIES`."""
+        points = {name: [point for point in self.checks if point.quantity == name] for name in QUANTITIES}
+        return [Accuracy(quantity=name, checks=checks) for name, checks in points.items() if checks]
 
     @cached_property
     def topologies(self) -> list[Topology]:
-        """Each of those that are predicted for."""
-        return list({one.topology.name: one.topology for one in self.scalings}.values())
+        """The machines that are predicted for."""
+        return list({scaling.topology.name: scaling.topology for scaling in self.scalings}.values())
 
 
 def name_sharding(sharding: str) -> str:
-    """In the field's words; an unknown one as it is."""
+    """A sharding in the field's words; an unknown one as it is."""
     return SHARDINGS.get(sharding, sharding)
 
 
 def place_of_sharding(sharding: str) -> int:
-    """Where it stands among others; unknown ones are last."""
+    """Where a sharding stands among others; unknown ones are last."""
     known = list(SHARDINGS)
     return known.index(sharding) if sharding in known else len(known)
 
 
-def mean_error(published: Sequence[Check | PublishedRatio]) -> float:
-    """Of the absolute errors."""
-    return sum(abs(one.error) for one in published) / len(published)
+def mean_error(predicted: Sequence[CheckedPoint | PublishedRatio]) -> float:
+    """The mean of the absolute errors."""
+    return sum(abs(prediction.error) for prediction in predicted) / len(predicted)

@@ -14,7 +14,7 @@ from bench.results import csv_files
 
 TABLE = "support.csv"
 
-PLAN = Path(__file__).resolve().parents[2] / "conf" / "sweeps" / "matrix.yaml"
+PLAN = Path(__file__).resolve().parents[3] / "conf" / "sweeps" / "matrix.yaml"
 """What `make matrix` measures."""
 
 CHOICES = "choices"

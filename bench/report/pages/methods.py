@@ -1,0 +1,233 @@
+"""methods.md of a machine: what each method saves and costs, and what transformers' guide says of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.analysis.methods import (
+    AGREES,
+    BRING_A_LIBRARY,
+    SAVES,
+    ChangedChoice,
+    Method,
+    MethodsFound,
+    find_methods,
+)
+from bench.analysis.reference import read_guide
+from bench.config.choices import OTHER_UPDATES
+from bench.report.content.blocks import (
+    Block,
+    Bold,
+    Bullets,
+    Code,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+    Text,
+    table_of_texts,
+)
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.scale import name_sharding
+from bench.report.words import describe
+from bench.report.words.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
+from bench.statistics.table_values import distinct_text
+
+_WORDS = {
+    ("optimizer", "adamw_fused"): "fused AdamW",
+    ("optimizer", "adamw_foreach"): "AdamW over lists",
+    ("optimizer", "adamw_forloop"): "AdamW tensor by tensor",
+    ("optimizer", "adafactor"): "Adafactor (torch)",
+    ("optimizer", "adafactor_transformers"): "Adafactor (transformers)",
+    ("optimizer", "adamw_8bit_bitsandbytes"): "8-bit AdamW (bitsandbytes)",
+    ("optimizer", "adamw_8bit_torchao"): "8-bit AdamW (torchao)",
+    ("optimizer", "adamw_4bit_torchao"): "4-bit AdamW (torchao)",
+    ("optimizer", "apex_fused_adam"): "fused AdamW (apex)",
+    ("engine", "compile"): "torch.compile",
+    ("engine", "ortmodule"): "ONNX Runtime",
+    ("attention", "sdpa"): "sdpa",
+    ("attention", "flash_attention_2"): "FlashAttention 2",
+    ("checkpointing", "1"): "checkpointing",
+}
+"""Choices in the field's words."""
+
+
+def name_method(method: Method) -> str:
+    """What a method changes, in the field's words: `bf16 + checkpointing`."""
+    return " + ".join(map(_name_change, method.changes)) or method.backend
+
+
+def _name_change(change: ChangedChoice) -> str:
+    if change.choice == "grad_accum":
+        return f"accumulation {TIMES} {change.after}"
+    if change.choice == "precision":
+        return change.after
+    if change.choice == "sharding":
+        return name_sharding(change.after)
+    return _WORDS.get((change.choice, change.after), f"{change.choice} {change.after}")
+
+
+def figure_stem(comparison: ReportedComparison) -> str:
+    """The name of a comparison's figure, without its ending."""
+    return f"methods-{comparison.stem}"
+
+
+def figure_title(comparison: ReportedComparison) -> str:
+    """The title of a comparison's figure."""
+    return f"{comparison.label}: what each method saves, and what it costs"
+
+
+CAPTION = (
+    "Speed: throughput over the baseline's. Memory: peak of the timed steps. Red line and bold names: no "
+    "other method is faster and smaller at the same time."
+)
+
+
+def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
+    """The page: for each model the answer, the figure, the table."""
+    return [
+        Heading(words="Methods: what each saves, and what it costs", level=1),
+        Paragraph(
+            text=[
+                "Transformers' guide to training on a single GPU lists methods with a yes or no for speed "
+                "and for memory. Here each is measured alone against plain PyTorch, and in the combinations "
+                "that people use (",
+                Code("make methods"),
+                ").",
+            ]
+        ),
+        *(block for comparison in comparisons for block in _section(comparison)),
+    ]
+
+
+def _section(comparison: ReportedComparison) -> list[Block]:
+    heading = Heading(words=comparison.title)
+    found = find_methods(comparison)
+    if found is None:
+        return [heading, Paragraph(text=f"The baseline {comparison.reference} was not measured.")]
+    picture = Picture(path=Path(f"{figure_stem(comparison)}.svg"), caption=figure_title(comparison))
+    notes: list[Text] = [
+        f"{name_method(method)}: {method.message}"
+        for method in found.methods
+        if method.message and not method.speedup
+    ]
+    notes += [
+        *_notes(found),
+        describe.workload(comparison.rows),
+        comparison.hardware,
+        describe.versions(comparison.rows),
+        f"made by: {comparison.command}; commit {distinct_text(comparison.rows, 'git_commit')}; results file "
+        f"{comparison.study}/{comparison.stem}.csv",
+    ]
+    return [
+        heading,
+        Paragraph(text=Bold(answer(found))),
+        *([picture] if found.measured else []),
+        _methods_table(found),
+        Bullets(items=notes),
+    ]
+
+
+def answer(found: MethodsFound) -> str:
+    """What pays, in sentences: the fastest, the smallest, and what the guide says otherwise."""
+    measured = found.measured
+    if not measured:
+        return "No method has a result."
+    faster = [method for method in measured if method.verdict == "faster"]
+    smaller = [method for method in measured if method.effect_on_memory == SAVES]
+    both = [method for method in faster if method in smaller]
+    sentences = [
+        f"Of {len(measured)} methods {len(faster)} train faster than {found.reference}, {len(smaller)} need "
+        f"less memory, {len(both)} do both."
+    ]
+    if faster:
+        fastest = max(faster, key=lambda method: method.speedup.ratio if method.speedup else 0.0)
+        sentences.append(f"The fastest is {name_method(fastest)}: {_speed(fastest)}, {_memory(fastest)}.")
+    if smaller:
+        smallest = min(smaller, key=lambda method: method.memory_ratio or 1.0)
+        sentences.append(f"The smallest is {name_method(smallest)}: {_memory(smallest)}, {_speed(smallest)}.")
+    judged = [
+        (f"{name_method(method)} ({column})", agreement == AGREES)
+        for method in found.methods
+        for column, agreement in (("speed", method.speed_as_guided), ("memory", method.memory_as_guided))
+        if agreement
+    ]
+    if judged:
+        wrong = [name for name, is_right in judged if not is_right]
+        end = f"; it is wrong here on {', '.join(wrong)}" if wrong else ""
+        right = len(judged) - len(wrong)
+        sentences.append(f"The guide is right here {right} of {len(judged)} times{end}.")
+    return " ".join(sentences)
+
+
+def _speed(method: Method) -> str:
+    return f"{ratio(method.speedup.ratio if method.speedup else None)} the speed"
+
+
+def _memory(method: Method) -> str:
+    return f"{method.memory_ratio:.2f}{TIMES} the memory"
+
+
+def _methods_table(found: MethodsFound) -> Table:
+    """The baseline, then each method under its number in the figure."""
+    baseline = [
+        *("", found.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(found.reference_mib)),
+        *(number(found.reference_state_bytes, 3), "0", "", ""),
+    ]
+    methods = [[str(place), *_cells(method)] for place, method in enumerate(found.methods, 1)]
+    return table_of_texts(
+        [
+            *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
+            *("loss difference", "guide: faster?", "guide: less memory?"),
+        ],
+        [baseline, *methods],
+        text_columns=["method", "verdict", "guide: faster?", "guide: less memory?"],
+    )
+
+
+def _cells(method: Method) -> list[str]:
+    guided = method.guided
+    return [
+        name_method(method),
+        ratio_and_interval(method.speedup) if method.speedup else method.status,
+        method.verdict or "",
+        MISSING if method.memory_ratio is None else f"{method.memory_ratio:.2f}{TIMES}",
+        number(method.memory_mib),
+        number(method.state_bytes, 3),
+        small(method.loss_difference),
+        _judged(guided.improves_speed if guided else "", method.speed_as_guided),
+        _judged(guided.saves_memory if guided else "", method.memory_as_guided),
+    ]
+
+
+def _judged(guide: str, agreement: str | None) -> str:
+    """What the guide says, and whether it is so here."""
+    return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
+
+
+def _notes(found: MethodsFound) -> list[Text]:
+    """What the columns mean, and which optimizers train otherwise on purpose."""
+    chosen = {change.after for method in found.methods for change in method.changes}
+    others = sorted(chosen & {*OTHER_UPDATES})
+    bringing = [name for name in others if name in BRING_A_LIBRARY]
+    libraries = (
+        "libraries included, since it is not known of all what lay there before the model"
+        if found.with_libraries
+        else "without the libraries that lay there before the model"
+    )
+    notes: list[Text] = [
+        f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
+        "the same, since a peak has no interval",
+    ]
+    if bringing:
+        notes.append(
+            f"{', '.join(bringing)}: the library that they bring along counts as theirs; with a small model "
+            "it may take more than their states save, so that the guide is not judged by it"
+        )
+    if others:
+        listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in others)
+        notes.append(
+            "these optimizers make another update than AdamW, so that only the first step's loss and "
+            f"gradients must be the baseline's, and the loss difference is theirs: {listed}"
+        )
+    sources = sorted({method.source for method in read_guide()})
+    return [*notes, f"guide: {'; '.join(sources)}; “(no)” is the guide's own bracket"]
