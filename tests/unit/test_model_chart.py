@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from bench.errors import UserError
-from bench.report import chart_words
-from bench.report.breakdown_chart import breakdown_chart
 from bench.report.collection import ReportedComparison, read_comparison
+from bench.report.figures import chart_words
+from bench.report.figures.breakdown_chart import breakdown_chart
+from bench.report.figures.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from bench.report.modalities import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH, VISION, modality_of
-from bench.report.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from bench.report.quantities import ENERGY, MEMORY
 from bench.report.selection import choose_backends, choose_models, choose_one_of_each_model
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload

@@ -16,10 +16,11 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from bench.report import __main__ as command
-from bench.report.breakdown_chart import breakdown_chart
 from bench.report.collection import ReportedComparison, read_comparison
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
+from bench.report.figures.breakdown_chart import breakdown_chart
+from bench.report.figures.model_chart import model_chart
 from bench.report.figures.model_figures import (
     describe_set,
     figure_sets,
@@ -29,7 +30,6 @@ from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.ratio_axis import RatioAxis, limits
 from bench.report.formatting import one_line
-from bench.report.model_chart import model_chart
 from bench.report.quantities import MEMORY, SPEEDUP
 from bench.report.render import render_report
 from bench.report.titles import spell_model

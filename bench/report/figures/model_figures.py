@@ -7,15 +7,15 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from bench.errors import UserError
-from bench.report import breakdown_chart, chart_words
 from bench.report.collection import ReportedComparison
 from bench.report.describe import has_full_path, short_setting
+from bench.report.figures import breakdown_chart, chart_words
+from bench.report.figures.model_chart import model_chart
 from bench.report.figures.models import draw_models
 from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import LIGHT, Theme
 from bench.report.index_contents import ReportFigure
-from bench.report.model_chart import model_chart
 from bench.report.quantities import QUANTITIES
 from bench.report.selection import choose_one_of_each_model, panels_of
 from bench.report.titles import spell_model

@@ -7,15 +7,14 @@ from itertools import groupby
 
 from matplotlib.figure import Figure
 
-from bench.report import chart_words
-from bench.report.figures import style
+from bench.report.figures import chart_words, style
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches, wrapped
 from bench.report.figures.frame import WIDE, draw_axis, draw_axis_label, draw_framed
 from bench.report.figures.legend import Swatch
+from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, ModelPanel, hardware_of
 from bench.report.figures.ratio_axis import RatioAxis, limits
 from bench.report.figures.style import Theme
 from bench.report.formatting import TIMES, one_line
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine, ModelPanel, hardware_of
 from bench.report.quantities import Ratio
 
 BAR = 0.096

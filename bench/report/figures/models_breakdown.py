@@ -6,16 +6,15 @@ from functools import partial
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bench.report import breakdown_chart
-from bench.report.breakdown_chart import BreakdownChart, StepBar
 from bench.report.breakdown_words import milliseconds
-from bench.report.figures import style
+from bench.report.figures import breakdown_chart, style
+from bench.report.figures.breakdown_chart import BreakdownChart, StepBar
 from bench.report.figures.canvas import MARGIN, Canvas, fitted, inches, wrapped
 from bench.report.figures.frame import draw_axis, draw_axis_label, draw_framed
 from bench.report.figures.legend import Swatch
+from bench.report.figures.model_chart import ModelLine, ModelPanel
 from bench.report.figures.style import Theme
 from bench.report.formatting import one_line
-from bench.report.model_chart import ModelLine, ModelPanel
 
 ROW = 0.115
 """Inches from one backend to the next, before scaling."""

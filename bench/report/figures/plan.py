@@ -7,10 +7,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.report.breakdown_chart import base_seconds, breakdown_chart
 from bench.report.collection import Collection, ReportedComparison
 from bench.report.figures import waterfall
 from bench.report.figures.beginning import draw_beginning
+from bench.report.figures.breakdown_chart import base_seconds, breakdown_chart
 from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.memory import draw_memory
 from bench.report.figures.model_figures import REPORT_WIDTH

@@ -11,10 +11,10 @@ from bench.analysis import reference
 from bench.report.collection import ReportedComparison
 from bench.report.figures import chart
 from bench.report.figures.chart import Dots, Row
+from bench.report.figures.model_chart import hardware_of
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.style import LIGHT
 from bench.report.formatting import TIMES, interval, ratio
-from bench.report.model_chart import hardware_of
 from bench.statistics.summary import BackendSummary
 
 ROWS_WITH_POINTS = 24

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from bench.analysis import reference
 from bench.report.collection import ReportedComparison
+from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.formatting import TIMES, enumerated, one_line, plural
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.quantities import SPEEDUP, Ratio
 
 _OWN = ("task", "batch", "length")

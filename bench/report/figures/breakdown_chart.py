@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from bench.analysis.breakdown import Breakdown
 from bench.errors import UserError
-from bench.report.chart_words import machine, workload
 from bench.report.collection import ReportedComparison
+from bench.report.figures.chart_words import machine, workload
+from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
 from bench.report.formatting import TIMES, one_line, share
-from bench.report.model_chart import ModelChart, ModelLine, model_chart
 
 REMAINDER = "not in the profile"
 """What a timed step takes beyond the profiled one."""
