@@ -155,7 +155,9 @@ class _Layout:
         for number, one in enumerate(group.rows):
             self._draw_row(group, one, top + (number + 0.5) * row)
         if group.best is not None:
-            place, ends = self._place(group.best), (top - 0.2 * row, top + (len(group.rows) + 0.2) * row)
+            place, bar = self._place(group.best), self.chart.bar * sheet.scale
+            beyond = 0.2 * bar - (row - bar) / 2  # a little beyond the bars, not into the heading
+            ends = (top - beyond, top + len(group.rows) * row + beyond)
             halo = sheet.halo(1.6 * sheet.scale + 1.4)
             sheet.line((place, place), ends, width=1.6, color=sheet.theme.best, path_effects=halo, zorder=5)
         sheet.y += high + between / 2
