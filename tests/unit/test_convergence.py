@@ -10,7 +10,7 @@ import pytest
 from bench.analysis.convergence import Convergence, find_convergence, judge_difference
 from bench.errors import UserError
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.figures import plan
+from bench.report.figures import plan, style
 from bench.report.next_command import answer_with_target, suggest
 from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
@@ -287,7 +287,7 @@ def test_the_thick_line_is_the_median_over_launches() -> None:
         for job in plan.planned_figures(Collection(comparisons=[reported(losses)]))
         if job.kind == "converge"
     )
-    (axes,) = job.draw().axes
+    _, axes = job.draw(style.LIGHT).axes
     lines = {line.get_label(): line for line in axes.lines}
     assert np.asarray(lines["pytorch"].get_ydata()).tolist() == [5.0, 4.0, 3.5, 2.5]
     assert np.asarray(lines["pytorch"].get_xdata()).tolist() == [0, 10, 20, 30]

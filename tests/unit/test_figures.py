@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.report.build import render_report
-from bench.report.figures import chart, style
+from bench.report.figures import style
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
@@ -19,8 +19,7 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
         "Throughput relative to pytorch, all backends at the same batch",
         "bert-tiny: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32",
         "ortmodule",
-        "1.250×",
-        "faster [1.250, 1.250]",
+        "1.250× faster [1.250, 1.250]",
         "ortmodule_zero1",
         "unsupported",
         "speed-up over pytorch (×, higher is better)",
@@ -33,7 +32,7 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
 
 def test_the_bars_start_at_zero(tmp_path: Path) -> None:
     svg = rendered(tmp_path, golden_records())
-    assert "0.0" in svg_texts(svg)
+    assert "0" in svg_texts(svg)
 
 
 def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path: Path) -> None:
@@ -41,7 +40,7 @@ def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path
     svg = rendered(tmp_path, records)
     texts = svg_texts(svg)
     assert "no speed-up: the reference pytorch is oom" in " ".join(texts)
-    assert not any(re.fullmatch(r"\d\.\d{3}×", words) for words in texts)
+    assert not any(re.match(r"\d\.\d{3}×", words) for words in texts)
 
 
 def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
@@ -70,7 +69,9 @@ def test_any_name_gives_a_wellformed_figure_without_a_warning(
     records = comparison({"pytorch": [[2.0], [2.0]], name: [[1.5], [1.6]]})
     svg = rendered(tmp_path, records)
     shown = formatting.one_line(name)
-    assert chart.shortened(shown) in "".join(svg_texts(svg))
+    texts = svg_texts(svg)
+    cut = [text.removesuffix("…") for text in texts if text.endswith("…")]
+    assert shown in "".join(texts) or any(map(shown.startswith, cut))
     assert not recwarn.list
 
 
@@ -79,7 +80,7 @@ def test_an_infinite_interval_and_a_single_round_are_drawn(tmp_path: Path) -> No
     lone = comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})
     for records, shown in ((far, "inconclusive [0.000, inf]"), (lone, "inconclusive no interval")):
         svg = rendered(tmp_path, records)
-        assert shown in svg_texts(svg)
+        assert any(text.endswith(shown) for text in svg_texts(svg))
 
 
 def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None:

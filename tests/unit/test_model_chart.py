@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from bench.errors import UserError
-from bench.report import chart_words
-from bench.report.breakdown_chart import breakdown_chart
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.modalities import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH, VISION, modality_of
 from bench.report.content.quantities import ENERGY, MEMORY
 from bench.report.content.selection import choose_backends, choose_models, choose_one_of_each_model
-from bench.report.model_chart import ModelChart, ModelLine, hardware_of, model_chart
+from bench.report.figures import chart_words
+from bench.report.figures.breakdown_chart import breakdown_chart
+from bench.report.figures.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
 from tests.support.many_models import comparison as of_model

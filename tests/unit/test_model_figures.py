@@ -16,21 +16,20 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from bench.report import __main__ as command
-from bench.report.breakdown_chart import breakdown_chart
 from bench.report.build import render_report
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.quantities import MEMORY, SPEEDUP
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
+from bench.report.figures.axis import Axis, ratio_axis
+from bench.report.figures.breakdown_chart import breakdown_chart, draw_breakdown
+from bench.report.figures.model_chart import model_chart
 from bench.report.figures.model_figures import (
     describe_set,
     figure_sets,
     write_report_figures,
 )
 from bench.report.figures.models import draw_models
-from bench.report.figures.models_breakdown import draw_models_breakdown
-from bench.report.figures.ratio_axis import RatioAxis, limits
-from bench.report.model_chart import model_chart
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import spell_model
 from bench.results import csv_files
@@ -72,7 +71,7 @@ def of_memory(comparisons: list[ReportedComparison], width: float) -> Figure:
 
 
 def of_breakdown(comparisons: list[ReportedComparison], width: float) -> Figure:
-    return draw_models_breakdown(breakdown_chart(comparisons), width=width, theme=style.LIGHT)
+    return draw_breakdown(breakdown_chart(comparisons), width=width, theme=style.LIGHT)
 
 
 Drawer = Callable[[list[ReportedComparison], float], Figure]
@@ -286,17 +285,17 @@ def test_any_name_is_drawn_as_it_is(tmp_path: Path, name: str, recwarn: pytest.W
 
 
 def test_a_ratio_lies_where_the_logarithmic_axis_says() -> None:
-    axis = RatioAxis(low=0.5, high=2.0, left=1.0, right=3.0)
-    assert [axis.place(value) for value in (0.5, 1, 2, 0.1, 9)] == pytest.approx([1, 2, 3, 1, 3])
-    assert axis.ticks(apart=0.4)[0] == 0.5
-    assert 1 in axis.ticks(apart=0.4)
-    assert axis.ticks(apart=5) == [1]
+    axis = Axis(low=0.5, high=2.0, logarithmic=True)
+    assert [axis.share(value) for value in (0.5, 1, 2, 0.1, 9)] == pytest.approx([0, 0.5, 1, 0, 1])
+    assert axis.ticks(apart=0.2)[0] == 0.5
+    assert 1 in axis.ticks(apart=0.2)
+    assert axis.ticks(apart=2.5) == [1]
 
 
 def test_an_endless_interval_does_not_squeeze_the_bars() -> None:
-    low, high = limits([0.8, 1.3], [0.7, float("inf"), 0.0])
-    assert 0.5 < low < 0.7
-    assert 1.3 * 1.5 < high < 2.2
+    axis = ratio_axis([0.8, 1.3], [0.7, float("inf"), 0.0])
+    assert 0.5 < axis.low < 0.7
+    assert 1.3 * 1.5 < axis.high < 2.2
 
 
 def test_a_report_draws_every_study_with_several_models_the_reproduction_first(

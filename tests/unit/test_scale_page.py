@@ -429,7 +429,8 @@ def test_published_ratios_are_filled_and_predicted_ones_hollow(folder: Path) -> 
     with rc_context(style.rc(style.LIGHT)):
         figure = draw_published(read_predictions(folder).published, style.LIGHT)
     assert len(drawn(figure, "published")) == len(drawn(figure, "predicted")) == len(ratios())
-    faces = {one.get_gid(): one.get_markerfacecolor() for one in figure.axes[1].lines if one.get_gid()}
+    lines = [one for one in figure.axes[0].lines if one.get_gid() in ("published", "predicted")]
+    faces = {line.get_gid(): line.get_markerfacecolor() for line in lines}
     assert faces == {"published": style.LIGHT.ink, "predicted": style.LIGHT.ground}
 
 

@@ -8,20 +8,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from bench.report.figures import style
-from bench.report.figures.canvas import Canvas
 from bench.report.figures.picture_files import write_figure
+from bench.report.figures.sheet import Sheet
 from bench.report.figures.small_svg import HALO, make_small
 from bench.report.figures.style import Theme
 
 
 def draw(theme: Theme) -> Figure:
     """A hatched bar, thirty lines, and words on them."""
-    canvas = Canvas(6.6, theme)
-    canvas.bar(0.5, 3.0, 0.5, 0.2, ("#E69F00", "..."))
+    sheet = Sheet(6.6, theme)
+    sheet.bar(0.5, 3.0, 0.5, 0.2, ("#E69F00", "..."))
     for number in range(30):
-        canvas.line((0.1 * number, 0.0), (0.1 * number, 1.0), color=theme.grid)
-    canvas.text(1.0, 0.5, "out of memory", color=theme.status, with_halo=True)
-    return canvas.finish(1.0)
+        sheet.line((0.1 * number,) * 2, (0.0, 1.0), width=1, color=theme.grid)
+    sheet.text(1.0, 0.5, "out of memory", color=theme.status, with_halo=True)
+    sheet.y = 1.0
+    return sheet.finish()
 
 
 def written(path: Path, theme: Theme) -> str:
@@ -46,7 +47,11 @@ def test_a_dark_figure_is_dark_everywhere(tmp_path: Path) -> None:
 
 
 def test_no_colour_of_bars_is_one_of_the_ground_so_that_a_dark_screen_leaves_them() -> None:
-    looks = [*style.STACKED.values(), *(style.look(f"any {number}") for number in range(40))]
+    looks = [
+        *style.PARTS.values(),
+        *style.KINDS.values(),
+        *(style.look(f"any {number}") for number in range(40)),
+    ]
     changing = {getattr(style.LIGHT, name) for name in ("ground", "ink", "faint", "grid", "band", "best")}
     assert changing.isdisjoint(colour.lower() for colour, _ in looks)
 

@@ -8,18 +8,20 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.analysis.methods import Method, MethodsFound
-from bench.report.figures import chart, style
-from bench.report.figures.style import LIGHT
-from bench.report.figures.titled import titled_axes
+from bench.report.figures import style
+from bench.report.figures.axis import Axis
+from bench.report.figures.measured_text import line_inches, wrapped
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet
+from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES
 
-PLANE = 3.0
+PLANE = 3.1
 """Inches of the plane, on either side."""
 
-LEFT, RIGHT = 0.55, 2.35
+LEFT, RIGHT = 0.55, 2.7
 """Inches beside it, for the axis and for the list of methods."""
 
 APART = 11.0
@@ -34,59 +36,60 @@ MARKERS = {
     "engine": ("P", "#D55E00"),
     "sharding": ("X", "#999999"),
 }
-"""Marker and colour of a method, by the one choice in which it consists."""
-
-SEVERAL = ("*", LIGHT.ink)
-"""The same of a method that changes several things."""
+"""Marker and colour of a method, by the one choice in which it consists; else it is a star."""
 
 FARTHEST = 3.0
 """Times the baseline's speed or memory, or a part of it: what is beyond is drawn at the edge."""
-
-TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0)
-
-LONGEST_LINE = 32
-"""Characters of a line in the list of methods."""
 
 Floats = npt.NDArray[np.float64]
 
 
 def draw_methods(
-    found: MethodsFound, names: Sequence[str], *, title: str, subtitle: str, caption: str
+    found: MethodsFound, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
 ) -> Figure:
     """Draw the plane, with the numbered methods beside it.
 
     Args:
         found: with at least one method that was measured.
         names: of its methods, in words, in their order.
+        theme: light or dark.
         title: of the figure.
         subtitle: workload and machine.
         caption: below it.
     """
-    listed = _list(found, names)
-    plane = max(PLANE, chart.LINE * (sum(words.count("\n") + 1 for words, _ in listed) + 1))
-    figure, axes = titled_axes(title, subtitle, caption, left=LEFT, right=RIGHT, inches=plane)
+    sheet = Sheet(REPORT_WIDTH, theme)
+    sheet.title(title, subtitle)
+    sheet.y += 0.1
+    bottom = _draw_list(sheet, found, names)
+    wide, high = sheet.width - LEFT - RIGHT, max(PLANE, bottom - sheet.y)
+    axes = sheet.axes(
+        LEFT,
+        wide,
+        high,
+        xlabel=f"speed ({TIMES} {found.reference}, logarithmic): faster →",
+        ylabel=f"← less memory ({TIMES} {found.reference}, logarithmic)",
+    )
     points = [(number, one, place) for number, one in enumerate(found.methods, 1) if (place := place_of(one))]
     places = [place for _, _, place in points]
-    _scale(axes, places)
-    _draw_front(axes, found)
-    for _, one, place in points:
-        marker, colour = look(one)
-        line = {"arrowstyle": "-", "color": LIGHT.faint, "linewidth": 0.5, "alpha": 0.6}
+    _scale(axes, theme, places)
+    _draw_front(axes, theme, found)
+    for _, method, place in points:
+        line = {"arrowstyle": "-", "color": theme.faint, "linewidth": 0.5, "alpha": 0.6}
         axes.annotate("", xy=place, xytext=(1, 1), arrowprops=line)
-        axes.plot(*place, marker, color=colour, markersize=6, mec=style.EDGE, mew=0.5, zorder=5)
-    axes.plot(1, 1, "o", color=LIGHT.ground, markersize=7, mec=LIGHT.ink, mew=1.2, zorder=6)
-    _number(axes, [number for number, _, _ in points], places, figure.dpi)
-    axes.set_xlabel(f"speed ({TIMES} {found.reference}, logarithmic): faster →", fontsize=8.5)
-    axes.set_ylabel(f"← less memory ({TIMES} {found.reference}, logarithmic)", fontsize=8.5)
-    _draw_list(figure, found, listed, top=axes.get_position().y1)
+        axes.plot(*place, linestyle="none", zorder=5, **mark_of(method, theme) | {"markersize": 6})
+    axes.plot(1, 1, linestyle="none", zorder=6, **_baseline(theme) | {"markersize": 7})
+    sheet.y += high + 0.42
+    sheet.caption(caption)
+    figure = sheet.finish()
+    _number(axes, theme, [number for number, _, _ in points], places, figure.dpi)
     return figure
 
 
-def place_of(one: Method) -> tuple[float, float] | None:
+def place_of(method: Method) -> tuple[float, float] | None:
     """Speed and memory over the baseline's, as the plane shows them; None where one is not known."""
-    if not (one.speedup and one.memory_ratio):
+    if not (method.speedup and method.memory_ratio):
         return None
-    return at_most(one.speedup.ratio), at_most(one.memory_ratio)
+    return at_most(method.speedup.ratio), at_most(method.memory_ratio)
 
 
 def at_most(ratio: float) -> float:
@@ -94,57 +97,55 @@ def at_most(ratio: float) -> float:
     return min(max(ratio, 1 / FARTHEST), FARTHEST)
 
 
-def look(method: Method) -> tuple[str, str]:
-    """Marker and colour of a method."""
+def mark_of(method: Method, theme: Theme) -> dict[str, Any]:
+    """The marker of a method."""
     choices = [change.choice for change in method.changes]
-    return MARKERS.get(choices[0], SEVERAL) if len(choices) == 1 else SEVERAL
+    star = ("*", theme.ink)
+    marker, colour = MARKERS.get(choices[0], star) if len(choices) == 1 else star
+    return {"marker": marker, "color": colour, "mec": style.EDGE, "mew": 0.5, "markersize": 4.2}
 
 
-def _scale(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
+def _baseline(theme: Theme) -> dict[str, Any]:
+    return {"marker": "o", "color": theme.ground, "mec": theme.ink, "mew": 1.0, "markersize": 5}
+
+
+def _scale(axes: Axes, theme: Theme, places: Sequence[tuple[float, float]]) -> None:
     """Logarithmic axes with room around the points, and lines through the baseline."""
-    for name, values in (("x", [x for x, _ in places]), ("y", [y for _, y in places])):
+    axes.set(xscale="log", yscale="log")
+    for axis, set_limits, values in (
+        (axes.xaxis, axes.set_xlim, [x for x, _ in places]),
+        (axes.yaxis, axes.set_ylim, [y for _, y in places]),
+    ):
         logs = [math.log(value) for value in (*values, 0.97, 1.03)]
         room = 0.08 * (max(logs) - min(logs))
-        axes.set(
-            **{f"{name}scale": "log", f"{name}lim": (math.exp(min(logs) - room), math.exp(max(logs) + room))}
-        )
-        axis = axes.xaxis if name == "x" else axes.yaxis
-        axis.set_major_locator(FixedLocator(_ticks(*getattr(axes, f"get_{name}lim")())))
+        low, high = math.exp(min(logs) - room), math.exp(max(logs) + room)
+        set_limits(low, high)
+        axis.set_major_locator(FixedLocator(Axis(low=low, high=high, logarithmic=True).ticks(0.14)))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}"))
-    axes.tick_params(labelsize=8)
-    axes.set_axisbelow(True)
-    axes.grid(color=LIGHT.grid, linewidth=0.6)
+        axis.set_major_formatter(lambda value, _: f"{value:.2f}")
+    axes.grid(color=theme.grid, linewidth=0.6)
     for line in (axes.axvline, axes.axhline):
-        line(1, color=LIGHT.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
+        line(1, color=theme.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers within an axis, far enough apart for their words; always the baseline."""
-    apart = 0.14 * math.log(high / low)
-    chosen = [1.0]
-    for tick in sorted(TICKS, key=lambda tick: abs(math.log(tick))):
-        if low <= tick <= high and all(abs(math.log(tick / one)) >= apart for one in chosen):
-            chosen.append(tick)
-    return sorted(chosen)
-
-
-def _draw_front(axes: Axes, found: MethodsFound) -> None:
+def _draw_front(axes: Axes, theme: Theme, found: MethodsFound) -> None:
     """A line of steps through those that no other beats in both."""
     places = {found.reference: (1.0, 1.0)}
-    places |= {one.backend: place for one in found.methods if (place := place_of(one))}
+    places |= {method.backend: place for method in found.methods if (place := place_of(method))}
     xs, ys = zip(*(places[name] for name in found.front), strict=True)
-    axes.step(xs, ys, where="pre", color=LIGHT.status, linewidth=1.2, zorder=3, label="front")
+    axes.step(xs, ys, where="pre", color=theme.status, linewidth=1.2, zorder=3, label="front")
 
 
-def _number(axes: Axes, numbers: Sequence[int], places: Sequence[tuple[float, float]], dpi: float) -> None:
+def _number(
+    axes: Axes, theme: Theme, numbers: Sequence[int], places: Sequence[tuple[float, float]], dpi: float
+) -> None:
     """Write each point's number beside it, moved away from the others."""
     if not places:
         return
     anchors = axes.transData.transform(places) * 72 / dpi
     baseline = axes.transData.transform([(1.0, 1.0)]) * 72 / dpi
     shifts = spread(anchors, np.vstack([anchors, baseline])).tolist()
-    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "zorder": 7}
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "zorder": 7, "color": theme.ink}
     for number, place, shift in zip(numbers, places, shifts, strict=True):
         axes.annotate(str(number), xy=place, xytext=shift, textcoords="offset points", **look)
 
@@ -176,46 +177,33 @@ def spread(anchors: Floats, obstacles: Floats) -> Floats:
     return shifts
 
 
-def _list(found: MethodsFound, names: Sequence[str]) -> list[tuple[str, Method | None]]:
-    """The list: the baseline, then every method with its number and what the plane does not show."""
-    lines: list[tuple[str, Method | None]] = [(found.reference, None)]
-    for number, (name, one) in enumerate(zip(names, found.methods, strict=True), 1):
-        words = f"{number} {name}"
-        if not (one.speedup and one.memory_ratio):
-            words += f": {one.status if one.status != 'ok' else 'no speed-up'}"
-        elif at_most(one.speedup.ratio) != one.speedup.ratio:
-            words += f": {one.speedup.ratio:.2f}{TIMES} the speed, at the edge"
-        elif at_most(one.memory_ratio) != one.memory_ratio:
-            words += f": {one.memory_ratio:.2f}{TIMES} the memory, at the edge"
-        lines.append((chart.wrapped(words, LONGEST_LINE), one))
-    return lines
+def _draw_list(sheet: Sheet, found: MethodsFound, names: Sequence[str]) -> float:
+    """List the baseline and every method, with what the plane does not show; where the list ends."""
+    x, theme = sheet.width - RIGHT + 0.2, sheet.theme
+    listed: list[tuple[str, Method | None]] = [(found.reference, None)]
+    listed += [
+        (f"{number} {name}{_remark(method)}", method)
+        for number, (name, method) in enumerate(zip(names, found.methods, strict=True), 1)
+    ]
+    y = sheet.y
+    for words, method in listed:
+        is_best = (method.backend if method else found.reference) in found.front
+        look = {
+            "weight": "bold" if is_best else "normal",
+            "color": theme.status if method and not method.speedup else theme.ink,
+        }
+        if method is None or place_of(method):
+            mark = mark_of(method, theme) if method else _baseline(theme)
+            sheet.marks([x], [y + line_inches(sheet.small) / 2], mark)
+        lines = wrapped(words, sheet.small, sheet.width - MARGIN - x - 0.12, look["weight"])
+        y = sheet.lines(x + 0.12, y, lines, points=sheet.small, **look) + 0.03
+    return y
 
 
-def _draw_list(
-    figure: Figure, found: MethodsFound, lines: Sequence[tuple[str, Method | None]], *, top: float
-) -> None:
-    x = 1 - (RIGHT - 0.15) / figure.get_figwidth()
-    marked = figure.add_axes((x, 0, 1 - x, 1))
-    marked.set_axis_off()
-    marked.set_xlim(0, 1)
-    marked.set_ylim(0, 1)
-    step = chart.LINE / figure.get_figheight()
-    y = top - 0.7 * step
-    for words, one in lines:
-        if one is None:
-            marked.plot(0.02, y, "o", color=LIGHT.ground, markersize=6, mec=LIGHT.ink, mew=1.2)
-        elif place_of(one):
-            marker, colour = look(one)
-            marked.plot(0.02, y, marker, color=colour, markersize=5, mec=style.EDGE, mew=0.5)
-        bold = (found.reference if one is None else one.backend) in found.front
-        for line in words.split("\n"):
-            marked.text(
-                0.07,
-                y,
-                line,
-                va="center",
-                fontsize=7.5,
-                fontweight="bold" if bold else "normal",
-                color=LIGHT.status if one is not None and not one.speedup else LIGHT.ink,
-            )
-            y -= step
+def _remark(method: Method) -> str:
+    if not (method.speedup and method.memory_ratio):
+        return f": {method.status if method.status != 'ok' else 'no speed-up'}"
+    for ratio, name in ((method.speedup.ratio, "speed"), (method.memory_ratio, "memory")):
+        if at_most(ratio) != ratio:
+            return f": {ratio:.2f}{TIMES} the {name}, at the edge"
+    return ""

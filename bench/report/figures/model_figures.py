@@ -7,16 +7,16 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from bench.errors import UserError
-from bench.report import breakdown_chart, chart_words
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.pictures import ReportFigure
 from bench.report.content.quantities import QUANTITIES
 from bench.report.content.selection import choose_one_of_each_model, panels_of
+from bench.report.figures import breakdown_chart, chart_words
+from bench.report.figures.model_chart import model_chart
 from bench.report.figures.models import draw_models
-from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.picture_files import write_figure
+from bench.report.figures.sheet import REPORT_WIDTH
 from bench.report.figures.style import LIGHT, Theme
-from bench.report.model_chart import model_chart
 from bench.report.words.describe import has_full_path, short_setting
 from bench.report.words.titles import spell_model
 
@@ -24,9 +24,6 @@ BREAKDOWN = "breakdown"
 
 KINDS = (*QUANTITIES, BREAKDOWN)
 """What a figure may show."""
-
-REPORT_WIDTH = 6.6
-"""Inches of the figures of a report."""
 
 
 def write_model_figure(
@@ -60,9 +57,9 @@ def write_model_figure(
     """
     if of == BREAKDOWN:
         steps = breakdown_chart.breakdown_chart(comparisons, backends=backends)
-        words, caption = breakdown_chart.title(steps), breakdown_chart.caption(steps)
+        words, caption = breakdown_chart.title_of(steps), breakdown_chart.caption(steps)
         described, left_out = breakdown_chart.text_alternative(steps), steps.left_out
-        draw: Callable[..., Figure] = partial(draw_models_breakdown, steps)
+        draw: Callable[..., Figure] = partial(breakdown_chart.draw_breakdown, steps)
     else:
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
         words, caption = chart_words.title(chart), chart_words.caption(chart)

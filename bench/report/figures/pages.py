@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bench.report.content.collection import ReportedComparison
-from bench.report.figures import chart
-from bench.report.figures.chart import Group, Panel, Row
+from bench.report.figures.rows import Group, Panel, Row
 from bench.report.words import describe
 from bench.statistics.summary import BackendSummary
 
@@ -40,7 +39,7 @@ def panels_of(
     *,
     with_reference: bool,
     relative: bool = False,
-    inches: float = chart.ROW,
+    best: Callable[[ReportedComparison], float | None] = lambda _: None,
 ) -> list[Panel]:
     """The panels of a page.
 
@@ -50,24 +49,17 @@ def panels_of(
         with_reference: whether the reference has a row.
         relative: whether the rows show ratios over the reference, whose name then stands in the headings
             if there are several.
-        inches: from one row to the next.
+        best: where a line crosses all rows of a comparison.
     """
     several = relative and len({one.reference for one in comparisons_of(page)}) > 1
-    named = Counter(_heading(one, several) for one in comparisons_of(page))
-    return [
-        Panel(
-            title=title,
-            row=inches,
-            groups=[
-                Group(
-                    heading=_heading(one, several, alone=named[_heading(one, several)] == 1),
-                    rows=[row(one, mine) for mine in (one.summaries if with_reference else one.others)],
-                )
-                for one in comparisons
-            ],
-        )
-        for title, comparisons in page
-    ]
+    count = Counter(_heading(one, several) for one in comparisons_of(page))
+
+    def group(one: ReportedComparison) -> Group:
+        heading = _heading(one, several, alone=count[_heading(one, several)] == 1)
+        rows = [row(one, summary) for summary in (one.summaries if with_reference else one.others)]
+        return Group(heading=heading, rows=rows, best=best(one))
+
+    return [Panel(heading=title, groups=[*map(group, comparisons)]) for title, comparisons in page]
 
 
 def _heading(one: ReportedComparison, several: bool, *, alone: bool = True) -> str:

@@ -7,38 +7,31 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.report.breakdown_chart import base_seconds, breakdown_chart
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.pictures import ReportFigure
 from bench.report.figures import waterfall
 from bench.report.figures.beginning import draw_beginning
+from bench.report.figures.breakdown_chart import base_seconds, draw_breakdown_of
 from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.memory import draw_memory
-from bench.report.figures.model_figures import REPORT_WIDTH
-from bench.report.figures.models_breakdown import draw_models_breakdown
 from bench.report.figures.pages import Page, comparisons_of, cut_into_pages
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rounds import draw_rounds
 from bench.report.figures.speedup import draw_speedup
-from bench.report.figures.style import LIGHT
+from bench.report.figures.style import Theme
 
-
-def draw_breakdown(one: ReportedComparison) -> Figure:
-    """Where the time of each backend's step goes."""
-    steps = breakdown_chart([one], backends=[other.backend for other in one.others])
-    return draw_models_breakdown(steps, LIGHT, width=REPORT_WIDTH)
-
-
-OF_PAGES: dict[str, tuple[int, Callable[[Page], Figure]]] = {
+OF_PAGES: dict[str, tuple[int, Callable[[Page, Theme], Figure]]] = {
     "speedup": (8, draw_speedup),
     "memory": (4, draw_memory),
     "rounds": (4, draw_rounds),
 }
 """Figures of many comparisons, and their pages at most: more take minutes, and the tables hold all of it."""
 
-OF_ONE: dict[str, tuple[int, Callable[[ReportedComparison], Figure], Callable[[ReportedComparison], object]]]
+OF_ONE: dict[
+    str, tuple[int, Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]]
+]
 OF_ONE = {
-    "breakdown": (12, draw_breakdown, base_seconds),
+    "breakdown": (12, draw_breakdown_of, base_seconds),
     "beginning": (6, draw_beginning, lambda one: one.is_of_devices),
     "converge": (6, draw_convergence, lambda one: one.convergence),
     "attribution": (6, waterfall.draw_attribution, lambda one: one.attribution),
@@ -60,7 +53,7 @@ class Job:
     name: str
     kind: str
     of: str = ""
-    draw: Callable[[], Figure]
+    draw: Callable[[Theme], Figure]
 
 
 def planned_figures(collection: Collection) -> list[Job]:
@@ -110,9 +103,9 @@ def _with(name: str, collection: Collection) -> list[ReportedComparison]:
 def save(job: Job, folder: Path) -> ReportFigure:
     """Draw a figure and write it as SVG."""
     path = folder / f"{job.name}.svg"
-    write_figure(path, lambda _: job.draw())
+    write_figure(path, job.draw)
     return ReportFigure(path=path, kind=job.kind, of=job.of)
 
 
-def _numbered(kind: str, number: int, draw: Callable[[], Figure], of: str = "") -> Job:
+def _numbered(kind: str, number: int, draw: Callable[[Theme], Figure], of: str = "") -> Job:
     return Job(name=kind if number == 1 else f"{kind}-{number}", kind=kind, of=of, draw=draw)

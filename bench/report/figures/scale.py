@@ -18,25 +18,16 @@ from bench.report.content.scale import (
     ScaleLine,
     Scaling,
 )
-from bench.report.figures.canvas import MARGIN, Canvas, inches
-from bench.report.figures.legend import Swatch
+from bench.report.figures.measured_text import inches
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
 from bench.report.figures.scale_published import TITLE_OF_PUBLISHED, describe_published, draw_published
-from bench.report.figures.scale_sheet import (
-    BELOW,
-    LEFT,
-    WIDTH,
-    crossed,
-    framed_sheet,
-    hollow,
-    look,
-    themed_axes,
-)
+from bench.report.figures.sharding_marks import crossed, hollow, look
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch
 from bench.report.figures.style import Theme
 
-HIGH = 2.7
-"""Inches of the axes of scaling."""
+LEFT, HIGH, BELOW = 0.52, 2.7, 0.42
+"""Inches beside axes, of axes, and below them."""
 
 ABOVE = 0.36
 """Inches above the axes, for their title and the node's."""
@@ -56,16 +47,21 @@ DASHES = {
 """Points of dash and gap of each line: told apart without colour, and none is solid."""
 
 
-def write_scale_figures(found: Predictions, folder: Path) -> list[Path]:
+def write_scale_figures(predictions: Predictions, folder: Path) -> list[Path]:
     """Draw the figures of these predictions as SVG, in the order of the page; their paths."""
     figures: list[tuple[str, str, str, Callable[[Theme], Figure]]] = [
-        (one.figure, _title_of_scaling(one), _describe_scaling(one), partial(draw_scaling, one))
-        for one in found.scalings
+        (
+            scaling.figure,
+            _title_of_scaling(scaling),
+            _describe_scaling(scaling),
+            partial(draw_scaling, scaling),
+        )
+        for scaling in predictions.scalings
     ]
-    if checks := found.accuracies:
+    if checks := predictions.accuracies:
         described = describe_checks(checks)
         figures.append((CHECKS_FIGURE, TITLE_OF_CHECKS, described, partial(draw_checks, checks)))
-    if ratios := found.published:
+    if ratios := predictions.published:
         described = describe_published(ratios)
         figures.append((PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios)))
     paths = [folder / f"{stem}.svg" for stem, *_ in figures]
@@ -74,43 +70,41 @@ def write_scale_figures(found: Predictions, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_scaling(one: Scaling, theme: Theme) -> Figure:
+def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
     """Predicted efficiency against ranks: a dashed line with its band for each sharding."""
-    canvas = Canvas(WIDTH, theme)
-    lines = [line for members in one.lines.values() for line in members]
+    sheet = Sheet(REPORT_WIDTH, theme)
+    lines = [line for members in scaling.lines.values() for line in members]
     points = [point for line in lines for point in line.points]
     names = {line.name: line.sharding for line in lines}
-    legend = [Swatch(words=name, marker=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
+    legend = [Swatch(words=name, mark=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
     if any(point.fits is False for point in points):
-        legend.append(Swatch(words="does not fit in memory", marker=crossed(theme)))
-    figure, top = framed_sheet(
-        canvas,
-        title=_title_of_scaling(one),
-        legend=legend,
-        high=ABOVE + HIGH + BELOW,
-        caption=f"Predicted, not measured: {one.model}, {one.workload}. Samples/s of a rank as a share of "
-        "those of a rank alone; shaded: 95 % of what follows from the assumptions.",
-    )
-    wide = (WIDTH - LEFT - 3 * MARGIN - (len(one.lines) - 1) * BETWEEN) / len(one.lines)
+        legend.append(Swatch(words="does not fit in memory", mark=crossed(theme)))
+    sheet.title(_title_of_scaling(scaling))
+    sheet.legend(legend)
+    count = len(scaling.lines)
+    wide = (sheet.width - LEFT - 3 * MARGIN - (count - 1) * BETWEEN) / count
     most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points if point.efficiency)])
-    for number, (kind, members) in enumerate(one.lines.items()):
+    for number, (kind, members) in enumerate(scaling.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
-        axes = themed_axes(figure, canvas, left, top + ABOVE, wide, HIGH)
+        label = "" if number else "predicted efficiency"
+        axes = sheet.axes(left, wide, HIGH, down=ABOVE, xlabel="ranks", ylabel=label)
         axes.set_title(
-            f"{kind} scaling, predicted", fontsize=canvas.small, loc="left", color=theme.ink, pad=14
+            f"{kind} scaling, predicted", fontsize=sheet.small, loc="left", color=theme.ink, pad=14
         )
-        _draw_efficiencies(axes, canvas, kind, members, one.topology.ranks_per_node, most, wide)
-        if number:
-            axes.tick_params(labelleft=False)
-        else:
-            axes.set_ylabel("predicted efficiency", fontsize=canvas.small, color=theme.ink)
-    return figure
+        axes.tick_params(labelleft=not number)
+        _draw_efficiencies(axes, sheet, kind, members, scaling.topology.ranks_per_node, most, wide)
+    sheet.y += ABOVE + HIGH + BELOW
+    sheet.caption(
+        f"Predicted, not measured: {scaling.model}, {scaling.workload}. Samples/s of a rank as a share of "
+        "those of a rank alone; shaded: 95 % of what follows from the assumptions."
+    )
+    return sheet.finish()
 
 
 def _draw_efficiencies(
-    axes: Axes, canvas: Canvas, kind: str, lines: Sequence[ScaleLine], per_node: int, most: float, wide: float
+    axes: Axes, sheet: Sheet, kind: str, lines: Sequence[ScaleLine], per_node: int, most: float, wide: float
 ) -> None:
-    theme = canvas.theme
+    theme = sheet.theme
     sizes = sorted({point.ranks for line in lines for point in line.points})
     margin = max(1.15, (sizes[-1] / sizes[0]) ** 0.05)
     axes.set_xscale("log", base=2)
@@ -118,15 +112,14 @@ def _draw_efficiencies(
     axes.set_ylim(0, most)
     if sizes[0] < per_node < sizes[-1]:
         axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-        look_of_node: dict[str, Any] = {"fontsize": canvas.small, "va": "bottom", "ha": "center"}
+        look_of_node: dict[str, Any] = {"fontsize": sheet.small, "va": "bottom", "ha": "center"}
         axes.text(per_node, 1.01 * most, "1 node", color=theme.faint, **look_of_node)
     for number, line in enumerate(lines):
         _draw_line(axes, theme, kind, line, number)
-    axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, canvas)))
+    axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, sheet)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.set_xlabel("ranks", fontsize=canvas.small, color=theme.ink)
     axes.grid(axis="y", color=theme.grid, linewidth=0.6)
 
 
@@ -135,9 +128,9 @@ def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, number: int
     if not known:
         return
     _, colour = look(line.sharding)
-    ranks = [each for each, _, _ in known]
-    values = [found.value for _, found, _ in known]
-    low, high = zip(*(found.ends for _, found, _ in known), strict=True)
+    ranks = [count for count, _, _ in known]
+    values = [efficiency.value for _, efficiency, _ in known]
+    low, high = zip(*(efficiency.ends for _, efficiency, _ in known), strict=True)
     name = f"{line.name}-{kind}".replace(" ", "_")
     axes.fill_between(ranks, low, high, color=colour, alpha=0.12, linewidth=0, zorder=2, gid=f"band-{name}")
     for end in (low, high):
@@ -154,27 +147,27 @@ def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, number: int
     )
     at: dict[str, Any] = {"linestyle": "none", "clip_on": False}
     axes.plot(ranks, values, zorder=20 + number, gid=f"points-{name}", **at, **hollow(line.sharding))
-    outside = [(each, found.value) for each, found, fits in known if fits is False]
+    outside = [(count, efficiency.value) for count, efficiency, fits in known if fits is False]
     if outside:
         xs, ys = zip(*outside, strict=True)
         axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **crossed(theme))
 
 
-def _powers(sizes: Sequence[int], wide: float, canvas: Canvas) -> list[float]:
+def _powers(sizes: Sequence[int], wide: float, sheet: Sheet) -> list[float]:
     """Powers of two from the first to the last, as many as have room for their words."""
     first, last = math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1]))
     room = wide / max(1.0, math.log2(sizes[-1] / sizes[0]))
-    step = math.ceil((inches(f"{sizes[-1]:,}", canvas.small) + 0.06) / room)
-    return [2.0**power for power in range(first, last + 1, step)] or [float(one) for one in sizes]
+    step = math.ceil((inches(f"{sizes[-1]:,}", sheet.small) + 0.06) / room)
+    return [2.0**power for power in range(first, last + 1, step)] or [float(size) for size in sizes]
 
 
-def _title_of_scaling(one: Scaling) -> str:
-    return f"{one.title} on {one.topology.title}: predicted efficiency on many ranks"
+def _title_of_scaling(scaling: Scaling) -> str:
+    return f"{scaling.title} on {scaling.topology.title}: predicted efficiency on many ranks"
 
 
-def _describe_scaling(one: Scaling) -> str:
+def _describe_scaling(scaling: Scaling) -> str:
     sentences = ["Predicted, not measured: samples/s of a rank as a share of those of a rank alone."]
-    for kind, members in one.lines.items():
+    for kind, members in scaling.lines.items():
         for line in members:
             points = ", ".join(
                 f"{point.ranks:,}: {point.efficiency.per_cent()}"

@@ -10,10 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.content.scale import Accuracy, CheckedPoint, name_sharding, place_of_sharding
-from bench.report.figures.canvas import MARGIN, Canvas, inches, wrapped
-from bench.report.figures.legend import Swatch
-from bench.report.figures.scale_sheet import BELOW, LEFT, WIDTH, filled, framed_sheet, themed_axes
+from bench.report.figures.measured_text import inches, line_inches, wrapped
+from bench.report.figures.sharding_marks import filled
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch
 from bench.report.figures.style import Theme
+
+LEFT, BELOW = 0.52, 0.44
+"""Inches beside and below axes, for their ticks and label."""
 
 ALLOWED = 0.30
 """Opacity of the band of a rule."""
@@ -23,33 +26,29 @@ TITLE_OF_CHECKS = "Predicted against measured: what a rank sends, holds and take
 
 def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     """Predicted against measured, a logarithmic plane for each quantity, with the band of its rule."""
-    canvas = Canvas(WIDTH, theme)
-    names = {check.sharding for one in accuracies for check in one.checks}
+    sheet = Sheet(REPORT_WIDTH, theme)
+    names = {check.sharding for accuracy in accuracies for check in accuracy.checks}
     shardings = sorted(names, key=lambda name: (place_of_sharding(name), name))
-    legend = [Swatch(words=name_sharding(one), marker=filled(one, theme)) for one in shardings]
-    legend.append(Swatch(words="95 % interval", whisker=True))
+    sheet.title(TITLE_OF_CHECKS)
+    marks = [Swatch(words=name_sharding(name), mark=filled(name, theme)) for name in shardings]
+    sheet.legend([*marks, Swatch(words="95 % interval")])
     columns = min(3, len(accuracies))
-    lines = -(-len(accuracies) // columns)
-    across = (WIDTH - 2 * MARGIN - columns * LEFT - (columns - 1) * 0.1) / columns
-    across = min(across, 2.6)
-    headings = [wrapped(_heading(one), canvas.small, across) for one in accuracies]
-    above = max(len(words) for words in headings) * canvas.line_inches(canvas.small) + 0.06
-    figure, top_of_all = framed_sheet(
-        canvas,
-        title=TITLE_OF_CHECKS,
-        legend=legend,
-        high=lines * (above + across + BELOW + 0.04),
-        caption="Filled: points that were both predicted and measured; logarithmic axes. Line: predicted = "
-        "measured. Band: how far a prediction may be off.",
-    )
-    for number, (one, heading) in enumerate(zip(accuracies, headings, strict=True)):
+    wide = min((sheet.room - columns * LEFT - (columns - 1) * 0.1) / columns, 2.6)
+    headings = [wrapped(_heading(accuracy), sheet.small, wide) for accuracy in accuracies]
+    above = max(map(len, headings)) * line_inches(sheet.small) + 0.06
+    for number, (accuracy, heading) in enumerate(zip(accuracies, headings, strict=True)):
         row, column = divmod(number, columns)
-        left = MARGIN + LEFT + column * (across + LEFT + 0.1)
-        top = top_of_all + above + row * (above + across + BELOW + 0.04)
-        axes = themed_axes(figure, canvas, left, top, across, across)
-        axes.set_title("\n".join(heading), fontsize=canvas.small, loc="left", color=theme.ink, pad=4)
-        _draw_plane(axes, canvas, one, across)
-    return figure
+        left = MARGIN + LEFT + column * (wide + LEFT + 0.1)
+        down = above + row * (above + wide + BELOW)
+        axes = sheet.axes(left, wide, wide, down=down, xlabel="measured", ylabel="predicted")
+        axes.set_title("\n".join(heading), fontsize=sheet.small, loc="left", color=theme.ink, pad=4)
+        _draw_plane(axes, sheet, accuracy, wide)
+    sheet.y += math.ceil(len(accuracies) / columns) * (above + wide + BELOW)
+    sheet.caption(
+        "Filled: points that were both predicted and measured; logarithmic axes. Line: predicted = measured. "
+        "Band: how far a prediction may be off."
+    )
+    return sheet.finish()
 
 
 def _heading(one: Accuracy) -> str:
@@ -63,8 +62,8 @@ def _unit(one: Accuracy) -> str:
     return one.checks[0].unit
 
 
-def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
-    theme = canvas.theme
+def _draw_plane(axes: Axes, sheet: Sheet, one: Accuracy, wide: float) -> None:
+    theme = sheet.theme
     # A logarithm has no place for what is not sent at all.
     drawn = [check for check in one.checks if check.measured.value > 0 and check.predicted.value > 0]
     ends = [
@@ -94,14 +93,12 @@ def _draw_plane(axes: Axes, canvas: Canvas, one: Accuracy, wide: float) -> None:
         mine = [check for check in drawn if check.sharding == sharding]
         _draw_points(axes, theme, one.quantity, sharding, mine)
     by = _factor(one)
-    ticks = _ticks(low, high, wide, lambda value: inches(by(value), canvas.small))
+    ticks = _ticks(low, high, wide, lambda value: inches(by(value), sheet.small))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(FixedLocator(ticks))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(lambda value, _: by(value))
     axes.grid(color=theme.grid, linewidth=0.5)
-    axes.set_xlabel("measured", fontsize=canvas.small, color=theme.ink)
-    axes.set_ylabel("predicted", fontsize=canvas.small, color=theme.ink)
 
 
 def _draw_points(

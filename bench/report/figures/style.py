@@ -2,7 +2,10 @@
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+Look: TypeAlias = tuple[str, str]
+"""Colour and hatch of a bar."""
 
 # Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
 # distinguishes neighbours where colour is lost.
@@ -91,11 +94,6 @@ KINDS = {
 }
 """Colours and hatches of the kinds of work in a step, from the foot of the bar."""
 
-STACKED = PARTS | KINDS
-"""What a stack may consist of."""
-
-WIDTH_INCHES = 6.0
-
 RC = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
@@ -122,14 +120,19 @@ def rc(theme: Theme) -> dict[str, Any]:
     return RC | {"text.color": theme.ink, **ground}
 
 
-def look(backend: str) -> tuple[str, str]:
+def look(backend: str) -> Look:
     """Colour and hatch of a backend, the same in every figure; unknown names get theirs by name."""
     if backend in _KNOWN:
         return _KNOWN[backend]
     return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]
 
 
-def step_look(*, whole: bool, grows: bool) -> tuple[str, str]:
+def diamond(theme: Theme, fill: str) -> dict[str, Any]:
+    """The marker of a published or a timed value."""
+    return {"marker": "D", "mfc": fill, "mec": theme.ink, "mew": 0.7, "markersize": 2.9}
+
+
+def step_look(*, whole: bool, grows: bool) -> Look:
     """Colour and hatch of a waterfall's bar."""
     if whole:
         return "#BBBBBB", ""

@@ -1,13 +1,22 @@
-"""What a chart of where the time of many models goes shows: steps over the reference's step."""
+"""The chart of where the time of many models goes: for each a stack of every backend's step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
 from bench.analysis.breakdown import Breakdown
 from bench.errors import UserError
-from bench.report.chart_words import machine, workload
+from bench.report.content.breakdown import milliseconds
 from bench.report.content.collection import ReportedComparison
-from bench.report.model_chart import ModelChart, ModelLine, model_chart
+from bench.report.figures import style
+from bench.report.figures.axis import Axis
+from bench.report.figures.chart_words import machine, workload
+from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
+from bench.report.figures.row_chart import draw_rows
+from bench.report.figures.rows import Group, Marks, Panel, Row, RowChart, stacked
+from bench.report.figures.sheet import REPORT_WIDTH, Mark, Swatch
+from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share
 
 REMAINDER = "not in the profile"
@@ -102,7 +111,7 @@ def _bar(mine: Breakdown, base: float) -> StepBar:
     )
 
 
-def title(chart: BreakdownChart) -> str:
+def title_of(chart: BreakdownChart) -> str:
     """The title, unless another is asked for."""
     return f"Where a step's time goes, relative to {chart.models.reference}"
 
@@ -132,3 +141,52 @@ def _sentence(bar: StepBar) -> str:
     whole = "not timed" if bar.timed is None else f"{bar.timed:.2f}{TIMES}"
     parts = ", ".join(f"{kind} {share(part)}" for kind, part in bar.parts.items())
     return f"{one_line(bar.backend)} {whole}, of which {parts}"
+
+
+def draw_breakdown(
+    chart: BreakdownChart, theme: Theme, *, width: float, title: str | None = None, with_caption: bool = True
+) -> Figure:
+    """Draw the chart; the arguments are those of `draw_models`."""
+    models, timed = chart.models, style.diamond(theme, theme.ground)
+    bars = [bar for line in models.lines for bar in chart.bars(line)]
+    panels = [
+        Panel(
+            heading=panel.heading if len(models.panels) > 1 else "",
+            groups=[
+                Group(heading=line.label, rows=[_row(bar, timed) for bar in chart.bars(line)])
+                for line in panel.lines
+            ],
+        )
+        for panel in models.panels
+    ]
+    kinds = [
+        Swatch(words=kind, bar=look)
+        for kind, look in style.KINDS.items()
+        if any(kind in bar.parts for bar in bars)
+    ]
+    rows = RowChart(
+        title=title_of(chart) if title is None else title,
+        panels=panels,
+        axis=Axis(low=0, high=1.03 * max(max(sum(bar.parts.values()), bar.timed or 0.0) for bar in bars)),
+        label=f"step over {models.reference}'s timed step ({TIMES}, shorter is faster)",
+        caption=caption(chart) if with_caption else "",
+        legend=[*kinds, Swatch(words="timed step", mark=timed)],
+        row=0.115,
+        bar=0.092,
+    )
+    return draw_rows(rows, theme, width)
+
+
+def draw_breakdown_of(comparison: ReportedComparison, theme: Theme) -> Figure:
+    """Draw the steps of every backend of one comparison."""
+    chart = breakdown_chart([comparison], backends=[other.backend for other in comparison.others])
+    return draw_breakdown(chart, theme, width=REPORT_WIDTH)
+
+
+def _row(bar: StepBar, timed: Mark) -> Row:
+    return Row(
+        name=bar.backend,
+        bars=stacked(bar.parts, style.KINDS),
+        marks=[] if bar.timed is None else [Marks(values=[bar.timed], mark=timed)],
+        beside=milliseconds(bar.timed_s),
+    )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.quantities import SPEEDUP, Ratio
-from bench.report.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
+from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.words.formatting import TIMES, enumerated, one_line, plural
 
 _OWN = ("task", "batch", "length")

@@ -1,0 +1,72 @@
+"""How wide texts are, and texts wrapped or cut to what has room."""
+
+import re
+from functools import lru_cache
+
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.font_manager import FontProperties
+
+from bench.report.words.formatting import one_line
+
+_DPI = 720
+"""Fine enough that hinting does not matter."""
+
+
+@lru_cache(maxsize=4096)
+def inches(words: str, points: float, weight: str = "normal") -> float:
+    """How wide these words are."""
+    font = FontProperties(size=points, weight=weight)
+    width, _, _ = _renderer().get_text_width_height_descent(words, font, False)
+    return 1.02 * float(width) / _DPI  # hinting makes small type a little wider
+
+
+@lru_cache(maxsize=1)
+def _renderer() -> RendererAgg:
+    return RendererAgg(1, 1, _DPI)
+
+
+def line_inches(points: float) -> float:
+    """From one line of text to the next."""
+    return 1.25 * points / 72
+
+
+def wrapped(words: str, points: float, most: float, weight: str = "normal") -> list[str]:
+    """Lines of at most so many inches, broken at spaces; longer words behind a sign, or anywhere."""
+    lines: list[str] = []
+    for word in one_line(words).split():
+        if lines and inches(f"{lines[-1]} {word}", points, weight) <= most:
+            lines[-1] += f" {word}"
+        else:
+            lines += _broken(word, points, most, weight)
+    return lines
+
+
+def _broken(word: str, points: float, most: float, weight: str) -> list[str]:
+    pieces = []
+    while inches(word, points, weight) > most and len(word) > 1:
+        fits = _longest_start(word, points, most, weight)
+        sign = re.match(r".*[-_/+,=]", word[:fits])
+        end = sign.end() if sign else fits
+        pieces.append(word[:end])
+        word = word[end:]
+    return [*pieces, word]
+
+
+def fitted(words: str, points: float, most: float, weight: str = "normal") -> str:
+    """The words, or as many of their characters as fit, and an ellipsis."""
+    words = one_line(words)
+    if inches(words, points, weight) <= most:
+        return words
+    return words[: _longest_start(words, points, most, weight, ending="…")].rstrip(" ,;:") + "…"
+
+
+def _longest_start(words: str, points: float, most: float, weight: str, ending: str = "") -> int:
+    """How many characters fit, at least one."""
+    short, long = 1, len(words)
+    while short < long:
+        middle = (short + long + 1) // 2
+        if inches(words[:middle] + ending, points, weight) <= most:
+            short = middle
+        else:
+            long = middle - 1
+    return short
