@@ -17,14 +17,14 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import RESUMABLE, Terminated, print_closing
+from bench.closing import RESUMABLE, print_closing
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
 from bench.config.naming import file_stem
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotWriteResults, SweepIncomplete, UserError
+from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 

@@ -5,14 +5,12 @@ Nothing but the standard library: `make doctor` runs where nothing is installed.
 
 import argparse
 import re
-import signal
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from bench.errors import CannotWriteResults, UserError
+from bench.errors import CannotWriteResults, Terminated, UserError
 
 WIDTH = 100
 """Characters of a line on the terminal."""
@@ -31,25 +29,6 @@ def command_parser(module: str, description: str | None) -> argparse.ArgumentPar
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-class Terminated(KeyboardInterrupt):
-    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
-
-    @classmethod
-    def catch(cls) -> None:
-        """Turn these signals into this exception, unless this process ignores them already (nohup)."""
-        caught = [
-            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
-        ]
-
-        def raise_terminated(_: int, __: object) -> NoReturn:
-            for number in caught:  # once is enough: what follows tidies up
-                signal.signal(number, signal.SIG_IGN)
-            raise cls
-
-        for number in caught:
-            signal.signal(number, raise_terminated)
 
 
 def run_command(body: Callable[[], int], if_interrupted: str) -> int:

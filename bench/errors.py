@@ -1,5 +1,8 @@
 """The errors that the harness raises on purpose."""
 
+import signal
+from typing import NoReturn
+
 STATUSES = (
     "ok",
     "untimed",
@@ -64,3 +67,22 @@ class LaunchFailed(Exception):
         line = " ".join(message.split())
         self.message = line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
         self.details = details
+
+
+class Terminated(KeyboardInterrupt):
+    """Asked to end by SIGTERM or a terminal that hangs up, with time to tidy up."""
+
+    @classmethod
+    def catch(cls) -> None:
+        """Turn these signals into this exception, unless this process ignores them already (nohup)."""
+        caught = [
+            number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
+        ]
+
+        def raise_terminated(_: int, __: object) -> NoReturn:
+            for number in caught:  # once is enough: what follows tidies up
+                signal.signal(number, signal.SIG_IGN)
+            raise cls
+
+        for number in caught:
+            signal.signal(number, raise_terminated)

@@ -91,7 +91,7 @@ class BestPyTorch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ModelsAnswer:
     """Everything that was found on one machine, with as many ranks and threads, over one reference."""
 
     setting: str  # machine and ranks in words
@@ -123,7 +123,7 @@ def answer(
     measured: Sequence[MeasuredModel],
     with_full_path: Sequence[MeasuredModel],
     backends: Sequence[str],
-) -> Answer:
+) -> ModelsAnswer:
     """What the comparisons of one setting say about these backends.
 
     Args:
@@ -133,7 +133,7 @@ def answer(
         backends: the names, in the order of the answer.
     """
     first = [*measured, *with_full_path][0].results
-    return Answer(
+    return ModelsAnswer(
         setting=setting,
         reference=first.reference,
         on_cpu=first.on_cpu,

@@ -6,6 +6,7 @@ The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 i
 nobody knew HOST.
 """
 
+import argparse
 import itertools
 import os
 import socket
@@ -16,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.closing import Terminated, command_parser
 from bench.cluster.messages import (
     NODE_REQUESTS,
     AdoptRank,
@@ -40,7 +40,7 @@ from bench.cluster.messages import (
 )
 from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
-from bench.errors import UserError
+from bench.errors import Terminated, UserError
 from bench.launch.channel import Channel, Closed, Refused, dial, introduce
 from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
@@ -244,7 +244,11 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    parser = command_parser("bench.cluster.node_agent", __doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cluster.node_agent",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"

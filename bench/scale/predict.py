@@ -32,7 +32,7 @@ STRONG_RANKS = 256
 gradients, more have smaller micro-batches."""
 
 
-class Case(NamedTuple):
+class ScalingCase(NamedTuple):
     """One line of a chart."""
 
     sharding: str  # of the ranks
@@ -41,8 +41,8 @@ class Case(NamedTuple):
 
 
 CASES = (
-    *(Case(sharding, COUNTED, scaling) for scaling in (WEAK, STRONG) for sharding in SHARDINGS),
-    *(Case(sharding, TEXTBOOK, WEAK) for sharding in ("zero1", "zero2", "zero3")),
+    *(ScalingCase(sharding, COUNTED, scaling) for scaling in (WEAK, STRONG) for sharding in SHARDINGS),
+    *(ScalingCase(sharding, TEXTBOOK, WEAK) for sharding in ("zero1", "zero2", "zero3")),
 )
 
 
@@ -96,7 +96,7 @@ def scaling_rows(
 
 
 def _predict_case(
-    case: Case,
+    case: ScalingCase,
     config: Config,
     facts: ModelFacts,
     topology: Topology,
@@ -125,7 +125,9 @@ def _predict_case(
     return predict_step(parts, sent, network, ranks, divides_update=divides, micro_batches=share)
 
 
-def _memory_bytes(case: Case, config: Config, facts: ModelFacts, ranks: Floats, share: Floats) -> Floats:
+def _memory_bytes(
+    case: ScalingCase, config: Config, facts: ModelFacts, ranks: Floats, share: Floats
+) -> Floats:
     held = predict_memory(
         sharding=case.sharding,
         optimizer="adamw",

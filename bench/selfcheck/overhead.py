@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from bench.closing import Terminated, command_parser
+from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.model import ALL
 from bench.config.schema import Config
-from bench.errors import LaunchFailed, UserError
+from bench.errors import LaunchFailed, Terminated, UserError
 from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison

@@ -26,11 +26,11 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
-from bench.closing import Terminated, command_parser, print_closing
+from bench.closing import command_parser, print_closing
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.errors import UserError
+from bench.errors import Terminated, UserError
 from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
@@ -47,7 +47,7 @@ SMALL = ("micro_batch=2", "seq_len=32")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class KnownCase:
     """One kind of comparison."""
 
     name: str  # its value in the column `case`
@@ -70,13 +70,13 @@ BOTH = {"pytorch_again": 0.0, "pytorch_slowed": 0.05}
 
 CASES = {
     "all": (
-        Case(name="both", preset="quick", comparisons=10, slowed_by=BOTH),
-        Case(name="thorough", preset="thorough", comparisons=5, slowed_by={"pytorch_slowed": 0.02}),
-        Case(name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}),
+        KnownCase(name="both", preset="quick", comparisons=10, slowed_by=BOTH),
+        KnownCase(name="thorough", preset="thorough", comparisons=5, slowed_by={"pytorch_slowed": 0.02}),
+        KnownCase(name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}),
     ),
     "one": (
-        Case(name="both", preset="quick", comparisons=10, slowed_by=BOTH, measured_as_one=10),
-        Case(
+        KnownCase(name="both", preset="quick", comparisons=10, slowed_by=BOTH, measured_as_one=10),
+        KnownCase(
             name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}, measured_as_one=10
         ),
     ),
@@ -128,7 +128,7 @@ def describe_outcome(*, right: bool, made: int, wanted: int) -> str:
     return f"Of {made} comparisons whose outcome is known, the harness is right {often}."
 
 
-def _overrides_of(case: Case, overrides: Sequence[str]) -> list[str]:
+def _overrides_of(case: KnownCase, overrides: Sequence[str]) -> list[str]:
     line = [*case.overrides(), *overrides]
     return [*line, f"measure.launches={compose(line).measure.launches * case.measured_as_one}"]
 
@@ -136,7 +136,7 @@ def _overrides_of(case: Case, overrides: Sequence[str]) -> list[str]:
 def _measure_missing(
     paths: Mapping[str, Path],
     raw: Path,
-    cases: Sequence[Case],
+    cases: Sequence[KnownCase],
     lines: Mapping[str, Sequence[str]],
     earlier: tuple[pd.DataFrame, pd.DataFrame],
     console: Console,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.closing import WIDTH, Terminated, print_closing, run_command, this_python
+from bench.closing import WIDTH, print_closing, run_command, this_python
 from bench.compare.changes import BackendChange
 from bench.compare.closing_words import answer_of as answer_of_compared
-from bench.errors import CannotWriteResults, UserError
+from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.next_command import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
 from tests.support.answers import UNDECIDED, compared

@@ -8,7 +8,7 @@ import pytest
 from bench.analysis.scale import topology
 from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
 from bench.analysis.scale.network import LinkedNodes, MeasuredRanks, TimedSize
-from bench.analysis.scale.topology import DeviceKind, Link, Topology
+from bench.analysis.scale.topology import DeviceKind, NetworkLink, Topology
 from bench.errors import UserError
 from bench.results.collectives import SENT
 from bench.statistics.intervals import Floats
@@ -139,10 +139,10 @@ def linked(
                 peak_source="",
                 reached_share=exactly(1),
             ),
-            inside_node=Link(
+            inside_node=NetworkLink(
                 bytes_per_s=exactly(inside), ring_bytes_per_s=exactly(ring or inside), latency_s=exactly(hop)
             ),
-            between_nodes=Link(
+            between_nodes=NetworkLink(
                 bytes_per_s=exactly(between), ring_bytes_per_s=exactly(between), latency_s=exactly(far_hop)
             ),
         ),

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 
 from bench.analysis.selftest import noise_table, passed, verdict_table
-from bench.closing import Terminated
 from bench.config import identity
 from bench.config.compose import compose
-from bench.errors import UserError
+from bench.errors import Terminated, UserError
 from bench.machine import environment
 from bench.report.pages.selftest import selftest_page, summary_lines
 from bench.report.render.markdown import render_markdown

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[3] / "conf" / "topology"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class NetworkLink:
     """What ranks send over."""
 
     # of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw); between nodes that
@@ -43,8 +43,8 @@ class Topology:
     title: str
     ranks_per_node: int
     device: DeviceKind
-    inside_node: Link
-    between_nodes: Link
+    inside_node: NetworkLink
+    between_nodes: NetworkLink
 
 
 def names() -> list[str]:
@@ -83,8 +83,8 @@ def load(name: str) -> Topology:
     )
 
 
-def _link(cells: dict[str, Any]) -> Link:
-    return Link(
+def _link(cells: dict[str, Any]) -> NetworkLink:
+    return NetworkLink(
         bytes_per_s=Estimate.of(cells["gb_per_s"]).scaled(1e9),
         ring_bytes_per_s=Estimate.of(cells.get("ring_gb_per_s", cells["gb_per_s"])).scaled(1e9),
         latency_s=Estimate.of(cells["latency_us"]).scaled(1e-6),

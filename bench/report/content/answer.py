@@ -14,8 +14,8 @@ from bench.analysis.answer import (
     ONE_LAUNCH,
     SAME,
     SLOWER,
-    Answer,
     BackendAnswer,
+    ModelsAnswer,
     Outcome,
 )
 from bench.report.content.answer_advice import advise
@@ -86,7 +86,7 @@ class AnswerWords:
         return self.sentences[0].text
 
 
-def put_in_words(found: Answer) -> AnswerWords:
+def put_in_words(found: ModelsAnswer) -> AnswerWords:
     """The sentences that are true of what was found."""
     why = next((because(subject_of(one.backend), one.why) for one in found.backends if one.why), "")
     return AnswerWords(
@@ -106,7 +106,7 @@ def subject_of(backend: str) -> str:
 # How fast
 
 
-def sentence_about(one: BackendAnswer, found: Answer) -> Sentence:
+def sentence_about(one: BackendAnswer, found: ModelsAnswer) -> Sentence:
     """On how many models a backend is faster, over each PyTorch that it was measured beside."""
     conditions = _conditions(one, found)
     subject = subject_of(one.backend)
@@ -127,7 +127,7 @@ def sentence_about(one: BackendAnswer, found: Answer) -> Sentence:
     )
 
 
-def _conditions(one: BackendAnswer, found: Answer) -> list[tuple[str, tuple[Outcome, ...]]]:
+def _conditions(one: BackendAnswer, found: ModelsAnswer) -> list[tuple[str, tuple[Outcome, ...]]]:
     """Over what a backend was measured, in words, and what became of it there."""
     name = "PyTorch" if found.reference == "pytorch" else found.reference
     conditions = (
@@ -183,7 +183,7 @@ def _memory(one: BackendAnswer) -> str:
     return f"its peak memory is {number_range(known)} times that of PyTorch" if known else ""
 
 
-def _reduced(found: Answer) -> str:
+def _reduced(found: ModelsAnswer) -> str:
     """That a result is not one of published models, before anybody takes it for that."""
     if not found.reduced:
         return ""

@@ -9,9 +9,9 @@ from bench.analysis.answer import (
     SAME,
     SLOWER,
     VERDICTS,
-    Answer,
     BackendAnswer,
     BestPyTorch,
+    ModelsAnswer,
     Outcome,
 )
 from bench.report.content.answer_numbers import name_models, ratio_range
@@ -25,7 +25,7 @@ _CHOICES = {
 """A choice of the best PyTorch, as somebody would make it in a program of theirs."""
 
 
-def advise(found: Answer, subject: str) -> str:
+def advise(found: ModelsAnswer, subject: str) -> str:
     """What to do, for every model by the strictest PyTorch that the backend was measured beside.
 
     Args:
@@ -90,7 +90,7 @@ def _lost_with_full_path(one: BackendAnswer) -> list[str]:
     return [model for model in lost if model in faster]
 
 
-def _not_tried_with_full_path(found: Answer) -> set[str]:
+def _not_tried_with_full_path(found: ModelsAnswer) -> set[str]:
     """The models on which MKL holds PyTorch back, and nobody has measured how much."""
     return set(found.held_back_by_mkl) - {outcome.model for outcome in found.backends[0].full_path}
 

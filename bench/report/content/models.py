@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.answer import Answer, MeasuredModel, answer
+from bench.analysis.answer import MeasuredModel, ModelsAnswer, answer
 from bench.report.content.collection import ReportedComparison, group_by_machine
 from bench.report.content.selection import CHART_BACKENDS, choose_one_of_each_model
 from bench.report.words import describe
@@ -58,7 +58,7 @@ class Setting:
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 
     @cached_property
-    def answer(self) -> Answer:
+    def answer(self) -> ModelsAnswer:
         """What its comparisons say about these backends."""
         return answer(
             self.heading,

@@ -9,7 +9,7 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Group, Panel, Row, RowChart
+from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import number
 
@@ -39,7 +39,7 @@ def draw_beginning(one: ReportedComparison, theme: Theme) -> Figure:
     return draw_rows(chart, theme)
 
 
-def _group(heading: str, values: dict[str, float | None]) -> Group:
+def _group(heading: str, values: dict[str, float | None]) -> RowGroup:
     most = max((value for value in values.values() if value is not None), default=1.0)
     rows = [
         Row(name=name, reason="unknown")
@@ -49,4 +49,4 @@ def _group(heading: str, values: dict[str, float | None]) -> Group:
         )
         for name, value in values.items()
     ]
-    return Group(heading=heading, rows=rows)
+    return RowGroup(heading=heading, rows=rows)

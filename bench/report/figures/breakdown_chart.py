@@ -14,7 +14,7 @@ from bench.report.figures.axis import Axis
 from bench.report.figures.chart_words import machine, workload
 from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Group, Marks, Panel, Row, RowChart, stacked
+from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup, stacked
 from bench.report.figures.sheet import REPORT_WIDTH, Mark, Swatch
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share
@@ -153,7 +153,7 @@ def draw_breakdown(
         Panel(
             heading=panel.heading if len(models.panels) > 1 else "",
             groups=[
-                Group(heading=line.label, rows=[_row(bar, timed) for bar in chart.bars(line)])
+                RowGroup(heading=line.label, rows=[_row(bar, timed) for bar in chart.bars(line)])
                 for line in panel.lines
             ],
         )

@@ -9,7 +9,7 @@ from bench.report.figures import chart_words, style
 from bench.report.figures.axis import ratio_axis
 from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Group, Marks, Panel, Row, RowChart, ends_of
+from bench.report.figures.rows import Bar, Marks, Panel, Row, RowChart, RowGroup, ends_of
 from bench.report.figures.sheet import WIDE, Swatch
 from bench.report.figures.style import Look, Theme
 from bench.report.words.formatting import TIMES, one_line
@@ -90,8 +90,8 @@ class _Rows:
         fill = (self.theme.ground, self.theme.ink, "#8C8C8C")[number % 3]
         return style.diamond(self.theme, fill) | {"marker": "D" if number < 3 else "s"}
 
-    def _group(self, line: ModelLine, section: str) -> Group:
-        return Group(
+    def _group(self, line: ModelLine, section: str) -> RowGroup:
+        return RowGroup(
             name=line.name,
             detail=line.detail,
             section=section,

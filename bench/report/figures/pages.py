@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bench.report.content.collection import ReportedComparison
-from bench.report.figures.rows import Group, Panel, Row
+from bench.report.figures.rows import Panel, Row, RowGroup
 from bench.report.words import describe
 from bench.statistics.summary import BackendSummary
 
@@ -54,10 +54,10 @@ def panels_of(
     several = relative and len({one.reference for one in comparisons_of(page)}) > 1
     count = Counter(_heading(one, several) for one in comparisons_of(page))
 
-    def group(one: ReportedComparison) -> Group:
+    def group(one: ReportedComparison) -> RowGroup:
         heading = _heading(one, several, alone=count[_heading(one, several)] == 1)
         rows = [row(one, summary) for summary in (one.summaries if with_reference else one.others)]
-        return Group(heading=heading, rows=rows, best=best(one))
+        return RowGroup(heading=heading, rows=rows, best=best(one))
 
     return [Panel(heading=title, groups=[*map(group, comparisons)]) for title, comparisons in page]
 

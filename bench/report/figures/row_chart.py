@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bench.report.figures.axis import Axis
 from bench.report.figures.measured_text import fitted, inches, line_inches, wrapped
-from bench.report.figures.rows import Group, Panel, Row, RowChart
+from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, WIDE, Sheet
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import one_line
@@ -132,7 +132,7 @@ class _Layout:
         down = sheet.y + (self.chart.between / 2 + self.chart.bar) * sheet.scale
         sheet.text(MARGIN, down, section, **look)
 
-    def _draw_group(self, group: Group) -> None:
+    def _draw_group(self, group: RowGroup) -> None:
         sheet = self.sheet
         row, between = self.chart.row * sheet.scale, self.chart.between * sheet.scale
         line_top = sheet.y
@@ -173,7 +173,7 @@ class _Layout:
             lines = [*kept, fitted(rest, self.sheet.small, self.names)]
         return lines
 
-    def _draw_row(self, group: Group, row: Row, y: float) -> None:
+    def _draw_row(self, group: RowGroup, row: Row, y: float) -> None:
         sheet, pitch = self.sheet, self.chart.row * self.sheet.scale
         sheet.text(self.end, y, fitted(row.name, sheet.small, self.names), ha="right")
         for bar in row.bars:
@@ -208,7 +208,7 @@ class _Layout:
                 arrow = {"marker": beyond, "markersize": 2.6, "color": sheet.theme.ink, "zorder": 6}
                 sheet.marks([self._place(end)], [y], arrow)
 
-    def _taken(self, group: Group, row: Row) -> list[float]:
+    def _taken(self, group: RowGroup, row: Row) -> list[float]:
         """Where marks are in a row without a bar: inches, in order, with the foot of bars."""
         values = [float(value) for marks in row.marks for value in marks.values]
         values += [] if group.best is None else [group.best]

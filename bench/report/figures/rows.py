@@ -80,7 +80,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class RowGroup:
     """Rows that belong together.
 
     Attributes:
@@ -104,7 +104,7 @@ class Group:
 class Panel:
     """Groups above an axis of their own, such as those of one machine."""
 
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     heading: str = ""
 
 
@@ -145,6 +145,6 @@ class RowChart:
     between: float = 0.07
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RowGroup]:
         """The groups of all panels."""
         return [group for panel in self.panels for group in panel.groups]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from bench.report.content.scale import PublishedRatio
 from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Group, Marks, Panel, Row, RowChart
+from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup
 from bench.report.figures.sharding_marks import look
 from bench.report.figures.sheet import Mark, Swatch
 from bench.report.figures.style import Theme
@@ -24,7 +24,7 @@ def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
     settings = list(dict.fromkeys(ratio.setting for ratio in ratios))
     largest_first = sorted(ratios, key=lambda ratio: (settings.index(ratio.setting), -ratio.published))
     groups = [
-        Group(heading=setting, rows=[_row(ratio, published, predicted) for ratio in members])
+        RowGroup(heading=setting, rows=[_row(ratio, published, predicted) for ratio in members])
         for setting, members in groupby(largest_first, lambda ratio: ratio.setting)
     ]
     ends = [end for ratio in ratios for end in (*ratio.predicted.ends, ratio.published, 1.0)]

@@ -10,7 +10,7 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.axis import ratio_axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Group, Panel, Row, RowChart, ends_of
+from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup, ends_of
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
@@ -101,7 +101,7 @@ def _draw(
 ) -> Figure:
     ends = [end for step in steps for end in step.interval or ()]
     groups = [
-        Group(name=step.name, detail=step.detail, rows=[_row(step, is_last=step is steps[-1])])
+        RowGroup(name=step.name, detail=step.detail, rows=[_row(step, is_last=step is steps[-1])])
         for step in steps
     ]
     chart = RowChart(

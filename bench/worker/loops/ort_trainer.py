@@ -17,7 +17,7 @@ from bench.errors import LaunchFailed
 from bench.worker.loops import trainer
 
 
-class KeepsLosses(trainer.KeepsLosses, ORTTrainer):
+class OrtKeepsLosses(trainer.KeepsLosses, ORTTrainer):
     """ORTTrainer's loop, with the batches and losses of `trainer.KeepsLosses`."""
 
 
@@ -41,7 +41,7 @@ class Loop(trainer.Loop):
                 "choose device.world_size=1",
             )
         stand_in_for_torch_ort(module)
-        return KeepsLosses(module.module, ORTTrainingArguments(**arguments), **others)
+        return OrtKeepsLosses(module.module, ORTTrainingArguments(**arguments), **others)
 
 
 def stand_in_for_torch_ort(module: torch.nn.Module) -> None:

@@ -11,7 +11,7 @@ ARTIFACTS = (TRAINING, OPTIMIZER, CHECKPOINT)
 BATCHES = "batches.safetensors"
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class DeviceFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What is known of the model and its data where the artifacts are made."""
 
     parameters: int  # of the model, tied ones counted once

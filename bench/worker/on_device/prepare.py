@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
-from bench.worker.on_device.files import BATCHES, OPTIMIZER, Prepared, batch_key
+from bench.worker.on_device.files import BATCHES, OPTIMIZER, DeviceFiles, batch_key
 from bench.worker.rank.child import answer_parent
 from bench.worker.sharding import trained_by_name
 from bench.worker.state import initial_state
@@ -67,7 +67,7 @@ class FirstOutput(onnxblock.Block):
         return loss
 
 
-def prepare(spec: WorkerSpec, folder: Path) -> Prepared:
+def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
     """Write artifacts and batches into `folder`, and return what is known of them.
 
     Raises:
@@ -100,7 +100,7 @@ def prepare(spec: WorkerSpec, folder: Path) -> Prepared:
         },
         folder / BATCHES,
     )
-    return Prepared(
+    return DeviceFiles(
         parameters=models.parameter_count(model),
         trainable=models.parameter_count(model, trainable=True),
         padding_share=feed.padding_share,
@@ -191,7 +191,7 @@ def _update_attributes(path: Path) -> dict[str, float | int]:
     return updates[0]
 
 
-def main(folder: Path, spec_path: Path) -> Prepared:
+def main(folder: Path, spec_path: Path) -> DeviceFiles:
     """Prepare without Python's garbage collector, which would only cost time."""
     gc.disable()
     return prepare(WorkerSpec.load(spec_path), folder)

@@ -10,7 +10,7 @@ from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape
-from bench.worker.on_device.files import BATCHES, CHECKPOINT, Prepared
+from bench.worker.on_device.files import BATCHES, CHECKPOINT, DeviceFiles
 from bench.worker.rank.child import ask_child
 from bench.worker.rank.rank import Rank
 from bench.worker.state.export_request import request_export
@@ -61,7 +61,7 @@ class DeviceRank(Rank):
         self._artifacts.cleanup()
 
     def _build_in(self, folder: Path) -> messages.Built:
-        prepared = ask_child("bench.worker.on_device.prepare", folder, Prepared, self._spec_path)
+        prepared = ask_child("bench.worker.on_device.prepare", folder, DeviceFiles, self._spec_path)
         self.meter.prepare(new_peak=False)
         self.meter.start()
         start = self.clock()

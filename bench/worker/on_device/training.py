@@ -27,7 +27,7 @@ from bench.worker.on_device.files import (
     CHECKPOINT,
     OPTIMIZER,
     TRAINING,
-    Prepared,
+    DeviceFiles,
     artifact_bytes,
     batch_key,
 )
@@ -54,7 +54,7 @@ class DeviceTraining(AnyTraining):
     library = "onnxruntime on a device"
     """What multiplies matrices: the same as ORTModule's, but no product is timed alone here."""
 
-    def __init__(self, spec: WorkerSpec, folder: Path, prepared: Prepared) -> None:
+    def __init__(self, spec: WorkerSpec, folder: Path, prepared: DeviceFiles) -> None:
         self.spec = spec
         self.absent = dict.fromkeys(TORCH_PEAKS, "torch's caching allocator is not in this process")
         self._folder, self._scratch = folder, folder.parent
