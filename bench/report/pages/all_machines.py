@@ -25,12 +25,12 @@ def all_machines_page(entries: Sequence[Text], *, has_predictions: bool) -> list
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
     scale = Link("Many GPUs: what is predicted, and how far predictions were off", "scale.md")
     return [
-        Heading(words=QUESTION, level=1),
-        Bullets(items=entries),
-        Paragraph(text=spread),
-        *([Paragraph(text=scale)] if has_predictions else []),
+        Heading(QUESTION, 1),
+        Bullets(entries),
+        Paragraph(spread),
+        *([Paragraph(scale)] if has_predictions else []),
         Paragraph(
-            text=[
+            [
                 "Rebuilt from ",
                 Code("results/"),
                 " alone by ",

@@ -30,7 +30,5 @@ def render_terminal(comparison: ReportedComparison) -> Table:
         f"of the limit measured here: {', '.join(shares)}" if shares else "",
     ]
     return render_table(
-        distinct_text(rows, "comparison"),
-        backend_table(TERMINAL, rows_of([comparison])),
-        filter(None, below),
+        distinct_text(rows, "comparison"), backend_table(TERMINAL, rows_of([comparison])), filter(None, below)
     )

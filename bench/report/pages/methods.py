@@ -85,9 +85,9 @@ CAPTION = (
 def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     """The page: for each model the answer, the figure, the table."""
     return [
-        Heading(words="Methods: what each saves, and what it costs", level=1),
+        Heading("Methods: what each saves, and what it costs", 1),
         Paragraph(
-            text=[
+            [
                 "Transformers' guide to training on a single GPU lists methods with a yes or no for speed "
                 "and for memory. Here each is measured alone against plain PyTorch, and in the combinations "
                 "that people use (",
@@ -100,11 +100,11 @@ def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
 
 
 def _section(comparison: ReportedComparison) -> list[Block]:
-    heading = Heading(words=comparison.title)
+    heading = Heading(comparison.title)
     found = find_methods(comparison)
     if found is None:
-        return [heading, Paragraph(text=f"The baseline {comparison.reference} was not measured.")]
-    picture = Picture(path=Path(f"{figure_stem(comparison)}.svg"), caption=figure_title(comparison))
+        return [heading, Paragraph(f"The baseline {comparison.reference} was not measured.")]
+    picture = Picture(Path(f"{figure_stem(comparison)}.svg"), figure_title(comparison))
     notes: list[Text] = [
         f"{name_method(method)}: {method.message}"
         for method in found.methods
@@ -120,10 +120,10 @@ def _section(comparison: ReportedComparison) -> list[Block]:
     ]
     return [
         heading,
-        Paragraph(text=Bold(answer(found))),
+        Paragraph(Bold(answer(found))),
         *([picture] if found.measured else []),
         _methods_table(found),
-        Bullets(items=notes),
+        Bullets(notes),
     ]
 
 
@@ -216,7 +216,7 @@ def _notes(found: MethodsFound) -> list[Text]:
     )
     notes: list[Text] = [
         f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
-        "the same, since a peak has no interval",
+        "the same, since a peak has no interval"
     ]
     if bringing:
         notes.append(

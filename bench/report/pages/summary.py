@@ -22,13 +22,13 @@ def summary_markdown(rows: Sequence[BackendRow]) -> str:
     """A table for a pull request: one for each machine, under its name."""
     blocks: list[Block] = []
     for machine, group in _by_machine(rows).items():
-        blocks += [Paragraph(text=Bold(machine)), backend_table(PAPER, group)]
+        blocks += [Paragraph(Bold(machine)), backend_table(PAPER, group)]
         notes = [
             f"{row.comparison.label}, {row.summary.backend}: {row.summary.message}"
             for row in group
             if row.summary.message and row.summary.speedup is None
         ]
-        blocks += [Bullets(items=notes)] if notes else []
+        blocks += [Bullets(notes)] if notes else []
     return render_markdown(blocks)
 
 

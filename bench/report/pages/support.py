@@ -32,14 +32,14 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     timed = [comparison for comparison in comparisons if not is_of_choices(comparison)]
     choices = [comparison for comparison in comparisons if is_of_choices(comparison)]
     blocks: list[Block] = [
-        Heading(words="What trains under which backend", level=1),
-        Bullets(items=_at_a_glance(comparisons)),
+        Heading("What trains under which backend", 1),
+        Bullets(_at_a_glance(comparisons)),
         *(_by_model(timed, reasons) if timed else []),
         *(_by_backend(choices, reasons) if choices else []),
     ]
     if reasons:
-        blocks += [Heading(words="Why not"), Bullets(items=list(reasons), is_numbered=True)]
-    return [*blocks, Heading(words="How it was measured"), Bullets(items=_how_measured(comparisons))]
+        blocks += [Heading("Why not"), Bullets(list(reasons), is_numbered=True)]
+    return [*blocks, Heading("How it was measured"), Bullets(_how_measured(comparisons))]
 
 
 def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[Text]:
@@ -77,7 +77,7 @@ def _by_model(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> li
     return [
         table_of_texts(headers, rows, text_columns=headers),
         Paragraph(
-            text="A cell: speed-up over the reference (one short launch, so no more than a first look), and "
+            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
             "the largest relative difference of a step's loss from the reference's, with dropout off."
         ),
     ]
@@ -98,10 +98,10 @@ def _by_backend(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> 
     ]
     headers = ["backend", "what runs", *(_name(comparison, comparisons) for comparison in comparisons)]
     return [
-        Heading(words="Other engines, optimizers, shardings and stacks"),
+        Heading("Other engines, optimizers, shardings and stacks"),
         table_of_texts(headers, rows, text_columns=headers),
         Paragraph(
-            text="One model of each kind; nothing was timed, so that a cell holds the loss difference alone. "
+            "One model of each kind; nothing was timed, so that a cell holds the loss difference alone. "
             "On a CPU what is offloaded to the host stays where it is."
         ),
     ]

@@ -7,7 +7,7 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from bench.report.content.blocks import Cell, Small, Table, inlines
+from bench.report.content.blocks import Cell, Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
 
 WIDTH = 100
@@ -28,22 +28,24 @@ def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Ta
     )
     for column in table.columns:
         shown.add_column(
-            fill(column.header.replace("difference", "diff."), NARROW, break_long_words=False),
+            _header(column.header),
             justify="left" if column.is_text else "right",
             overflow="fold",
             # only names give way where space is short: a broken number reads as another one
-            no_wrap=column.header != "backend",
+            no_wrap=column.header not in ("backend", "machine"),
         )
     for row in table.rows:
         shown.add_row(*map(_cell, row))
     return shown
 
 
+def _header(words: str) -> str:
+    """Narrow lines; an interval's bracket stays whole."""
+    lines = words.replace("difference", "diff.").replace(" [", "\n[").splitlines()
+    return "\n".join(fill(line, NARROW, break_long_words=False) for line in lines)
+
+
 def _cell(cell: Cell) -> Text:
     """Its words; what is small stands on a line of its own."""
-    parts = inlines(cell.text)
-    return Text(
-        "".join(
-            part if isinstance(part, str) else "\n" * isinstance(part, Small) + part.words for part in parts
-        )
-    )
+    parts = [f"\n{part.words}" if isinstance(part, Small) else plain(part) for part in inlines(cell.text)]
+    return Text("".join(parts))
