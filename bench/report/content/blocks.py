@@ -56,6 +56,11 @@ def plain(text: Text) -> str:
     return "".join(gap + (part if isinstance(part, str) else part.words) for gap, part in parts)
 
 
+def with_code(words: str) -> list[Inline]:
+    """Words of our own; what stands in backticks is code."""
+    return [Code(part) if place % 2 else part for place, part in enumerate(words.split("`"))]
+
+
 @dataclass(frozen=True)
 class Heading:
     """A heading of a part of the page; the title has level 1."""

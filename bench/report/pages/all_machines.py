@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.report.content.answer import QUESTION, AnswerWords
-from bench.report.content.blocks import Block, Bullets, Code, Heading, Link, Paragraph, Text
+from bench.report.content.blocks import Block, Bullets, Heading, Link, Paragraph, Text, with_code
 
 
 def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
@@ -30,12 +30,9 @@ def all_machines_page(entries: Sequence[Text], *, has_predictions: bool) -> list
         Paragraph(spread),
         *([Paragraph(scale)] if has_predictions else []),
         Paragraph(
-            [
-                "Rebuilt from ",
-                Code("results/"),
-                " alone by ",
-                Code("make report"),
-                ", which also makes a page with sortable tables.",
-            ]
+            with_code(
+                "Rebuilt from `results/` alone by `make report`, which also makes a page with sortable "
+                "tables."
+            )
         ),
     ]

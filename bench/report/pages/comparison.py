@@ -18,24 +18,30 @@ from bench.report.words.formatting import MISSING, number, one_line, ratio_and_i
 from bench.statistics.table_values import distinct_text
 
 BEGINNING: list[Column[Beginning]] = [
-    text_column("backend", lambda one: one_line(one.backend)),
-    Column("packages on disk MiB", lambda one: number(one.installed)),
-    Column("files to start from MiB", lambda one: number(one.loaded)),
-    Column("imports s", lambda one: number(one.imported_s, 3)),
-    Column("until the first step is done s", lambda one: number(one.first_step_s, 3)),
-    Column("memory before there is a model MiB", lambda one: number(one.runtime)),
-    Column("peak memory MiB", lambda one: number(one.peak)),
+    text_column("backend", lambda backend: one_line(backend.backend)),
+    Column("packages on disk MiB", lambda backend: number(backend.installed)),
+    Column("files to start from MiB", lambda backend: number(backend.loaded)),
+    Column("imports s", lambda backend: number(backend.imported_s, 3)),
+    Column("until the first step is done s", lambda backend: number(backend.first_step_s, 3)),
+    Column("memory before there is a model MiB", lambda backend: number(backend.runtime)),
+    Column("peak memory MiB", lambda backend: number(backend.peak)),
 ]
 TARGET: list[Column[BackendConvergence]] = [
-    text_column("backend", lambda one: one_line(one.backend)),
-    text_column("reached in", lambda one: convergence.reached(one) if one.status == "ok" else one.status),
-    Column("seconds", lambda one: convergence.at_target(one, one.seconds)),
-    Column("seconds with start", lambda one: convergence.at_target(one, one.with_start)),
-    Column("steps", lambda one: convergence.at_target(one, one.steps)),
-    Column("sooner", lambda one: ratio_and_interval(one.sooner)),
-    Column("sooner with start", lambda one: ratio_and_interval(one.sooner_with_start)),
-    Column("fewer steps", lambda one: ratio_and_interval(one.fewer_steps)),
-    Column("final loss", lambda one: convergence.mean(one.final_loss) if one.status == "ok" else MISSING),
+    text_column("backend", lambda backend: one_line(backend.backend)),
+    text_column(
+        "reached in",
+        lambda backend: convergence.reached(backend) if backend.status == "ok" else backend.status,
+    ),
+    Column("seconds", lambda backend: convergence.at_target(backend, backend.seconds)),
+    Column("seconds with start", lambda backend: convergence.at_target(backend, backend.with_start)),
+    Column("steps", lambda backend: convergence.at_target(backend, backend.steps)),
+    Column("sooner", lambda backend: ratio_and_interval(backend.sooner)),
+    Column("sooner with start", lambda backend: ratio_and_interval(backend.sooner_with_start)),
+    Column("fewer steps", lambda backend: ratio_and_interval(backend.fewer_steps)),
+    Column(
+        "final loss",
+        lambda backend: convergence.mean(backend.final_loss) if backend.status == "ok" else MISSING,
+    ),
     Column("difference of final loss", convergence.final_loss),
 ]
 
@@ -82,7 +88,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     """The section without its heading."""
     summaries = comparison.summaries
-    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
     notes = [
         *([over] if over else []),
         *backend_notes(summaries),

@@ -16,7 +16,6 @@ from bench.report.content.blocks import (
     Bold,
     Box,
     Bullets,
-    Code,
     Column,
     Folded,
     Heading,
@@ -28,6 +27,7 @@ from bench.report.content.blocks import (
     folded_section,
     table,
     text_column,
+    with_code,
 )
 from bench.report.content.claims import evidence_lines, verdict_words
 from bench.report.content.collection import Collection, ReportedComparison
@@ -176,14 +176,14 @@ class MachinePage:
             Heading(f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
             *(
                 Folded(
-                    _summary(one),
-                    [*comparison_blocks(one), *(_environment(one) if on_screen else [])],
-                    anchor=one.anchor,
+                    _summary(comparison),
+                    [*comparison_blocks(comparison), *(_environment(comparison) if on_screen else [])],
+                    anchor=comparison.anchor,
                 )
-                for one in comparisons
+                for comparison in comparisons
             ),
             *further,
-            Paragraph(["Rebuilt from ", Code("results/"), " alone by ", Code("make report"), "."]),
+            Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
         ]
 
 
@@ -192,7 +192,7 @@ class MachinePage:
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
-    anchors = {one.anchor for row in setting.rows for one in row.shown}
+    anchors = {comparison.anchor for row in setting.rows for comparison in row.shown}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
 
 
@@ -261,13 +261,15 @@ def _caution(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     warnings = _warnings(comparisons)
     if not warnings:
         return []
-    links = [part for one in comparisons for part in ("; ", Link(one.title, f"#{one.anchor}"))][1:]
+    links = [
+        part for comparison in comparisons for part in ("; ", Link(comparison.title, f"#{comparison.anchor}"))
+    ][1:]
     return [Paragraph([f"The harness has {warnings} about this: ", *links, "."])]
 
 
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:
     """`12 warnings` and what separates them from the words before; empty without any."""
-    count = sum(len(one.warnings) for one in comparisons)
+    count = sum(len(comparison.warnings) for comparison in comparisons)
     return f"{before}{plural(count, 'warning')}" if count else ""
 
 

@@ -70,13 +70,13 @@ def _memory(backends: Sequence[str], row: ModelRow) -> str:
 
 def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) -> str:
     """`ok`, or which backend is not; and how many warnings the comparisons have."""
-    wanted = {*backends, *(one.reference for one in comparisons)}
+    wanted = {*backends, *(comparison.reference for comparison in comparisons)}
     failed = [
         f"{one_line(summary.backend)} {summary.status}"
-        for one in comparisons
-        for summary in one.summaries
+        for comparison in comparisons
+        for summary in comparison.summaries
         if summary.backend in wanted and summary.status != "ok"
     ]
-    warnings = sum(len(one.warnings) for one in comparisons)
+    warnings = sum(len(comparison.warnings) for comparison in comparisons)
     status = ", ".join(dict.fromkeys(failed)) or "ok"
     return f"{status}; {plural(warnings, 'warning')}" if warnings else status

@@ -9,7 +9,6 @@ from bench.report.content.blocks import (
     Block,
     Bold,
     Bullets,
-    Code,
     Column,
     Folded,
     Heading,
@@ -21,6 +20,7 @@ from bench.report.content.blocks import (
     table,
     table_of_texts,
     text_column,
+    with_code,
 )
 from bench.report.content.scale import (
     CHECKS_FIGURE,
@@ -76,18 +76,18 @@ def _answer(predictions: Predictions) -> list[Block]:
     if not predictions.scalings:
         return []
     blocks: list[Block] = [Heading("The answer")]
-    compared = [one for one in predictions.scalings if one.line(DDP) and one.line(ZERO1)]
+    compared = [scaling for scaling in predictions.scalings if scaling.line(DDP) and scaling.line(ZERO1)]
     if compared:
-        faster = sum(bool(faster_world_sizes(one.zero1_over_ddp())) for one in compared)
+        faster = sum(bool(faster_world_sizes(scaling.zero1_over_ddp())) for scaling in compared)
         pairs = plural(len(compared), "pair")
         where = f"for {faster} of {pairs} of model and machines" if faster else f"for none of {pairs}"
         sentence = f"ZeRO-1 is predicted to be faster than DDP at some world size {where}."
         blocks.append(Paragraph(Bold(sentence)))
     for topology in predictions.topologies:
         answers: list[Text] = [
-            [Bold(one.title), f": {' '.join(answer(one))}"]
-            for one in predictions.scalings
-            if one.topology.name == topology.name
+            [Bold(scaling.title), f": {' '.join(answer(scaling))}"]
+            for scaling in predictions.scalings
+            if scaling.topology.name == topology.name
         ]
         blocks += [Paragraph(f"{topology.title}:"), Bullets(answers)]
     return blocks
@@ -97,7 +97,9 @@ def _trust(predictions: Predictions) -> list[Block]:
     """How far to believe it, in a line for each kind of evidence."""
     evidence: list[Text] = []
     if predictions.checks:
-        errors = ", ".join(f"{one.quantity} {absolute(one.mean)}" for one in predictions.accuracies)
+        errors = ", ".join(
+            f"{accuracy.quantity} {absolute(accuracy.mean)}" for accuracy in predictions.accuracies
+        )
         evidence.append(
             [
                 f"On machines of this project, {plural(len(predictions.checks), 'point')} both predicted "
@@ -203,17 +205,15 @@ def _checks(predictions: Predictions) -> list[Block]:
     return [
         Heading(HEADING_OF_CHECKS),
         Paragraph(
-            [
+            with_code(
                 f"{plural(len(predictions.checks), 'point')} of this project's machines, each predicted and "
                 "measured; error: predicted / measured - 1. Memory is without what lay there before the "
-                "model. Predicted by ",
-                Code("make scale ARGS=--check"),
-                ".",
-            ]
+                "model. Predicted by `make scale ARGS=--check`."
+            )
         ),
-        Bullets([accuracy_in_words(one) for one in predictions.accuracies]),
+        Bullets(list(map(accuracy_in_words, predictions.accuracies))),
         _picture(CHECKS_FIGURE, "Predicted against measured: bytes, memory and seconds"),
-        table([point for one in predictions.accuracies for point in one.checks], _CHECK_COLUMNS),
+        table([point for accuracy in predictions.accuracies for point in accuracy.checks], _CHECK_COLUMNS),
     ]
 
 
@@ -244,9 +244,9 @@ def _published(predictions: Predictions) -> list[Block]:
     published = predictions.published
     if not published:
         return []
-    worst = sorted(published, key=lambda one: -abs(one.error))[:WORST]
-    within = sum(one.predicted.low <= one.published <= one.predicted.high for one in published)
-    right = sum((one.published > 1) == (one.predicted.value > 1) for one in published)
+    worst = sorted(published, key=lambda row: -abs(row.error))[:WORST]
+    within = sum(row.predicted.low <= row.published <= row.predicted.high for row in published)
+    right = sum((row.published > 1) == (row.predicted.value > 1) for row in published)
     lie = f"{plural(within, 'published ratio')} {'lies' if within == 1 else 'lie'}"
     return [
         Heading(HEADING_OF_PUBLISHED),
@@ -258,9 +258,9 @@ def _published(predictions: Predictions) -> list[Block]:
         Paragraph("Missed most:"),
         Bullets(
             [
-                f"{one.title} ({one.setting}): published {one.published:.3f}{TIMES}, predicted "
-                f"{one.predicted.value:.3f}{TIMES}, {signed(one.error)}{f': {one.why}' if one.why else ''}"
-                for one in worst
+                f"{row.title} ({row.setting}): published {row.published:.3f}{TIMES}, predicted "
+                f"{row.predicted.value:.3f}{TIMES}, {signed(row.error)}{f': {row.why}' if row.why else ''}"
+                for row in worst
             ]
         ),
         _picture(PUBLISHED_FIGURE, "Published and predicted ratio of ZeRO-1 to DDP, model by model"),

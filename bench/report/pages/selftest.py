@@ -18,13 +18,13 @@ from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.content.blocks import (
     Block,
     Bullets,
-    Code,
     Column,
     Heading,
     Paragraph,
     table,
     table_of_texts,
     text_column,
+    with_code,
 )
 from bench.report.words.formatting import MISSING
 from bench.statistics.table_values import distinct_text
@@ -75,7 +75,7 @@ def selftest_page(folder: Path) -> list[Block]:
     blocks: list[Block] = [
         Heading("Self-test", 1),
         Paragraph(
-            ["Comparisons whose outcome is known (", Code("make selftest"), "): what did the harness say?"]
+            with_code("Comparisons whose outcome is known (`make selftest`): what did the harness say?")
         ),
     ]
     for name, section in (
@@ -90,11 +90,14 @@ def selftest_page(folder: Path) -> list[Block]:
 
 
 def _in_turn(verdicts: pd.DataFrame) -> list[Block]:
-    setting = "measure.resident=one"
-    command = f'make selftest ARGS="{setting}"'
     return [
         Heading("Groups one after the other"),
-        Paragraph(["The same with ", Code(setting), ", as on GPUs (", Code(command), "):"]),
+        Paragraph(
+            with_code(
+                "The same with `measure.resident=one`, as on GPUs "
+                '(`make selftest ARGS="measure.resident=one"`):'
+            )
+        ),
         *_comparisons(verdicts),
     ]
 
@@ -117,11 +120,9 @@ def _coverage(simulated: pd.DataFrame) -> list[Block]:
     return [
         Heading("Coverage of the 95 % interval"),
         Paragraph(
-            [
-                "Simulated comparisons (",
-                Code("make coverage"),
-                "): how often does the interval contain the truth?",
-            ]
+            with_code(
+                "Simulated comparisons (`make coverage`): how often does the interval contain the truth?"
+            )
         ),
         table(simulated.itertuples(), _COVERAGE_COLUMNS),
     ]

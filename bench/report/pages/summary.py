@@ -48,6 +48,6 @@ def _by_machine(rows: Sequence[BackendRow]) -> dict[str, list[BackendRow]]:
     """The rows under the headings of `panels_of`."""
     comparisons = list({id(row.comparison): row.comparison for row in rows}.values())
     return {
-        heading: [row for row in rows if any(row.comparison is one for one in group)]
+        heading: [row for row in rows if any(row.comparison is comparison for comparison in group)]
         for heading, group in panels_of(comparisons).items()
     }

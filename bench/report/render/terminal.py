@@ -11,15 +11,15 @@ from bench.report.content.blocks import Cell, Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
 
 WIDTH = 100
-"""Of a table, in characters at most."""
+"""A table's width, in characters."""
 
 NARROW = 8
-"""Characters of a line of a header."""
+"""The width of a line of a header, in characters."""
 
 
 def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:
     """A table under its title, with lines below it."""
-    shown = rich.Table(
+    grid = rich.Table(
         title=Text(one_line(title)),
         caption=Text("\n".join(map(one_line, below)), justify="left"),
         box=box.HORIZONTALS,
@@ -27,7 +27,7 @@ def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Ta
         width=WIDTH,
     )
     for column in table.columns:
-        shown.add_column(
+        grid.add_column(
             _header(column.header),
             justify="left" if column.is_text else "right",
             overflow="fold",
@@ -35,8 +35,8 @@ def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Ta
             no_wrap=column.header not in ("backend", "machine"),
         )
     for row in table.rows:
-        shown.add_row(*map(_cell, row))
-    return shown
+        grid.add_row(*map(_cell, row))
+    return grid
 
 
 def _header(words: str) -> str:
