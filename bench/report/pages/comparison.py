@@ -109,27 +109,25 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     blocks: list[Block] = []
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
-        heading = ["Time to the target", goal]
-        blocks += _with_explanation(heading, TARGET, target.backends, definitions.TARGET)
+        blocks += _with_explanation("Time to the target", TARGET, target.backends, definitions.TARGET, goal)
     if comparison.beginnings:
-        heading = ["What each backend takes to begin"]
-        blocks += _with_explanation(heading, BEGINNING, comparison.beginnings, definitions.BEGINNING)
+        title = "What each backend takes to begin"
+        blocks += _with_explanation(title, BEGINNING, comparison.beginnings, definitions.BEGINNING)
     if comparison.exported is not None:
         records = comparison.exported.to_dict("records")
-        blocks += _with_explanation(["After training"], EXPORTED, records, definitions.EXPORTED)
+        blocks += _with_explanation("After training", EXPORTED, records, definitions.EXPORTED)
     if comparison.checkpoints is not None:
         records = comparison.checkpoints.to_dict("records")
-        blocks += _with_explanation(["Checkpoints"], CHECKPOINTS, records, definitions.CHECKPOINTS)
+        blocks += _with_explanation("Checkpoints", CHECKPOINTS, records, definitions.CHECKPOINTS)
     return blocks
 
 
 def _with_explanation(
-    heading: Sequence[str], columns: Sequence[Column[Row]], rows: Iterable[Row], explanation: str
+    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], explanation: str, goal: str = ""
 ) -> list[Block]:
-    title, *goal = heading
     return [
         Paragraph(Bold(title)),
-        *(Paragraph(sentence) for sentence in goal),
+        *([Paragraph(goal)] if goal else []),
         table(rows, columns, label=title),
         Paragraph(explanation, is_faint=True),
     ]

@@ -111,8 +111,7 @@ class MachinePage:
         top = [figure for figures in tops for figure in figures]
         fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]
         rest = [figure for figure in self.figures if figure not in (*top, *fallback)]
-        blocks: list[Block] = [Heading(QUESTION, 1)]
-        blocks += [Paragraph(self.machine)] if self.machine else []
+        blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(self.machine)] if self.machine else [])]
         if self.collection.refused:
             refused = Bullets(self.collection.refused)
             blocks.append(Box([refused], label="Files that could not be read", look="failed"))
@@ -169,9 +168,8 @@ class MachinePage:
 
     def _comparisons(self, *, on_screen: bool) -> list[Block]:
         comparisons = self.collection.comparisons
-        further: list[Block] = []
-        if self.other_pages:
-            further = [Paragraph("Further pages:"), Bullets(self.other_pages)]
+        pages = self.other_pages
+        further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
         return [
             Heading(f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
             *(

@@ -64,8 +64,8 @@ def scale_page(predictions: Predictions) -> list[Block]:
             ]
         ),
     ]
-    parts = [part(predictions) for part in (_answer, _trust, _scalings, _checks, _published, _assumptions)]
-    below = [block for blocks in parts for block in blocks]
+    parts = (_answer, _trust, _scalings, _checks, _published, _assumptions)
+    below = [block for part in parts for block in part(predictions)]
     return [*top, *(below or [Paragraph("There are no predictions yet.")])]
 
 
