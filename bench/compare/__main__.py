@@ -36,7 +36,6 @@ from bench.compare.sources import (
     pair_files,
 )
 from bench.compare.tables import (
-    WIDTH,
     render_machines_for_terminal,
     render_machines_in_markdown,
     render_markdown,
@@ -44,6 +43,7 @@ from bench.compare.tables import (
 )
 from bench.compare.tolerances import TOLERANCES, read_tolerances
 from bench.errors import UserError
+from bench.report.render.terminal import WIDTH
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
 

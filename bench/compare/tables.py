@@ -1,8 +1,9 @@
 """The tables, for the terminal and in Markdown: of a pair of files, and of a new one and other machines."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from textwrap import shorten
 
-from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -10,92 +11,81 @@ from rich.text import Text
 from bench.analysis.machines import SameComparison
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
-from bench.report.content.blocks import Bullets, Heading, columns_by_place, plain, table
-from bench.report.pages.machines import machines_table, title_of
+from bench.report.content import blocks
+from bench.report.content.blocks import Bullets, Column, Heading, Small, table, text_column
+from bench.report.pages.machines import machines_table, ratio_above_interval, title_of
 from bench.report.render import markdown
-from bench.report.render.markdown import escaped
-from bench.report.words.formatting import MISSING, one_line, plural, ratio, ratio_and_interval
+from bench.report.render.terminal import WIDTH, render_table
+from bench.report.words.formatting import MISSING, one_line, plural, ratio
 from bench.statistics.table_values import distinct_text
-
-WIDTH = 100
-"""Characters of a line in the terminal."""
 
 MOST_MACHINES, MOST_BACKENDS = 6, 4
 """Rows and columns of other machines' results in the terminal: a new result takes at most 40 lines."""
 
-HEADERS = (
-    "backend",
-    "base samples/s",
-    "new samples/s",
-    "new / base [95 %]",
-    "its speed-up [95 %]",
-    "memory",
-    "verdict",
-)
+
+def _verdict(change: BackendChange) -> blocks.Text:
+    """The verdict; each metric that became worse stands on a line of its own where there is room."""
+    worse = f"REGRESSION: {', '.join(change.regressions)}" if change.regressions else ""
+    first, *others = list(filter(None, [change.verdict, *worse.replace(", ", ",\n").split("\n")])) or [
+        MISSING
+    ]
+    return [first, *map(Small, others)]
+
+
+COLUMNS: list[Column[BackendChange]] = [
+    text_column("backend", lambda change: one_line(change.backend)),
+    Column("base samples/s", lambda change: change.base),
+    Column("new samples/s", lambda change: change.new),
+    Column("new / base [95 %]", lambda change: ratio_above_interval(change.ratio)),
+    Column("its speed-up [95 %]", lambda change: ratio_above_interval(change.speedup_change)),
+    Column("memory", lambda change: ratio(change.memory_change.ratio if change.memory_change else None)),
+    text_column("verdict", _verdict),
+]
 
 
 def render_terminal(title: str, changes: list[BackendChange], differences: list[str]) -> Group:
     """The table of one pair of files and what differs between them, at most 100 columns wide."""
-    grid = _grid(title)
-    for header in HEADERS:
-        name = header == "backend"
-        grid.add_column(
-            header.replace(" samples", "\nsamples").replace(" [", "\n["),
-            justify="left" if name or header == "verdict" else "right",
-            overflow="fold",
-            no_wrap=not name,
-        )
-    for change in changes:
-        *cells, verdict = _cells(change)
-        broken = verdict.replace(" REGRESSION: ", "\nREGRESSION: ").replace(", ", ",\n")
-        grid.add_row(*(Text(cell.replace(" [", "\n[")) for cell in cells), Text(broken))
-    return Group(grid, *(Text(f"- {line}") for line in _below_the_table(changes, differences)))
+    return _with_bullets(render_table(title, table(changes, COLUMNS)), _below_the_table(changes, differences))
 
 
 def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
-    """The same in Markdown, to paste into a pull request."""
-    columns = columns_by_place(HEADERS, text=("backend", "verdict"))
-    return markdown.render_markdown(
-        [
-            Heading(words=title, level=3),
-            table(map(_cells, changes), columns),
-            Bullets(items=_below_the_table(changes, differences)),
-        ]
-    )
+    """The table of one pair of files and what differs between them, to paste into a pull request."""
+    below = Bullets(_below_the_table(changes, differences))
+    return markdown.render_markdown([Heading(title, 3), table(changes, COLUMNS), below])
 
 
 def render_machines_for_terminal(title: str, others: OtherMachines) -> Group:
     """A new result and the same comparison on other machines, at most 100 columns wide."""
     if others.same is None:
         return Group(Text(f"{one_line(title)} is new: {others.reason}."))
-    same = SameComparison(machines=others.same.machines, backends=others.same.backends[:MOST_BACKENDS])
-    grid = _grid(f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}")
-    machines = machines_table(same)
-    for column in machines.columns:
-        header = one_line(column.header).replace(" over", "\nover")
-        grid.add_column(header, justify="left" if column.is_text else "right", overflow="fold")
-    rows = [[plain(cell.text) for cell in row] for row in machines.rows]
-    of_machines, of_all = rows[: len(same.machines)], rows[len(same.machines) :]
-    for row in [*of_machines[:MOST_MACHINES], *of_all]:
-        grid.add_row(*(Text(one_line(cell).replace("× [", "×\n[")) for cell in row))
+    machines, backends = others.same.machines, others.same.backends
+    same = SameComparison(machines=machines, backends=backends[:MOST_BACKENDS])
+    whole = machines_table(same)
+    shortened = replace(
+        whole, rows=[*whole.rows[: len(machines)][:MOST_MACHINES], *whole.rows[len(machines) :]]
+    )
     left_out = [
-        f"and {plural(len(every) - most, noun)}; --markdown shows all"
-        for every, most, noun in (
-            (of_machines, MOST_MACHINES, "more machine"),
-            (others.same.backends, MOST_BACKENDS, "more backend"),
+        f"and {plural(count - most, noun)}; --markdown shows all"
+        for count, most, noun in (
+            (len(machines), MOST_MACHINES, "more machine"),
+            (len(backends), MOST_BACKENDS, "more backend"),
         )
-        if len(every) > most
+        if count > most
     ]
-    return Group(grid, *(Text(f"- {line}") for line in [*left_out, *_below_the_machines(others)]))
+    heading = f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}"
+    return _with_bullets(render_table(heading, shortened), [*left_out, *_below_the_machines(others)])
 
 
-def render_machines_in_markdown(title: str, found: OtherMachines) -> str:
-    """The same in Markdown."""
-    if found.same is None:
-        return f"- {escaped(f'{title} is new: {found.reason}')}\n"
-    heading = Heading(words=f"{title}: {title_of(found.same)}", level=3)
-    below = Bullets(items=_below_the_machines(found))
-    return markdown.render_markdown([heading, machines_table(found.same), below])
+def render_machines_in_markdown(title: str, others: OtherMachines) -> str:
+    """A new result and the same comparison on other machines, to paste into a pull request."""
+    if others.same is None:
+        return f"- {markdown.escaped(f'{title} is new: {others.reason}')}\n"
+    heading, below = Heading(f"{title}: {title_of(others.same)}", 3), Bullets(_below_the_machines(others))
+    return markdown.render_markdown([heading, machines_table(others.same), below])
+
+
+def _with_bullets(grid: Table, lines: Iterable[str]) -> Group:
+    return Group(grid, *(Text(f"- {line}") for line in lines))
 
 
 def _below_the_machines(others: OtherMachines) -> list[str]:
@@ -115,23 +105,6 @@ def _below_the_machines(others: OtherMachines) -> list[str]:
         f"allocator {allocator}, blas {blas}",
         *(["one more machine lies within the last row's interval with 95 %"] if predicted else []),
         *others.differences,
-    ]
-
-
-def _grid(title: str) -> Table:
-    return Table(title=Text(one_line(title)), box=box.HORIZONTALS, padding=(0, 0, 0, 1), width=WIDTH)
-
-
-def _cells(change: BackendChange) -> list[str]:
-    memory, worse = change.memory_change, ", ".join(change.regressions)
-    return [
-        one_line(change.backend),
-        change.base,
-        change.new,
-        ratio_and_interval(change.ratio),
-        ratio_and_interval(change.speedup_change),
-        ratio(memory.ratio) if memory else MISSING,
-        f"{change.verdict} {f'REGRESSION: {worse}' if worse else ''}".strip() or MISSING,
     ]
 
 

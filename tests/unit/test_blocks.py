@@ -31,10 +31,10 @@ from bench.report.render.markdown import render_markdown
 FOREIGN = "<b>a|b</b> `x` [y](z) *w*\n_v_"
 
 COLUMNS = [
-    Column[tuple[str, float | None]](header="name", cell=lambda row: row[0], is_text=True),
+    Column[tuple[str, float | None]]("name", lambda row: row[0], is_text=True),
     Column[tuple[str, float | None]](
-        header="ratio",
-        cell=lambda row: [f"{row[1]}", Small("[1, 2]")],
+        "ratio",
+        lambda row: [f"{row[1]}", Small("[1, 2]")],
         sort_key=lambda row: row[1],
         look=lambda row: "faster" if row[1] else "",
     ),
@@ -62,10 +62,7 @@ def test_a_sortable_table_has_keys_buttons_and_looks_and_a_missing_key_is_blank(
 
 @pytest.mark.parametrize("make", [Bold, Code, Small, lambda words: Link(words, "a b.md#c"), str])
 def test_foreign_words_are_harmless_in_every_part(make: Callable[[str], Inline]) -> None:
-    blocks: list[Block] = [
-        Paragraph(text=["before ", make(FOREIGN), " behind"]),
-        Bullets(items=[make(FOREIGN)]),
-    ]
+    blocks: list[Block] = [Paragraph(["before ", make(FOREIGN), " behind"]), Bullets([make(FOREIGN)])]
     page = page_in_html(*blocks)
     assert "<b>" not in page
     assert "&lt;b&gt;a|b&lt;/b&gt;" in page
@@ -77,7 +74,7 @@ def test_foreign_words_are_harmless_in_every_part(make: Callable[[str], Inline])
 
 
 def test_folded_parts_have_an_anchor_and_an_empty_one_is_left_out() -> None:
-    part = folded_section("All <14>", [Paragraph(text="in it", is_faint=True)], anchor="all")
+    part = folded_section("All <14>", [Paragraph("in it", is_faint=True)], anchor="all")
     assert render_markdown(part).startswith(
         '<a id="all"></a>\n\n<details><summary><b>All &lt;14&gt;</b></summary>\n\nin it\n'
     )
@@ -88,9 +85,9 @@ def test_folded_parts_have_an_anchor_and_an_empty_one_is_left_out() -> None:
 def test_pictures_are_files_in_markdown_and_lie_inside_the_page_in_html(tmp_path: Path) -> None:
     path = tmp_path / "a b.svg"
     path.write_text("<svg><script>alert(1)</script></svg>", encoding="utf-8")
-    picture = Picture(path=path, caption="speed <1>")
-    assert render_markdown([Pictures(pictures=[picture])]) == "![speed &lt;1&gt;](a%20b.svg)\n"
-    page = page_in_html(Box(blocks=[picture], label="first", look="first"))
+    picture = Picture(path, "speed <1>")
+    assert render_markdown([Pictures([picture])]) == "![speed &lt;1&gt;](a%20b.svg)\n"
+    page = page_in_html(Box([picture], label="first", look="first"))
     assert "data:image/svg+xml;base64," in page
     assert "alert(1)" not in page
     assert 'alt="speed &lt;1&gt;; the tables hold its numbers"' in page
@@ -98,9 +95,9 @@ def test_pictures_are_files_in_markdown_and_lie_inside_the_page_in_html(tmp_path
 
 def test_headings_numbers_and_details() -> None:
     blocks: list[Block] = [
-        Heading(words="Title", level=1),
-        Bullets(items=["one", ["two", Bold("!")]], is_numbered=True),
-        Folded(summary="more", blocks=[Heading(words="inside", level=3)]),
+        Heading("Title", 1),
+        Bullets(["one", ["two", Bold("!")]], is_numbered=True),
+        Folded("more", [Heading("inside", 3)]),
     ]
     assert render_markdown(blocks).splitlines()[:4] == ["# Title", "", "1. one", "2. two**!**"]
     assert "<ol><li>one</li><li>two<strong>!</strong></li></ol>" in page_in_html(*blocks)
@@ -109,4 +106,4 @@ def test_headings_numbers_and_details() -> None:
 
 def test_plain_words_keep_a_gap_before_small_ones() -> None:
     assert plain(["1.2", Small("[1, 2]"), Link(" x", "y")]) == "1.2 [1, 2] x"
-    assert html.unescape(render_markdown([Paragraph(text=["a ", "b"])])) == "a b\n"
+    assert html.unescape(render_markdown([Paragraph(["a ", "b"])])) == "a b\n"

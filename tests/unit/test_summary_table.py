@@ -10,7 +10,7 @@ import pytest
 from bench.report import __main__ as command
 from bench.report.build import render_report
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
-from bench.report.content.blocks import columns_of, table
+from bench.report.content.blocks import table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
 from bench.report.render import latex
@@ -130,9 +130,7 @@ def test_every_special_sign_of_latex_is_shown_as_it_is(text: str, shown: str) ->
 
 
 def test_a_cell_that_begins_with_a_bracket_is_no_option_of_the_line_before() -> None:
-    text = latex.render_table(
-        table(["[1]", "x"], columns_of({"a": lambda cell: cell}, text={"a"})), caption=""
-    )
+    text = latex.render_table(table(["[1]", "x"], [text_column("a", lambda cell: cell)]), caption="")
     assert r"    {}[1] \\" in text.splitlines()
 
 

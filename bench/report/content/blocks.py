@@ -4,9 +4,8 @@ A page is a list of blocks; bench/report/render/ turns blocks into a format. Wor
 renderer shows them as they are and never interprets them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
@@ -57,7 +56,12 @@ def plain(text: Text) -> str:
     return "".join(gap + (part if isinstance(part, str) else part.words) for gap, part in parts)
 
 
-@dataclass(frozen=True, kw_only=True)
+def with_code(words: str) -> list[Inline]:
+    """Words of our own; what stands in backticks is code."""
+    return [Code(part) if place % 2 else part for place, part in enumerate(words.split("`"))]
+
+
+@dataclass(frozen=True)
 class Heading:
     """A heading of a part of the page; the title has level 1."""
 
@@ -65,7 +69,7 @@ class Heading:
     level: int = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Paragraph:
     """A paragraph; a faint one is small print."""
 
@@ -73,7 +77,7 @@ class Paragraph:
     is_faint: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Bullets:
     """A list; a numbered one begins with 1."""
 
@@ -81,7 +85,7 @@ class Bullets:
     is_numbered: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Column(Generic[Row]):
     """A column of a table over things of one kind.
 
@@ -100,20 +104,12 @@ class Column(Generic[Row]):
     look: Callable[[Row], str] | None = None
 
 
-def columns_of(cells: Mapping[str, Callable[[Row], Text]], text: Collection[str]) -> list[Column[Row]]:
-    """Columns by their headers; all but those of `text` hold numbers."""
-    return [Column(header=header, cell=cell, is_text=header in text) for header, cell in cells.items()]
+def text_column(header: str, cell: Callable[[Row], Text]) -> Column[Row]:
+    """A column that holds no numbers."""
+    return Column(header, cell, is_text=True)
 
 
-def columns_by_place(headers: Sequence[str], text: Collection[str]) -> list[Column[Sequence[str]]]:
-    """Columns over rows that are lists of cells; all but those of `text` hold numbers."""
-    return [
-        Column(header=header, cell=itemgetter(place), is_text=header in text)
-        for place, header in enumerate(headers)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cell:
     """One cell of a table."""
 
@@ -153,9 +149,9 @@ def table(
     rows = [
         [
             Cell(
-                text=column.cell(thing),
-                sort_key=column.sort_key(thing) if column.sort_key else None,
-                look=column.look(thing) if column.look else "",
+                column.cell(thing),
+                column.sort_key(thing) if column.sort_key else None,
+                column.look(thing) if column.look else "",
             )
             for column in columns
         ]
@@ -165,17 +161,14 @@ def table(
 
 
 def table_of_texts(
-    headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Iterable[str] = ()
+    headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Collection[str]
 ) -> Table:
     """A table of cells that are there already; those of `text_columns` are aligned to the left."""
-    left = set(text_columns)
-    columns = [
-        Column[Text](header=header, cell=lambda text: text, is_text=header in left) for header in headers
-    ]
-    return Table(columns=columns, rows=[[Cell(text=text) for text in row] for row in rows])
+    columns = [Column[Text](header, lambda text: text, header in text_columns) for header in headers]
+    return Table(columns=columns, rows=[[Cell(text) for text in row] for row in rows])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Picture:
     """A picture in a file beside the page, and what it shows in words."""
 
@@ -183,14 +176,14 @@ class Picture:
     caption: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Pictures:
     """Pictures that a wide screen shows side by side."""
 
     pictures: Sequence[Picture]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Box:
     """Blocks that belong together; a screen sets them apart.
 
@@ -204,7 +197,7 @@ class Box:
     look: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Folded:
     """A part that opens at a click.
 
@@ -220,7 +213,7 @@ class Folded:
     is_section: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Preformatted:
     """Foreign text whose line breaks and indentation are shown."""
 
@@ -232,4 +225,4 @@ Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | 
 
 def folded_section(summary: str, blocks: Sequence[Block], anchor: str = "") -> list[Block]:
     """A folded part of the page; nothing if it would be empty."""
-    return [Folded(summary=summary, blocks=blocks, anchor=anchor, is_section=True)] if blocks else []
+    return [Folded(summary, blocks, anchor, is_section=True)] if blocks else []

@@ -112,7 +112,7 @@ class ScaleLine:
     def over(self, other: "ScaleLine") -> dict[int, float]:
         """Samples/s over those of another line at every world size that both have."""
         pairs = ((point, other.at(point.ranks)) for point in self.points)
-        return {mine.ranks: mine.samples.value / theirs.samples.value for mine, theirs in pairs if theirs}
+        return {point.ranks: point.samples.value / base.samples.value for point, base in pairs if base}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.report.content.answer import QUESTION, AnswerWords
-from bench.report.content.blocks import Block, Bullets, Code, Heading, Link, Paragraph, Text
+from bench.report.content.blocks import Block, Bullets, Heading, Link, Paragraph, Text, with_code
 
 
 def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
@@ -25,17 +25,14 @@ def all_machines_page(entries: Sequence[Text], *, has_predictions: bool) -> list
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
     scale = Link("Many GPUs: what is predicted, and how far predictions were off", "scale.md")
     return [
-        Heading(words=QUESTION, level=1),
-        Bullets(items=entries),
-        Paragraph(text=spread),
-        *([Paragraph(text=scale)] if has_predictions else []),
+        Heading(QUESTION, 1),
+        Bullets(entries),
+        Paragraph(spread),
+        *([Paragraph(scale)] if has_predictions else []),
         Paragraph(
-            text=[
-                "Rebuilt from ",
-                Code("results/"),
-                " alone by ",
-                Code("make report"),
-                ", which also makes a page with sortable tables.",
-            ]
+            with_code(
+                "Rebuilt from `results/` alone by `make report`, which also makes a page with sortable "
+                "tables."
+            )
         ),
     ]

@@ -9,7 +9,7 @@ from bench.analysis.convergence import BackendConvergence
 from bench.config.reference import describe_reference
 from bench.report.content import convergence, definitions
 from bench.report.content.backend_columns import PAGE, backend_table, rows_of
-from bench.report.content.blocks import Block, Bold, Bullets, Column, Paragraph, Row, Text, columns_of, table
+from bench.report.content.blocks import Block, Bold, Bullets, Column, Paragraph, Row, Text, table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import backend_notes, false_verdicts, limited_by
 from bench.report.render.markdown import render_markdown
@@ -17,36 +17,33 @@ from bench.report.words import describe
 from bench.report.words.formatting import MISSING, number, one_line, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
 
-TEXT = {"backend", "status", "reached in"}
-"""The columns that hold no numbers."""
-
-BEGINNING: list[Column[Beginning]] = columns_of(
-    {
-        "backend": lambda one: one_line(one.backend),
-        "packages on disk MiB": lambda one: number(one.installed),
-        "files to start from MiB": lambda one: number(one.loaded),
-        "imports s": lambda one: number(one.imported_s, 3),
-        "until the first step is done s": lambda one: number(one.first_step_s, 3),
-        "memory before there is a model MiB": lambda one: number(one.runtime),
-        "peak memory MiB": lambda one: number(one.peak),
-    },
-    TEXT,
-)
-TARGET: list[Column[BackendConvergence]] = columns_of(
-    {
-        "backend": lambda one: one_line(one.backend),
-        "reached in": lambda one: convergence.reached(one) if one.status == "ok" else one.status,
-        "seconds": lambda one: convergence.at_target(one, one.seconds),
-        "seconds with start": lambda one: convergence.at_target(one, one.with_start),
-        "steps": lambda one: convergence.at_target(one, one.steps),
-        "sooner": lambda one: ratio_and_interval(one.sooner),
-        "sooner with start": lambda one: ratio_and_interval(one.sooner_with_start),
-        "fewer steps": lambda one: ratio_and_interval(one.fewer_steps),
-        "final loss": lambda one: convergence.mean(one.final_loss) if one.status == "ok" else MISSING,
-        "difference of final loss": convergence.final_loss,
-    },
-    TEXT,
-)
+BEGINNING: list[Column[Beginning]] = [
+    text_column("backend", lambda backend: one_line(backend.backend)),
+    Column("packages on disk MiB", lambda backend: number(backend.installed)),
+    Column("files to start from MiB", lambda backend: number(backend.loaded)),
+    Column("imports s", lambda backend: number(backend.imported_s, 3)),
+    Column("until the first step is done s", lambda backend: number(backend.first_step_s, 3)),
+    Column("memory before there is a model MiB", lambda backend: number(backend.runtime)),
+    Column("peak memory MiB", lambda backend: number(backend.peak)),
+]
+TARGET: list[Column[BackendConvergence]] = [
+    text_column("backend", lambda backend: one_line(backend.backend)),
+    text_column(
+        "reached in",
+        lambda backend: convergence.reached(backend) if backend.status == "ok" else backend.status,
+    ),
+    Column("seconds", lambda backend: convergence.at_target(backend, backend.seconds)),
+    Column("seconds with start", lambda backend: convergence.at_target(backend, backend.with_start)),
+    Column("steps", lambda backend: convergence.at_target(backend, backend.steps)),
+    Column("sooner", lambda backend: ratio_and_interval(backend.sooner)),
+    Column("sooner with start", lambda backend: ratio_and_interval(backend.sooner_with_start)),
+    Column("fewer steps", lambda backend: ratio_and_interval(backend.fewer_steps)),
+    Column(
+        "final loss",
+        lambda backend: convergence.mean(backend.final_loss) if backend.status == "ok" else MISSING,
+    ),
+    Column("difference of final loss", convergence.final_loss),
+]
 
 Record = dict[Any, Any]  # a row of a side file
 
@@ -64,29 +61,23 @@ def _latency(row: Record) -> str:
     return f"{middle} [{low}, {high}]"
 
 
-EXPORTED: list[Column[Record]] = columns_of(
-    {
-        "backend": lambda row: one_line(row["backend"]),
-        "status": _status,
-        "exported MiB": lambda row: number(_known(row, "exported_mib")),
-        "largest output": lambda row: number(_known(row, "output_scale")),
-        "difference from PyTorch": lambda row: small(_known(row, "difference")),
-        "difference from the reference's": lambda row: small(_known(row, "difference_from_reference")),
-        "inference ms (median, 95 % interval)": _latency,
-    },
-    TEXT,
-)
-CHECKPOINTS: list[Column[Record]] = columns_of(
-    {
-        "backend": lambda row: one_line(row["backend"]),
-        "status": _status,
-        "on disk MiB": lambda row: number(_known(row, "checkpoint_mib")),
-        "save s": lambda row: number(_known(row, "save_s"), 3),
-        "load s": lambda row: number(_known(row, "load_s"), 3),
-        "difference after loading": lambda row: small(_known(row, "difference")),
-    },
-    TEXT,
-)
+EXPORTED: list[Column[Record]] = [
+    text_column("backend", lambda row: one_line(row["backend"])),
+    text_column("status", _status),
+    Column("exported MiB", lambda row: number(_known(row, "exported_mib"))),
+    Column("largest output", lambda row: number(_known(row, "output_scale"))),
+    Column("difference from PyTorch", lambda row: small(_known(row, "difference"))),
+    Column("difference from the reference's", lambda row: small(_known(row, "difference_from_reference"))),
+    Column("inference ms (median, 95 % interval)", _latency),
+]
+CHECKPOINTS: list[Column[Record]] = [
+    text_column("backend", lambda row: one_line(row["backend"])),
+    text_column("status", _status),
+    Column("on disk MiB", lambda row: number(_known(row, "checkpoint_mib"))),
+    Column("save s", lambda row: number(_known(row, "save_s"), 3)),
+    Column("load s", lambda row: number(_known(row, "load_s"), 3)),
+    Column("difference after loading", lambda row: small(_known(row, "difference"))),
+]
 
 
 def render_comparison(comparison: ReportedComparison) -> str:
@@ -97,7 +88,7 @@ def render_comparison(comparison: ReportedComparison) -> str:
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     """The section without its heading."""
     summaries = comparison.summaries
-    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
     notes = [
         *([over] if over else []),
         *backend_notes(summaries),
@@ -107,9 +98,9 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     ]
     return [
         backend_table(PAGE, rows_of([comparison])),
-        *([Bullets(items=notes)] if notes else []),
+        *([Bullets(notes)] if notes else []),
         *_further_tables(comparison),
-        Bullets(items=_facts(comparison)),
+        Bullets(_facts(comparison)),
     ]
 
 
@@ -118,29 +109,27 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     blocks: list[Block] = []
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
-        heading = ["Time to the target", goal]
-        blocks += _with_explanation(heading, TARGET, target.backends, definitions.TARGET)
+        blocks += _with_explanation("Time to the target", TARGET, target.backends, definitions.TARGET, goal)
     if comparison.beginnings:
-        heading = ["What each backend takes to begin"]
-        blocks += _with_explanation(heading, BEGINNING, comparison.beginnings, definitions.BEGINNING)
+        title = "What each backend takes to begin"
+        blocks += _with_explanation(title, BEGINNING, comparison.beginnings, definitions.BEGINNING)
     if comparison.exported is not None:
         records = comparison.exported.to_dict("records")
-        blocks += _with_explanation(["After training"], EXPORTED, records, definitions.EXPORTED)
+        blocks += _with_explanation("After training", EXPORTED, records, definitions.EXPORTED)
     if comparison.checkpoints is not None:
         records = comparison.checkpoints.to_dict("records")
-        blocks += _with_explanation(["Checkpoints"], CHECKPOINTS, records, definitions.CHECKPOINTS)
+        blocks += _with_explanation("Checkpoints", CHECKPOINTS, records, definitions.CHECKPOINTS)
     return blocks
 
 
 def _with_explanation(
-    heading: Sequence[str], columns: Sequence[Column[Row]], rows: Iterable[Row], explanation: str
+    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], explanation: str, goal: str = ""
 ) -> list[Block]:
-    title, *goal = heading
     return [
-        Paragraph(text=Bold(title)),
-        *(Paragraph(text=sentence) for sentence in goal),
+        Paragraph(Bold(title)),
+        *([Paragraph(goal)] if goal else []),
         table(rows, columns, label=title),
-        Paragraph(text=explanation, is_faint=True),
+        Paragraph(explanation, is_faint=True),
     ]
 
 

@@ -15,9 +15,11 @@ from bench.statistics.table_values import distinct_text
 def render_terminal(comparison: ReportedComparison) -> Table:
     """The table, and below it what is to be known of it."""
     rows, summaries = comparison.rows, comparison.summaries
-    over = describe_reference(comparison.reference, [one.backend for one in summaries])
+    over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
     shares = [
-        f"{share(one.roofline_share)} ({one.backend})" for one in summaries if one.roofline_share is not None
+        f"{share(summary.roofline_share)} ({summary.backend})"
+        for summary in summaries
+        if summary.roofline_share is not None
     ]
     below = [
         over,
@@ -30,7 +32,5 @@ def render_terminal(comparison: ReportedComparison) -> Table:
         f"of the limit measured here: {', '.join(shares)}" if shares else "",
     ]
     return render_table(
-        distinct_text(rows, "comparison"),
-        backend_table(TERMINAL, rows_of([comparison])),
-        filter(None, below),
+        distinct_text(rows, "comparison"), backend_table(TERMINAL, rows_of([comparison])), filter(None, below)
     )

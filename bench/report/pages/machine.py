@@ -16,7 +16,7 @@ from bench.report.content.blocks import (
     Bold,
     Box,
     Bullets,
-    Code,
+    Column,
     Folded,
     Heading,
     Link,
@@ -24,9 +24,10 @@ from bench.report.content.blocks import (
     Pictures,
     Preformatted,
     Text,
-    columns_of,
     folded_section,
     table,
+    text_column,
+    with_code,
 )
 from bench.report.content.claims import evidence_lines, verdict_words
 from bench.report.content.collection import Collection, ReportedComparison
@@ -40,42 +41,30 @@ from bench.report.words.formatting import MISSING, plural, ratio, ratio_and_inte
 from bench.results.environment_cell import latest_environment
 from bench.statistics.table_values import distinct_text
 
-MEANS = columns_of(
-    {
-        "backend": lambda mean: mean.backend,
-        "geometric mean": lambda mean: ratio(mean.ratio),
-        "with a speed-up": lambda mean: f"{mean.speedups} of {mean.tried}",
-    },
-    text={"backend"},
-)
-PARTS = columns_of(
-    {
-        "choice": lambda part: part.factor,
-        "change": lambda part: part.change,
-        "effect [95 %]": lambda part: ratio_and_interval(part.effect),
-        "in single orders": lambda part: f"{part.lowest:.3f} to {part.highest:.3f}",
-    },
-    text={"choice", "change"},
-)
-CLAIMS = columns_of(
-    {
-        "claim": lambda finding: finding.claim.claim,
-        "by": lambda finding: finding.claim.source,
-        "verdict": verdict_words,
-    },
-    text={"claim", "by", "verdict"},
-)
-PUBLISHED = columns_of(
-    {
-        "model": lambda mark: mark.model,
-        "backend": lambda mark: mark.backend,
-        "speed-up": lambda mark: ratio(mark.ratio),
-        "hardware": lambda mark: f"{mark.hardware}, {mark.precision or 'precision not stated'}",
-        "flag": lambda mark: reference.FLAGS.get(mark.flag, mark.flag) or MISSING,
-        "source": lambda mark: ": ".join(filter(None, [mark.source, mark.note])),
-    },
-    text={"model", "backend", "hardware", "flag", "source"},
-)
+MEANS: list[Column[Mean]] = [
+    text_column("backend", lambda mean: mean.backend),
+    Column("geometric mean", lambda mean: ratio(mean.ratio)),
+    Column("with a speed-up", lambda mean: f"{mean.speedups} of {mean.tried}"),
+]
+PARTS: list[Column[Contribution]] = [
+    text_column("choice", lambda part: part.factor),
+    text_column("change", lambda part: part.change),
+    Column("effect [95 %]", lambda part: ratio_and_interval(part.effect)),
+    Column("in single orders", lambda part: f"{part.lowest:.3f} to {part.highest:.3f}"),
+]
+CLAIMS: list[Column[JudgedClaim]] = [
+    text_column("claim", lambda finding: finding.claim.claim),
+    text_column("by", lambda finding: finding.claim.source),
+    text_column("verdict", verdict_words),
+]
+PUBLISHED: list[Column[reference.Published]] = [
+    text_column("model", lambda mark: mark.model),
+    text_column("backend", lambda mark: mark.backend),
+    Column("speed-up", lambda mark: ratio(mark.ratio)),
+    text_column("hardware", lambda mark: f"{mark.hardware}, {mark.precision or 'precision not stated'}"),
+    text_column("flag", lambda mark: reference.FLAGS.get(mark.flag, mark.flag) or MISSING),
+    text_column("source", lambda mark: ": ".join(filter(None, [mark.source, mark.note]))),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,20 +111,19 @@ class MachinePage:
         top = [figure for figures in tops for figure in figures]
         fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]
         rest = [figure for figure in self.figures if figure not in (*top, *fallback)]
-        blocks: list[Block] = [Heading(words=QUESTION, level=1)]
-        blocks += [Paragraph(text=self.machine)] if self.machine else []
+        blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(self.machine)] if self.machine else [])]
         if self.collection.refused:
-            refused = Bullets(items=self.collection.refused)
-            blocks.append(Box(blocks=[refused], label="Files that could not be read", look="failed"))
+            refused = Bullets(self.collection.refused)
+            blocks.append(Box([refused], label="Files that could not be read", look="failed"))
         for number, (setting, answer, figures) in enumerate(
             zip(self.settings, self.answers, tops, strict=True)
         ):
             blocks.append(_setting(setting, answer, figures, anchor="" if number else "models"))
         if not self.settings:
-            blocks.append(Paragraph(text=definitions.NO_ANSWER))
+            blocks.append(Paragraph(definitions.NO_ANSWER))
         blocks += [figure.picture for figure in fallback]
         if self.settings:
-            blocks.append(Paragraph(text=definitions.ABOUT_MODELS, is_faint=True))
+            blocks.append(Paragraph(definitions.ABOUT_MODELS, is_faint=True))
         return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons(on_screen=on_screen)]
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
@@ -148,7 +136,7 @@ class MachinePage:
             ("Where a step's time goes", _pictures([figure for figure in figures if figure.kind in TIME])),
             (
                 "Memory, start and rounds in figures",
-                [*_pictures(further), *([Bullets(items=about_not_drawn)] if about_not_drawn else [])],
+                [*_pictures(further), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
             ),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
             ("Means over comparisons", _means(self.collection)),
@@ -157,7 +145,7 @@ class MachinePage:
             ("What others published", _published()),
             (
                 "How the numbers are defined",
-                [Bullets(items=[[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
+                [Bullets([[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
             ),
         ]
         return [block for heading, blocks in sections for block in folded_section(heading, blocks)]
@@ -172,29 +160,28 @@ class MachinePage:
                 for row in rows
                 if row.summary.message
             ]
-            blocks.append(Heading(words=heading, level=3))
+            blocks.append(Heading(heading, 3))
             blocks.append(backend_table(SCREEN, rows, label=heading, is_sortable=True))
             if notes:
-                blocks.append(Folded(summary="What was said of single rows", blocks=[Bullets(items=notes)]))
+                blocks.append(Folded("What was said of single rows", [Bullets(notes)]))
         return blocks
 
     def _comparisons(self, *, on_screen: bool) -> list[Block]:
         comparisons = self.collection.comparisons
-        further: list[Block] = []
-        if self.other_pages:
-            further = [Paragraph(text="Further pages:"), Bullets(items=self.other_pages)]
+        pages = self.other_pages
+        further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
         return [
-            Heading(words=f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
+            Heading(f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
             *(
                 Folded(
-                    summary=_summary(one),
-                    blocks=[*comparison_blocks(one), *(_environment(one) if on_screen else [])],
-                    anchor=one.anchor,
+                    _summary(comparison),
+                    [*comparison_blocks(comparison), *(_environment(comparison) if on_screen else [])],
+                    anchor=comparison.anchor,
                 )
-                for one in comparisons
+                for comparison in comparisons
             ),
             *further,
-            Paragraph(text=["Rebuilt from ", Code("results/"), " alone by ", Code("make report"), "."]),
+            Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
         ]
 
 
@@ -203,25 +190,25 @@ class MachinePage:
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
-    anchors = {one.anchor for row in setting.rows for one in row.shown}
+    anchors = {comparison.anchor for row in setting.rows for comparison in row.shown}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
 
 
 def _setting(setting: Setting, answer: AnswerWords, figures: Sequence[ReportFigure], *, anchor: str) -> Block:
     """What the page shows first of a setting: the answer, the figure of its models, a row for each."""
-    words = Box(blocks=_answer(answer), label=f"The answer: {answer.setting}", look="answer")
+    words = Box(_answer(answer), label=f"The answer: {answer.setting}", look="answer")
     pictures = [figure.picture for figure in figures]
-    return Box(blocks=[words, *pictures, model_table(setting, anchor)], label=setting.heading, look="machine")
+    return Box([words, *pictures, model_table(setting, anchor)], label=setting.heading, look="machine")
 
 
 def _answer(answer: AnswerWords) -> list[Block]:
     first, *others = answer.sentences
     return [
-        Heading(words=answer.setting),
-        *([Paragraph(text=_capitalised(answer.reduced), is_faint=True)] if answer.reduced else []),
+        Heading(answer.setting),
+        *([Paragraph(_capitalised(answer.reduced), is_faint=True)] if answer.reduced else []),
         *_sentence(first),
-        *([Paragraph(text=[Bold("Why?"), f" {answer.why}"])] if answer.why else []),
-        Paragraph(text=[Bold("What to do?"), f" {answer.to_do}"]),
+        *([Paragraph([Bold("Why?"), f" {answer.why}"])] if answer.why else []),
+        Paragraph([Bold("What to do?"), f" {answer.to_do}"]),
         *(block for sentence in others for block in _sentence(sentence)),
     ]
 
@@ -232,9 +219,9 @@ def _sentence(sentence: Sentence) -> list[Block]:
         [f"than {clause.than} on ", Bold(clause.count), f" ({clause.details})"] for clause in sentence.clauses
     ]
     return [
-        Paragraph(text=sentence.begin),
-        *([Bullets(items=items)] if items else []),
-        *([Paragraph(text=_capitalised(sentence.memory))] if sentence.memory else []),
+        Paragraph(sentence.begin),
+        *([Bullets(items)] if items else []),
+        *([Paragraph(_capitalised(sentence.memory))] if sentence.memory else []),
     ]
 
 
@@ -246,25 +233,23 @@ def _capitalised(words: str) -> str:
 
 
 def _pictures(figures: Sequence[ReportFigure]) -> list[Block]:
-    return [Pictures(pictures=[figure.picture for figure in figures])] if figures else []
+    return [Pictures([figure.picture for figure in figures])] if figures else []
 
 
 def _means(collection: Collection) -> list[Block]:
     blocks: list[Block] = []
     for heading, comparisons in collection.panels.items():
-        means: list[Mean] = geometric_means(comparisons)
-        blocks += [Paragraph(text=f"{heading}:"), table(means, MEANS, label=heading)]
+        blocks += [Paragraph(f"{heading}:"), table(geometric_means(comparisons), MEANS, label=heading)]
     return blocks
 
 
 def _division(division: Division, figures: Sequence[ReportFigure]) -> list[Block]:
     blocks: list[Block] = []
     for divided in division.divided:
-        parts: Sequence[Contribution] = divided.parts
         blocks += [
-            Paragraph(text=divided.words),
+            Paragraph(divided.words),
             *_caution(divided.comparisons),
-            table(parts, PARTS, label=divided.words),
+            table(divided.parts, PARTS, label=divided.words),
         ]
     return [*blocks, *_pictures([figure for figure in figures if figure.kind == division.anchor])]
 
@@ -274,25 +259,24 @@ def _caution(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     warnings = _warnings(comparisons)
     if not warnings:
         return []
-    links = [part for one in comparisons for part in ("; ", Link(one.title, f"#{one.anchor}"))][1:]
-    return [Paragraph(text=[f"The harness has {warnings} about this: ", *links, "."])]
+    links = [
+        part for comparison in comparisons for part in ("; ", Link(comparison.title, f"#{comparison.anchor}"))
+    ][1:]
+    return [Paragraph([f"The harness has {warnings} about this: ", *links, "."])]
 
 
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:
     """`12 warnings` and what separates them from the words before; empty without any."""
-    count = sum(len(one.warnings) for one in comparisons)
+    count = sum(len(comparison.warnings) for comparison in comparisons)
     return f"{before}{plural(count, 'warning')}" if count else ""
 
 
 def _claims(findings: Sequence[JudgedClaim]) -> list[Block]:
     """The verdicts; the evidence below, since a cell with a dozen comparisons would not be read."""
-    blocks: list[Block] = [Paragraph(text=definitions.ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
+    blocks: list[Block] = [Paragraph(definitions.ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
     for finding in findings:
         commands = [f"made by: {'; '.join(finding.commands)}"] if finding.commands else []
-        blocks += [
-            Paragraph(text=f"{finding.claim.claim}:"),
-            Bullets(items=[*evidence_lines(finding), *commands]),
-        ]
+        blocks += [Paragraph(f"{finding.claim.claim}:"), Bullets([*evidence_lines(finding), *commands])]
     return blocks
 
 
@@ -302,7 +286,7 @@ def _published() -> list[Block]:
         "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with "
         "the above:"
     )
-    return [Paragraph(text=about), table(reference.published_speedups(), PUBLISHED)]
+    return [Paragraph(about), table(reference.published_speedups(), PUBLISHED)]
 
 
 def _summary(comparison: ReportedComparison) -> str:
@@ -316,6 +300,6 @@ def _environment(comparison: ReportedComparison) -> list[Block]:
     hashes = [distinct_text(comparison.rows, f"{name}_hash") for name in ("config", "environment")]
     text = json.dumps(latest_environment(comparison.rows), indent=1, sort_keys=True, ensure_ascii=False)
     return [
-        Paragraph(text="configuration {}, environment {}".format(*hashes), is_faint=True),
-        Folded(summary="Environment", blocks=[Preformatted(words=text)]),
+        Paragraph("configuration {}, environment {}".format(*hashes), is_faint=True),
+        Folded("Environment", [Preformatted(text)]),
     ]

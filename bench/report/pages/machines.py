@@ -6,9 +6,10 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.labels import model_label
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
-from bench.report.content.blocks import Block, Heading, Paragraph, Table, table_of_texts
-from bench.report.words.formatting import MISSING, TIMES, number, ratio_and_interval
+from bench.report.content.blocks import Block, Heading, Paragraph, Small, Table, Text, table_of_texts
+from bench.report.words.formatting import MISSING, interval, number, ratio
 from bench.report.words.titles import make_title
+from bench.statistics.intervals import Speedup
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 
@@ -27,12 +28,9 @@ def machines_page(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> list
     """
     groups = group_by_comparison(by_machine)
     text = EXPLANATION if groups else "No two machines have made the same comparison."
-    blocks: list[Block] = [
-        Heading(words="The same comparison on several machines", level=1),
-        Paragraph(text=text),
-    ]
+    blocks: list[Block] = [Heading("The same comparison on several machines", 1), Paragraph(text)]
     for same in groups:
-        blocks += [Heading(words=title_of(same)), machines_table(same)]
+        blocks += [Heading(title_of(same)), machines_table(same)]
     return blocks
 
 
@@ -46,17 +44,17 @@ def title_of(same: SameComparison) -> str:
 def machines_table(same: SameComparison) -> Table:
     """A row for each machine, then one for their mean and one for one more machine, where these are known."""
     headers = ["machine", PRODUCTS, *(f"{backend.backend} over {backend.base}" for backend in same.backends)]
-    rows = [
+    rows: list[list[Text]] = [
         [
             name,
             _products(results),
-            *(ratio_and_interval(backend.speedups.get(name)) for backend in same.backends),
+            *(ratio_above_interval(backend.speedups.get(name)) for backend in same.backends),
         ]
         for name, results in same.machines.items()
     ]
     for name, cell in (("mean of machines", _mean), ("one more machine", _prediction)):
         cells = [cell(backend) for backend in same.backends]
-        if set(cells) != {MISSING}:
+        if any(cell != MISSING for cell in cells):
             rows.append([name, "", *cells])
     return table_of_texts(headers, rows, text_columns=headers[:2])
 
@@ -68,9 +66,14 @@ def _products(results: ComparisonResults) -> str:
     return ", ".join(number(rate and rate / GIGA, 3) for rate in known)
 
 
-def _mean(backend: BackendOnMachines) -> str:
+def ratio_above_interval(speedup: Speedup | None) -> Text:
+    """A ratio with its interval, which stands below it where a cell has several lines."""
+    return [ratio(speedup.ratio), Small(interval(speedup))] if speedup else MISSING
+
+
+def _mean(backend: BackendOnMachines) -> Text:
     spread = backend.spread
-    return f"{spread.mean:.3f}{TIMES} [{spread.low:.3f}, {spread.high:.3f}]" if spread else MISSING
+    return [ratio(spread.mean), Small(f"[{spread.low:.3f}, {spread.high:.3f}]")] if spread else MISSING
 
 
 def _prediction(backend: BackendOnMachines) -> str:

@@ -18,13 +18,13 @@ from bench.report.content.blocks import (
     Block,
     Bold,
     Bullets,
-    Code,
     Heading,
     Paragraph,
     Picture,
     Table,
     Text,
     table_of_texts,
+    with_code,
 )
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.scale import name_sharding
@@ -85,33 +85,31 @@ CAPTION = (
 def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     """The page: for each model the answer, the figure, the table."""
     return [
-        Heading(words="Methods: what each saves, and what it costs", level=1),
+        Heading("Methods: what each saves, and what it costs", 1),
         Paragraph(
-            text=[
+            with_code(
                 "Transformers' guide to training on a single GPU lists methods with a yes or no for speed "
                 "and for memory. Here each is measured alone against plain PyTorch, and in the combinations "
-                "that people use (",
-                Code("make methods"),
-                ").",
-            ]
+                "that people use (`make methods`)."
+            )
         ),
         *(block for comparison in comparisons for block in _section(comparison)),
     ]
 
 
 def _section(comparison: ReportedComparison) -> list[Block]:
-    heading = Heading(words=comparison.title)
-    found = find_methods(comparison)
-    if found is None:
-        return [heading, Paragraph(text=f"The baseline {comparison.reference} was not measured.")]
-    picture = Picture(path=Path(f"{figure_stem(comparison)}.svg"), caption=figure_title(comparison))
+    heading = Heading(comparison.title)
+    results = find_methods(comparison)
+    if results is None:
+        return [heading, Paragraph(f"The baseline {comparison.reference} was not measured.")]
+    picture = Picture(Path(f"{figure_stem(comparison)}.svg"), figure_title(comparison))
     notes: list[Text] = [
         f"{name_method(method)}: {method.message}"
-        for method in found.methods
+        for method in results.methods
         if method.message and not method.speedup
     ]
     notes += [
-        *_notes(found),
+        *_notes(results),
         describe.workload(comparison.rows),
         comparison.hardware,
         describe.versions(comparison.rows),
@@ -120,24 +118,24 @@ def _section(comparison: ReportedComparison) -> list[Block]:
     ]
     return [
         heading,
-        Paragraph(text=Bold(answer(found))),
-        *([picture] if found.measured else []),
-        _methods_table(found),
-        Bullets(items=notes),
+        Paragraph(Bold(answer(results))),
+        *([picture] if results.measured else []),
+        _methods_table(results),
+        Bullets(notes),
     ]
 
 
-def answer(found: MethodsFound) -> str:
+def answer(results: MethodsFound) -> str:
     """What pays, in sentences: the fastest, the smallest, and what the guide says otherwise."""
-    measured = found.measured
+    measured = results.measured
     if not measured:
         return "No method has a result."
     faster = [method for method in measured if method.verdict == "faster"]
     smaller = [method for method in measured if method.effect_on_memory == SAVES]
     both = [method for method in faster if method in smaller]
     sentences = [
-        f"Of {len(measured)} methods {len(faster)} train faster than {found.reference}, {len(smaller)} need "
-        f"less memory, {len(both)} do both."
+        f"Of {len(measured)} methods {len(faster)} train faster than {results.reference}, {len(smaller)} "
+        f"need less memory, {len(both)} do both."
     ]
     if faster:
         fastest = max(faster, key=lambda method: method.speedup.ratio if method.speedup else 0.0)
@@ -147,7 +145,7 @@ def answer(found: MethodsFound) -> str:
         sentences.append(f"The smallest is {name_method(smallest)}: {_memory(smallest)}, {_speed(smallest)}.")
     judged = [
         (f"{name_method(method)} ({column})", agreement == AGREES)
-        for method in found.methods
+        for method in results.methods
         for column, agreement in (("speed", method.speed_as_guided), ("memory", method.memory_as_guided))
         if agreement
     ]
@@ -167,13 +165,13 @@ def _memory(method: Method) -> str:
     return f"{method.memory_ratio:.2f}{TIMES} the memory"
 
 
-def _methods_table(found: MethodsFound) -> Table:
+def _methods_table(results: MethodsFound) -> Table:
     """The baseline, then each method under its number in the figure."""
     baseline = [
-        *("", found.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(found.reference_mib)),
-        *(number(found.reference_state_bytes, 3), "0", "", ""),
+        *("", results.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(results.reference_mib)),
+        *(number(results.reference_state_bytes, 3), "0", "", ""),
     ]
-    methods = [[str(place), *_cells(method)] for place, method in enumerate(found.methods, 1)]
+    methods = [[str(place), *_cells(method)] for place, method in enumerate(results.methods, 1)]
     return table_of_texts(
         [
             *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
@@ -204,19 +202,19 @@ def _judged(guide: str, agreement: str | None) -> str:
     return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
-def _notes(found: MethodsFound) -> list[Text]:
+def _notes(results: MethodsFound) -> list[Text]:
     """What the columns mean, and which optimizers train otherwise on purpose."""
-    chosen = {change.after for method in found.methods for change in method.changes}
+    chosen = {change.after for method in results.methods for change in method.changes}
     others = sorted(chosen & {*OTHER_UPDATES})
     bringing = [name for name in others if name in BRING_A_LIBRARY]
     libraries = (
         "libraries included, since it is not known of all what lay there before the model"
-        if found.with_libraries
+        if results.with_libraries
         else "without the libraries that lay there before the model"
     )
     notes: list[Text] = [
         f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
-        "the same, since a peak has no interval",
+        "the same, since a peak has no interval"
     ]
     if bringing:
         notes.append(

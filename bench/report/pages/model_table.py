@@ -5,7 +5,7 @@ from functools import partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
 from bench.report.content.answer_numbers import number
-from bench.report.content.blocks import Column, Link, Small, Table, Text, table
+from bench.report.content.blocks import Column, Link, Small, Table, Text, table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import ModelRow, Setting
 from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio
@@ -19,14 +19,12 @@ def model_table(setting: Setting, anchor: str = "") -> Table:
     first = backends[0]
     full_path = [_outcome_column(f"{first}, MKL's full path", partial(_with_full_path, first))]
     columns = [
-        Column[ModelRow](
-            header="model", cell=lambda row: Link(row.name, f"#{row.shown[0].anchor}"), is_text=True
-        ),
+        text_column("model", lambda row: Link(row.name, f"#{row.shown[0].anchor}")),
         *(_outcome_column(name, partial(_over_reference, name)) for name in backends),
         *(_outcome_column(f"{name} over best PyTorch", partial(_over_best, name)) for name in backends),
         *(full_path if any(row.full_path for row in setting.rows) else []),
-        Column[ModelRow](header="peak memory", cell=partial(_memory, backends)),
-        Column[ModelRow](header="status", cell=lambda row: _status(row.shown, backends), is_text=True),
+        Column[ModelRow]("peak memory", partial(_memory, backends)),
+        text_column("status", lambda row: _status(row.shown, backends)),
     ]
     return table(setting.rows, columns, label=f"{setting.heading}: a row for each model", anchor=anchor)
 
@@ -38,7 +36,7 @@ def _outcome_column(header: str, find: FindOutcome) -> Column[ModelRow]:
         outcome = find(row)
         return outcome.verdict if outcome and outcome.verdict in VERDICTS else ""
 
-    return Column(header=one_line(header), cell=lambda row: _outcome_text(find(row)), look=look)
+    return Column(one_line(header), lambda row: _outcome_text(find(row)), look=look)
 
 
 def _outcome_text(outcome: Outcome | None) -> Text:
@@ -72,13 +70,13 @@ def _memory(backends: Sequence[str], row: ModelRow) -> str:
 
 def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) -> str:
     """`ok`, or which backend is not; and how many warnings the comparisons have."""
-    wanted = {*backends, *(one.reference for one in comparisons)}
+    wanted = {*backends, *(comparison.reference for comparison in comparisons)}
     failed = [
         f"{one_line(summary.backend)} {summary.status}"
-        for one in comparisons
-        for summary in one.summaries
+        for comparison in comparisons
+        for summary in comparison.summaries
         if summary.backend in wanted and summary.status != "ok"
     ]
-    warnings = sum(len(one.warnings) for one in comparisons)
+    warnings = sum(len(comparison.warnings) for comparison in comparisons)
     status = ", ".join(dict.fromkeys(failed)) or "ok"
     return f"{status}; {plural(warnings, 'warning')}" if warnings else status

@@ -9,7 +9,6 @@ from bench.report.content.blocks import (
     Block,
     Bold,
     Bullets,
-    Code,
     Column,
     Folded,
     Heading,
@@ -20,6 +19,8 @@ from bench.report.content.blocks import (
     Text,
     table,
     table_of_texts,
+    text_column,
+    with_code,
 )
 from bench.report.content.scale import (
     CHECKS_FIGURE,
@@ -52,9 +53,9 @@ HEADING_OF_PUBLISHED = "Published figures beside predicted ones"
 def scale_page(predictions: Predictions) -> list[Block]:
     """The page about results/predicted/."""
     top: list[Block] = [
-        Heading(words="Many GPUs: what is predicted", level=1),
+        Heading("Many GPUs: what is predicted", 1),
         Paragraph(
-            text=[
+            [
                 Bold("Predicted, not measured."),
                 " Nobody ran these models on so many GPUs here. The seconds of a step are worked out from "
                 "what a rank computes, from the bytes that each sharding sends and from published figures "
@@ -63,9 +64,9 @@ def scale_page(predictions: Predictions) -> list[Block]:
             ]
         ),
     ]
-    parts = [part(predictions) for part in (_answer, _trust, _scalings, _checks, _published, _assumptions)]
-    below = [block for blocks in parts for block in blocks]
-    return [*top, *(below or [Paragraph(text="There are no predictions yet.")])]
+    parts = (_answer, _trust, _scalings, _checks, _published, _assumptions)
+    below = [block for part in parts for block in part(predictions)]
+    return [*top, *(below or [Paragraph("There are no predictions yet.")])]
 
 
 # The answer
@@ -74,21 +75,21 @@ def scale_page(predictions: Predictions) -> list[Block]:
 def _answer(predictions: Predictions) -> list[Block]:
     if not predictions.scalings:
         return []
-    blocks: list[Block] = [Heading(words="The answer")]
-    compared = [one for one in predictions.scalings if one.line(DDP) and one.line(ZERO1)]
+    blocks: list[Block] = [Heading("The answer")]
+    compared = [scaling for scaling in predictions.scalings if scaling.line(DDP) and scaling.line(ZERO1)]
     if compared:
-        faster = sum(bool(faster_world_sizes(one.zero1_over_ddp())) for one in compared)
+        faster = sum(bool(faster_world_sizes(scaling.zero1_over_ddp())) for scaling in compared)
         pairs = plural(len(compared), "pair")
         where = f"for {faster} of {pairs} of model and machines" if faster else f"for none of {pairs}"
         sentence = f"ZeRO-1 is predicted to be faster than DDP at some world size {where}."
-        blocks.append(Paragraph(text=Bold(sentence)))
+        blocks.append(Paragraph(Bold(sentence)))
     for topology in predictions.topologies:
         answers: list[Text] = [
-            [Bold(one.title), f": {' '.join(answer(one))}"]
-            for one in predictions.scalings
-            if one.topology.name == topology.name
+            [Bold(scaling.title), f": {' '.join(answer(scaling))}"]
+            for scaling in predictions.scalings
+            if scaling.topology.name == topology.name
         ]
-        blocks += [Paragraph(text=f"{topology.title}:"), Bullets(items=answers)]
+        blocks += [Paragraph(f"{topology.title}:"), Bullets(answers)]
     return blocks
 
 
@@ -96,7 +97,9 @@ def _trust(predictions: Predictions) -> list[Block]:
     """How far to believe it, in a line for each kind of evidence."""
     evidence: list[Text] = []
     if predictions.checks:
-        errors = ", ".join(f"{one.quantity} {absolute(one.mean)}" for one in predictions.accuracies)
+        errors = ", ".join(
+            f"{accuracy.quantity} {absolute(accuracy.mean)}" for accuracy in predictions.accuracies
+        )
         evidence.append(
             [
                 f"On machines of this project, {plural(len(predictions.checks), 'point')} both predicted "
@@ -116,7 +119,7 @@ def _trust(predictions: Predictions) -> list[Block]:
         )
     if not evidence:
         return []
-    return [Paragraph(text=Bold("How far to trust such predictions:")), Bullets(items=evidence)]
+    return [Paragraph(Bold("How far to trust such predictions:")), Bullets(evidence)]
 
 
 def _link_to(heading: str) -> Link:
@@ -131,9 +134,9 @@ def _scalings(predictions: Predictions) -> list[Block]:
     if not predictions.scalings:
         return []
     return [
-        Heading(words="Every model and world size"),
+        Heading("Every model and world size"),
         Paragraph(
-            text="Efficiency: samples/s of a rank, as a share of those of a rank alone. Not hidden: the "
+            "Efficiency: samples/s of a rank, as a share of those of a rank alone. Not hidden: the "
             "share of a step by which sending makes it longer. All of it is predicted."
         ),
         *(block for scaling in predictions.scalings for block in _scaling(scaling)),
@@ -143,22 +146,22 @@ def _scalings(predictions: Predictions) -> list[Block]:
 def _scaling(scaling: Scaling) -> list[Block]:
     title = f"{scaling.title} on {scaling.topology.title}"
     blocks: list[Block] = [
-        Heading(words=title, level=3),
+        Heading(title, 3),
         _picture(scaling.figure, f"{title}: predicted efficiency by ranks"),
     ]
     for kind, lines in scaling.lines.items():
         if len(scaling.lines) > 1 or kind != WEAK:
-            blocks.append(Paragraph(text=f"{kind.capitalize()} scaling ({KINDS_OF_SCALING[kind]}):"))
+            blocks.append(Paragraph(f"{kind.capitalize()} scaling ({KINDS_OF_SCALING[kind]}):"))
         sizes = sorted({point.ranks for line in lines for point in line.points})
         first = [ranks for ranks in SHOWN_FIRST if ranks in sizes] or sizes
         blocks.append(_points_table(lines, first))
         if rest := [ranks for ranks in sizes if ranks not in first]:
             listed = enumerated([f"{ranks:,}" for ranks in rest])
             summary = f"{kind} scaling at {listed} ranks"
-            blocks.append(Folded(summary=summary, blocks=[_points_table(lines, rest)]))
+            blocks.append(Folded(summary, [_points_table(lines, rest)]))
     if sentence := textbook(scaling):
-        blocks.append(Paragraph(text=sentence))
-    return [*blocks, Bullets(items=_notes(scaling))]
+        blocks.append(Paragraph(sentence))
+    return [*blocks, Bullets(_notes(scaling))]
 
 
 def _points_table(lines: Sequence[ScaleLine], sizes: Sequence[int]) -> Table:
@@ -167,16 +170,15 @@ def _points_table(lines: Sequence[ScaleLine], sizes: Sequence[int]) -> Table:
 
 
 _POINT_COLUMNS: list[Column[tuple[str, ScalePoint]]] = [
-    Column(header="ranks", cell=lambda row: f"{row[1].ranks:,}"),
-    Column(header="sharding", cell=lambda row: row[0], is_text=True),
-    Column(header="predicted samples/s [95 %]", cell=lambda row: row[1].samples.words()),
-    Column(header="efficiency [95 %]", cell=lambda row: row[1].efficiency.per_cent()),
-    Column(header="not hidden", cell=lambda row: f"{100 * row[1].exposed:.0f} %"),
+    Column("ranks", lambda row: f"{row[1].ranks:,}"),
+    text_column("sharding", lambda row: row[0]),
+    Column("predicted samples/s [95 %]", lambda row: row[1].samples.words()),
+    Column("efficiency [95 %]", lambda row: row[1].efficiency.per_cent()),
+    Column("not hidden", lambda row: f"{100 * row[1].exposed:.0f} %"),
     Column(
-        header="memory of a rank",
-        cell=lambda row: f"{number(row[1].memory_gib, 3)} of {number(row[1].limit_gib, 3)} GiB",
+        "memory of a rank", lambda row: f"{number(row[1].memory_gib, 3)} of {number(row[1].limit_gib, 3)} GiB"
     ),
-    Column(header="fits?", cell=lambda row: "yes" if row[1].fits else "no", is_text=True),
+    text_column("fits?", lambda row: "yes" if row[1].fits else "no"),
 ]
 
 
@@ -201,43 +203,37 @@ def _checks(predictions: Predictions) -> list[Block]:
     if not predictions.checks:
         return []
     return [
-        Heading(words=HEADING_OF_CHECKS),
+        Heading(HEADING_OF_CHECKS),
         Paragraph(
-            text=[
+            with_code(
                 f"{plural(len(predictions.checks), 'point')} of this project's machines, each predicted and "
                 "measured; error: predicted / measured - 1. Memory is without what lay there before the "
-                "model. Predicted by ",
-                Code("make scale ARGS=--check"),
-                ".",
-            ]
+                "model. Predicted by `make scale ARGS=--check`."
+            )
         ),
-        Bullets(items=[accuracy_in_words(one) for one in predictions.accuracies]),
+        Bullets(list(map(accuracy_in_words, predictions.accuracies))),
         _picture(CHECKS_FIGURE, "Predicted against measured: bytes, memory and seconds"),
-        table([point for one in predictions.accuracies for point in one.checks], _CHECK_COLUMNS),
+        table([point for accuracy in predictions.accuracies for point in accuracy.checks], _CHECK_COLUMNS),
     ]
 
 
 _CHECK_COLUMNS: list[Column[CheckedPoint]] = [
-    Column(header="machine", cell=lambda point: point.machine, is_text=True),
-    Column(header="model", cell=lambda point: point.model, is_text=True),
-    Column(header="backend", cell=lambda point: point.backend, is_text=True),
-    Column(header="sharding", cell=lambda point: name_sharding(point.sharding), is_text=True),
-    Column(header="ranks", cell=lambda point: f"{point.ranks:,}"),
-    Column(header="link", cell=lambda point: point.link, is_text=True),
-    Column(
-        header="quantity",
-        cell=lambda point: f"{point.quantity} ({point.unit})" if point.unit else point.quantity,
-        is_text=True,
+    text_column("machine", lambda point: point.machine),
+    text_column("model", lambda point: point.model),
+    text_column("backend", lambda point: point.backend),
+    text_column("sharding", lambda point: name_sharding(point.sharding)),
+    Column("ranks", lambda point: f"{point.ranks:,}"),
+    text_column("link", lambda point: point.link),
+    text_column(
+        "quantity", lambda point: f"{point.quantity} ({point.unit})" if point.unit else point.quantity
     ),
-    Column(header="measured", cell=lambda point: point.measured.words()),
-    Column(header="predicted", cell=lambda point: point.predicted.words()),
-    Column(header="error", cell=lambda point: "equal" if point.is_equal else signed(point.error)),
-    Column(
-        header="measured in",
-        cell=lambda point: f"results/{point.measured_in}" if point.measured_in else MISSING,
-        is_text=True,
+    Column("measured", lambda point: point.measured.words()),
+    Column("predicted", lambda point: point.predicted.words()),
+    Column("error", lambda point: "equal" if point.is_equal else signed(point.error)),
+    text_column(
+        "measured in", lambda point: f"results/{point.measured_in}" if point.measured_in else MISSING
     ),
-    Column(header="commit", cell=lambda point: point.git_commit, is_text=True),
+    text_column("commit", lambda point: point.git_commit),
 ]
 
 
@@ -248,23 +244,23 @@ def _published(predictions: Predictions) -> list[Block]:
     published = predictions.published
     if not published:
         return []
-    worst = sorted(published, key=lambda one: -abs(one.error))[:WORST]
-    within = sum(one.predicted.low <= one.published <= one.predicted.high for one in published)
-    right = sum((one.published > 1) == (one.predicted.value > 1) for one in published)
+    worst = sorted(published, key=lambda row: -abs(row.error))[:WORST]
+    within = sum(row.predicted.low <= row.published <= row.predicted.high for row in published)
+    right = sum((row.published > 1) == (row.predicted.value > 1) for row in published)
     lie = f"{plural(within, 'published ratio')} {'lies' if within == 1 else 'lie'}"
     return [
-        Heading(words=HEADING_OF_PUBLISHED),
+        Heading(HEADING_OF_PUBLISHED),
         Paragraph(
-            text=f"Samples/s of ZeRO-1 over those of DDP, {len(published)} times: mean absolute error "
+            f"Samples/s of ZeRO-1 over those of DDP, {len(published)} times: mean absolute error "
             f"{absolute(mean_error(published))}; {lie} within the predicted bracket; {right} times the "
             "prediction has the right one of the two as the faster."
         ),
-        Paragraph(text="Missed most:"),
+        Paragraph("Missed most:"),
         Bullets(
-            items=[
-                f"{one.title} ({one.setting}): published {one.published:.3f}{TIMES}, predicted "
-                f"{one.predicted.value:.3f}{TIMES}, {signed(one.error)}{f': {one.why}' if one.why else ''}"
-                for one in worst
+            [
+                f"{row.title} ({row.setting}): published {row.published:.3f}{TIMES}, predicted "
+                f"{row.predicted.value:.3f}{TIMES}, {signed(row.error)}{f': {row.why}' if row.why else ''}"
+                for row in worst
             ]
         ),
         _picture(PUBLISHED_FIGURE, "Published and predicted ratio of ZeRO-1 to DDP, model by model"),
@@ -273,15 +269,15 @@ def _published(predictions: Predictions) -> list[Block]:
 
 
 _PUBLISHED_COLUMNS: list[Column[PublishedRatio]] = [
-    Column(header="model", cell=lambda row: row.model, is_text=True),
-    Column(header="hardware", cell=lambda row: row.hardware, is_text=True),
-    Column(header="engine", cell=lambda row: row.engine, is_text=True),
-    Column(header="ranks", cell=lambda row: f"{row.ranks:,}"),
-    Column(header="batch", cell=lambda row: count(row.micro_batch)),
-    Column(header="published", cell=lambda row: ratio(row.published)),
-    Column(header="predicted [95 %]", cell=lambda row: row.predicted.three_decimals(TIMES)),
-    Column(header="error", cell=lambda row: signed(row.error)),
-    Column(header="source", cell=lambda row: row.source, is_text=True),
+    text_column("model", lambda row: row.model),
+    text_column("hardware", lambda row: row.hardware),
+    text_column("engine", lambda row: row.engine),
+    Column("ranks", lambda row: f"{row.ranks:,}"),
+    Column("batch", lambda row: count(row.micro_batch)),
+    Column("published", lambda row: ratio(row.published)),
+    Column("predicted [95 %]", lambda row: row.predicted.three_decimals(TIMES)),
+    Column("error", lambda row: signed(row.error)),
+    text_column("source", lambda row: row.source),
 ]
 
 
@@ -292,15 +288,15 @@ def _assumptions(predictions: Predictions) -> list[Block]:
     if not predictions.topologies:
         return []
     blocks: list[Block] = [
-        Heading(words="Assumptions"),
+        Heading("Assumptions"),
         Paragraph(
-            text="Every figure of machines that predictions rest on, and the bounds within which it lies "
+            "Every figure of machines that predictions rest on, and the bounds within which it lies "
             "with 95 %."
         ),
     ]
     for topology in predictions.topologies:
         where = f"{topology.ranks_per_node} ranks a node; conf/topology/{topology.name}.yaml."
-        blocks += [Heading(words=topology.title, level=3), Paragraph(text=where), _assumed_table(topology)]
+        blocks += [Heading(topology.title, 3), Paragraph(where), _assumed_table(topology)]
     return blocks
 
 
@@ -332,4 +328,4 @@ def _assumed_table(topology: Topology) -> Table:
 
 
 def _picture(stem: str, caption: str) -> Picture:
-    return Picture(path=Path(f"{stem}.svg"), caption=caption)
+    return Picture(Path(f"{stem}.svg"), caption)

@@ -18,32 +18,33 @@ from bench.machine.processor_identity import NOT_RECORDED
 from bench.report.content.blocks import (
     Block,
     Bullets,
-    Code,
     Column,
     Heading,
     Paragraph,
     table,
     table_of_texts,
+    text_column,
+    with_code,
 )
 from bench.report.words.formatting import MISSING
 from bench.statistics.table_values import distinct_text
 
 _VERDICT_COLUMNS: list[Column[Any]] = [
-    Column(header="case", cell=lambda row: f"{row.case} {row.number}", is_text=True),
-    Column(header="preset", cell=lambda row: row.preset, is_text=True),
-    Column(header="backend", cell=lambda row: row.backend, is_text=True),
-    Column(header="truth", cell=lambda row: f"{row.truth:.3f}"),
-    Column(header="ratio [95 %]", cell=lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]"),
-    Column(header="verdict", cell=lambda row: row.verdict, is_text=True),
+    text_column("case", lambda row: f"{row.case} {row.number}"),
+    text_column("preset", lambda row: row.preset),
+    text_column("backend", lambda row: row.backend),
+    Column("truth", lambda row: f"{row.truth:.3f}"),
+    Column("ratio [95 %]", lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]"),
+    text_column("verdict", lambda row: row.verdict),
 ]
 _COVERAGE_COLUMNS: list[Column[Any]] = [
-    Column(header="noise", cell=lambda row: row.noise, is_text=True),
-    Column(header="preset", cell=lambda row: row.preset, is_text=True),
-    Column(header="launches × rounds", cell=lambda row: f"{row.launches} × {row.rounds}", is_text=True),
-    Column(header="until", cell=lambda row: _half_width(row.until), is_text=True),
-    Column(header="coverage", cell=lambda row: f"{row.coverage:.1%}"),
-    Column(header="median half-width", cell=lambda row: _half_width(row.half_width)),
-    Column(header="launches, mean", cell=lambda row: f"{row.mean_launches:.1f}"),
+    text_column("noise", lambda row: row.noise),
+    text_column("preset", lambda row: row.preset),
+    text_column("launches × rounds", lambda row: f"{row.launches} × {row.rounds}"),
+    text_column("until", lambda row: _half_width(row.until)),
+    Column("coverage", lambda row: f"{row.coverage:.1%}"),
+    Column("median half-width", lambda row: _half_width(row.half_width)),
+    Column("launches, mean", lambda row: f"{row.mean_launches:.1f}"),
 ]
 
 
@@ -72,13 +73,9 @@ def selftest_page(folder: Path) -> list[Block]:
         UserError: one of its tables is damaged.
     """
     blocks: list[Block] = [
-        Heading(words="Self-test", level=1),
+        Heading("Self-test", 1),
         Paragraph(
-            text=[
-                "Comparisons whose outcome is known (",
-                Code("make selftest"),
-                "): what did the harness say?",
-            ]
+            with_code("Comparisons whose outcome is known (`make selftest`): what did the harness say?")
         ),
     ]
     for name, section in (
@@ -93,11 +90,14 @@ def selftest_page(folder: Path) -> list[Block]:
 
 
 def _in_turn(verdicts: pd.DataFrame) -> list[Block]:
-    setting = "measure.resident=one"
-    command = f'make selftest ARGS="{setting}"'
     return [
-        Heading(words="Groups one after the other"),
-        Paragraph(text=["The same with ", Code(setting), ", as on GPUs (", Code(command), "):"]),
+        Heading("Groups one after the other"),
+        Paragraph(
+            with_code(
+                "The same with `measure.resident=one`, as on GPUs "
+                '(`make selftest ARGS="measure.resident=one"`):'
+            )
+        ),
         *_comparisons(verdicts),
     ]
 
@@ -113,18 +113,16 @@ def _comparisons(verdicts: pd.DataFrame) -> list[Block]:
         f"{_range_of_seconds(comparisons['block_seconds'])} s; "
         f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
     ]
-    return [Bullets(items=lines), table(verdicts.itertuples(), _VERDICT_COLUMNS)]
+    return [Bullets(lines), table(verdicts.itertuples(), _VERDICT_COLUMNS)]
 
 
 def _coverage(simulated: pd.DataFrame) -> list[Block]:
     return [
-        Heading(words="Coverage of the 95 % interval"),
+        Heading("Coverage of the 95 % interval"),
         Paragraph(
-            text=[
-                "Simulated comparisons (",
-                Code("make coverage"),
-                "): how often does the interval contain the truth?",
-            ]
+            with_code(
+                "Simulated comparisons (`make coverage`): how often does the interval contain the truth?"
+            )
         ),
         table(simulated.itertuples(), _COVERAGE_COLUMNS),
     ]
@@ -140,9 +138,9 @@ def _estimators(simulated: pd.DataFrame) -> list[Block]:
     keys = dict.fromkeys((noise, preset) for noise, preset, _ in cells)
     rows = [[noise, preset, *(cells[noise, preset, middle] for middle in middles)] for noise, preset in keys]
     return [
-        Heading(words="Estimators"),
+        Heading("Estimators"),
         Paragraph(
-            text="Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage "
+            "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage "
             "and median half-width under each; the harness uses the midmean."
         ),
         table_of_texts(["noise", "preset", *middles], rows, text_columns=["noise", "preset"]),

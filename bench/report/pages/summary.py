@@ -22,13 +22,13 @@ def summary_markdown(rows: Sequence[BackendRow]) -> str:
     """A table for a pull request: one for each machine, under its name."""
     blocks: list[Block] = []
     for machine, group in _by_machine(rows).items():
-        blocks += [Paragraph(text=Bold(machine)), backend_table(PAPER, group)]
+        blocks += [Paragraph(Bold(machine)), backend_table(PAPER, group)]
         notes = [
             f"{row.comparison.label}, {row.summary.backend}: {row.summary.message}"
             for row in group
             if row.summary.message and row.summary.speedup is None
         ]
-        blocks += [Bullets(items=notes)] if notes else []
+        blocks += [Bullets(notes)] if notes else []
     return render_markdown(blocks)
 
 
@@ -48,6 +48,6 @@ def _by_machine(rows: Sequence[BackendRow]) -> dict[str, list[BackendRow]]:
     """The rows under the headings of `panels_of`."""
     comparisons = list({id(row.comparison): row.comparison for row in rows}.values())
     return {
-        heading: [row for row in rows if any(row.comparison is one for one in group)]
+        heading: [row for row in rows if any(row.comparison is comparison for comparison in group)]
         for heading, group in panels_of(comparisons).items()
     }

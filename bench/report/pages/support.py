@@ -1,6 +1,7 @@
 """support.md of a machine: which backend trains which model, and why the others do not."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from bench.errors import PASSED
 from bench.report.content.blocks import (
@@ -9,10 +10,12 @@ from bench.report.content.blocks import (
     Bullets,
     Code,
     Heading,
-    Inline,
     Paragraph,
     Text,
+    table,
     table_of_texts,
+    text_column,
+    with_code,
 )
 from bench.report.content.collection import ReportedComparison
 from bench.report.pages.support_matrix import is_of_choices
@@ -32,14 +35,14 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     timed = [comparison for comparison in comparisons if not is_of_choices(comparison)]
     choices = [comparison for comparison in comparisons if is_of_choices(comparison)]
     blocks: list[Block] = [
-        Heading(words="What trains under which backend", level=1),
-        Bullets(items=_at_a_glance(comparisons)),
+        Heading("What trains under which backend", 1),
+        Bullets(_at_a_glance(comparisons)),
         *(_by_model(timed, reasons) if timed else []),
         *(_by_backend(choices, reasons) if choices else []),
     ]
     if reasons:
-        blocks += [Heading(words="Why not"), Bullets(items=list(reasons), is_numbered=True)]
-    return [*blocks, Heading(words="How it was measured"), Bullets(items=_how_measured(comparisons))]
+        blocks += [Heading("Why not"), Bullets(list(reasons), is_numbered=True)]
+    return [*blocks, Heading("How it was measured"), Bullets(_how_measured(comparisons))]
 
 
 def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[Text]:
@@ -65,19 +68,15 @@ def _by_model(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> li
     summaries = [summary for comparison in comparisons for summary in comparison.summaries]
     summaries.sort(key=lambda summary: (not summary.is_reference, *_place(summary)))
     backends = list(dict.fromkeys(summary.backend for summary in summaries))
-    rows = [
-        [
-            _name(comparison, comparisons),
-            distinct_text(comparison.rows, "task"),
-            *(_cell(comparison.of(backend), reasons) for backend in backends),
-        ]
-        for comparison in comparisons
+    columns = [
+        text_column("model", partial(_name, comparisons=comparisons)),
+        text_column("task", lambda comparison: distinct_text(comparison.rows, "task")),
+        *(text_column(backend, partial(_cell, backend=backend, reasons=reasons)) for backend in backends),
     ]
-    headers = ["model", "task", *backends]
     return [
-        table_of_texts(headers, rows, text_columns=headers),
+        table(comparisons, columns),
         Paragraph(
-            text="A cell: speed-up over the reference (one short launch, so no more than a first look), and "
+            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
             "the largest relative difference of a step's loss from the reference's, with dropout off."
         ),
     ]
@@ -92,16 +91,16 @@ def _by_backend(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> 
         [
             summary.backend,
             _what_runs(summary),
-            *(_cell(comparison.of(summary.backend), reasons) for comparison in comparisons),
+            *(_cell(comparison, summary.backend, reasons) for comparison in comparisons),
         ]
         for summary in order
     ]
     headers = ["backend", "what runs", *(_name(comparison, comparisons) for comparison in comparisons)]
     return [
-        Heading(words="Other engines, optimizers, shardings and stacks"),
+        Heading("Other engines, optimizers, shardings and stacks"),
         table_of_texts(headers, rows, text_columns=headers),
         Paragraph(
-            text="One model of each kind; nothing was timed, so that a cell holds the loss difference alone. "
+            "One model of each kind; nothing was timed, so that a cell holds the loss difference alone. "
             "On a CPU what is offloaded to the host stays where it is."
         ),
     ]
@@ -122,7 +121,8 @@ def _name(comparison: ReportedComparison, comparisons: Sequence[ReportedComparis
     return comparison.stem if several else comparison.model
 
 
-def _cell(summary: BackendSummary | None, reasons: Reasons) -> Text:
+def _cell(comparison: ReportedComparison, backend: str, reasons: Reasons) -> Text:
+    summary = comparison.of(backend)
     if summary is None:
         return MISSING
     if summary.status not in PASSED:
@@ -136,10 +136,8 @@ def _cell(summary: BackendSummary | None, reasons: Reasons) -> Text:
 
 def _how_measured(comparisons: Sequence[ReportedComparison]) -> list[Text]:
     sizes = sorted({distinct_text(comparison.rows, "size") for comparison in comparisons})
-    commands: list[Inline] = [
-        "made by ",
-        Code("make matrix"),
-        "; a single model again: ",
+    commands = [
+        *with_code("made by `make matrix`; a single model again: "),
         Code(f"make matrix MODEL={comparisons[0].model}"),
         "; the study matrix holds all comparisons, and support.csv these tables",
     ]

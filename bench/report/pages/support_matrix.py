@@ -45,7 +45,7 @@ COLUMNS: Mapping[str, Value] = {
 def planned_models(part: str = "models") -> list[str]:
     """The models of a part of the matrix' plan, in the order of its table."""
     parts = yaml.safe_load(PLAN.read_text(encoding="utf-8"))["parts"]
-    return [str(model) for one in parts if one["name"] == part for model in one["models"]]
+    return [str(model) for planned in parts if planned["name"] == part for model in planned["models"]]
 
 
 def read_matrix(folder: Path) -> list[ReportedComparison]:
@@ -56,9 +56,8 @@ def read_matrix(folder: Path) -> list[ReportedComparison]:
     """
     comparisons = [ReportedComparison(stem=path.stem, rows=csv_files.read(path)) for path in files_of(folder)]
     place = {model: number for number, model in enumerate(planned_models())}
-    return sorted(
-        comparisons, key=lambda one: (place.get(one.model, len(place)), one.model, is_of_choices(one))
-    )
+    comparisons.sort(key=lambda item: (place.get(item.model, len(place)), item.model, is_of_choices(item)))
+    return comparisons
 
 
 def is_of_choices(comparison: ReportedComparison) -> bool:
@@ -69,5 +68,5 @@ def is_of_choices(comparison: ReportedComparison) -> bool:
 def support_csv(comparisons: Sequence[ReportedComparison]) -> str:
     """The content of support.csv; the reference of untimed comparisons says nothing and is left out."""
     rows = rows_of(comparisons)
-    said = [row for row in rows if not (row.summary.is_reference and row.summary.status == "untimed")]
-    return render_csv(said, COLUMNS)
+    kept = [row for row in rows if not (row.summary.is_reference and row.summary.status == "untimed")]
+    return render_csv(kept, COLUMNS)

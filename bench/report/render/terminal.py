@@ -7,19 +7,19 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from bench.report.content.blocks import Cell, Small, Table, inlines
+from bench.report.content.blocks import Cell, Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
 
 WIDTH = 100
-"""Of a table, in characters at most."""
+"""A table's width, in characters."""
 
 NARROW = 8
-"""Characters of a line of a header."""
+"""The width of a line of a header, in characters."""
 
 
 def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:
     """A table under its title, with lines below it."""
-    shown = rich.Table(
+    grid = rich.Table(
         title=Text(one_line(title)),
         caption=Text("\n".join(map(one_line, below)), justify="left"),
         box=box.HORIZONTALS,
@@ -27,23 +27,25 @@ def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Ta
         width=WIDTH,
     )
     for column in table.columns:
-        shown.add_column(
-            fill(column.header.replace("difference", "diff."), NARROW, break_long_words=False),
+        grid.add_column(
+            _header(column.header),
             justify="left" if column.is_text else "right",
             overflow="fold",
             # only names give way where space is short: a broken number reads as another one
-            no_wrap=column.header != "backend",
+            no_wrap=column.header not in ("backend", "machine"),
         )
     for row in table.rows:
-        shown.add_row(*map(_cell, row))
-    return shown
+        grid.add_row(*map(_cell, row))
+    return grid
+
+
+def _header(words: str) -> str:
+    """Narrow lines; an interval's bracket stays whole."""
+    lines = words.replace("difference", "diff.").replace(" [", "\n[").splitlines()
+    return "\n".join(fill(line, NARROW, break_long_words=False) for line in lines)
 
 
 def _cell(cell: Cell) -> Text:
     """Its words; what is small stands on a line of its own."""
-    parts = inlines(cell.text)
-    return Text(
-        "".join(
-            part if isinstance(part, str) else "\n" * isinstance(part, Small) + part.words for part in parts
-        )
-    )
+    parts = [f"\n{part.words}" if isinstance(part, Small) else plain(part) for part in inlines(cell.text)]
+    return Text("".join(parts))
