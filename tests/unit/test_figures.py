@@ -1,12 +1,17 @@
 """The figures: what is written in them, whatever the names and the numbers."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from bench.report.build import render_report
-from bench.report.figures import style
+from bench.report.figures import measured_text, style
+from bench.report.figures.axis import Axis
+from bench.report.figures.measured_text import inches
+from bench.report.figures.row_chart import draw_rows
+from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
@@ -88,3 +93,28 @@ def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None
     known = [style.look(name) for name in ("pytorch", "ortmodule", "ortmodule_zero1")]
     assert len({colour for colour, _ in known}) == 3
     assert len({hatch for _, hatch in known}) == 3
+
+
+def test_a_text_far_too_long_is_cut_without_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, measured = "it failed because " * 100_000, []
+
+    def measure(words: str, *arguments: object) -> float:
+        measured.append(len(words))
+        return inches(words, *arguments)
+
+    monkeypatch.setattr(measured_text, "inches", measure)
+    shown = measured_text.fitted(words, 6, 3)
+    assert shown.startswith("it failed because")
+    assert shown.endswith("…")
+    assert 2.8 < inches(shown, 6) <= 3
+    assert max(measured) < 1000
+
+
+def test_rows_with_ever_longer_reasons_are_drawn_in_little_time() -> None:
+    rows = [Row(name="x", reason="it failed because " * 10 * number) for number in range(200)]
+    chart = RowChart(
+        title="", panels=[Panel(groups=[RowGroup(rows=rows)])], axis=Axis(low=0, high=1), label=""
+    )
+    before = time.process_time()
+    draw_rows(chart, style.LIGHT)
+    assert time.process_time() - before < 5

@@ -50,7 +50,7 @@ def _caption(comparisons: Sequence[ReportedComparison], *, with_points: bool) ->
     if with_points:
         sentences.append("Points: single rounds.")
     if any(_best_pytorch(one) for one in comparisons):
-        sentences.append("Short lines: the fastest PyTorch of the same comparison.")
+        sentences.append("Blue lines: the fastest PyTorch of the same comparison.")
     if not comparisons[0].at_largest:
         sentences.append(
             "Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
