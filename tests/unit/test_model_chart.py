@@ -12,7 +12,7 @@ from bench.report.content.modalities import DECODERS, ENCODER_DECODERS, ENCODERS
 from bench.report.content.quantities import ENERGY, MEMORY
 from bench.report.content.selection import choose_backends, choose_models, choose_one_of_each_model
 from bench.report.figures import chart_words
-from bench.report.figures.breakdown_chart import breakdown_chart
+from bench.report.figures.breakdown_chart import breakdown_chart, step_bars
 from bench.report.figures.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
@@ -244,7 +244,7 @@ def test_the_caption_names_machine_workload_and_interval() -> None:
 
 
 def test_the_text_alternative_has_every_number_and_reason() -> None:
-    words = chart_words.text_alternative(model_chart(eleven()))
+    words = chart_words.describe_models(model_chart(eleven()))
     assert "bert-large: ortmodule 1.064× [1.025, 1.104]" in words
     assert "ortmodule_zero1 out of memory (made up: it is oom)" in words
     assert "best PyTorch (pytorch_best) 1.050×" in words
@@ -257,13 +257,13 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(tmp_path: Path) -> None:
     write_breakdowns(tmp_path, models)
     chart = breakdown_chart([*map(read_comparison, paths), *eleven("t5-large")])
     assert chart.left_out == ["t5-large-cpux2 is left out: its reference was not profiled and timed"]
-    bars = {bar.backend: bar for bar in chart.bars(line_of(chart.models, "gpt2"))}
+    bars = {bar.backend: bar for bar in step_bars(chart, line_of(chart, "gpt2"))}
     assert list(bars) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
     for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
         assert bars[name].timed == pytest.approx(1 / speed)
         assert bars[name].parts["optimizer"] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
         assert bars[name].parts["not in the profile"] == pytest.approx(0.02 / speed, rel=1e-4)
-    failed = chart.bars(line_of(chart.models, "bart-large"))
+    failed = step_bars(chart, line_of(chart, "bart-large"))
     assert [bar.backend for bar in failed] == ["pytorch", "pytorch_best", "ortmodule"]
     with pytest.raises(UserError, match=r"measure\.explain=true"):
         breakdown_chart(eleven("t5-large"))

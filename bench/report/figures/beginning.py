@@ -44,9 +44,7 @@ def _group(heading: str, values: dict[str, float | None]) -> RowGroup:
     rows = [
         Row(name=name, reason="unknown")
         if value is None
-        else Row(
-            name=name, bars=[Bar(start=0, end=value / most, look=style.look(name))], beside=number(value)
-        )
+        else Row(name=name, bars=[Bar(0, value / most, style.look(name))], beside=number(value))
         for name, value in values.items()
     ]
     return RowGroup(heading=heading, rows=rows)

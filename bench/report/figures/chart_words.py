@@ -1,9 +1,8 @@
-"""What is said of a chart of many models: its title, the caption below it, and its text alternative."""
+"""Words about a chart of many models: the caption below it, and its text alternative."""
 
 from collections.abc import Sequence
 
 from bench.analysis import reference
-from bench.report.content.collection import ReportedComparison
 from bench.report.content.quantities import SPEEDUP, Ratio
 from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
 from bench.report.words.formatting import TIMES, enumerated, one_line, plural
@@ -12,46 +11,38 @@ _OWN = ("task", "batch", "length")
 """Parts of a workload that may differ between the models of a chart without being named at each."""
 
 
-def title(chart: ModelChart) -> str:
-    """The title, unless another is asked for."""
-    return chart.quantity.title.format(chart.reference)
-
-
 def caption(chart: ModelChart) -> str:
     """How to read the chart, on which machine it was measured, and of which workload."""
+    names = ", ".join(dict.fromkeys(one_line(line.best[0]) for line in chart.lines if line.best))
     sentences = [
         chart.quantity.caption.format(chart.reference),
         *_notes(chart),
-        *machine(chart.comparisons, headings=len(chart.panels)),
-        workload(chart.comparisons),
-        f"Upright mark: the fastest PyTorch of the same comparison{_names_of_best(chart)}.",
+        *machine_and_workload(chart),
+        f"Upright mark: the fastest PyTorch of the same comparison{names and f' ({names})'}.",
         *_about_published(chart),
     ]
     return " ".join(sentences)
 
 
-def machine(comparisons: Sequence[ReportedComparison], *, headings: int) -> list[str]:
-    """The machine in a sentence; none where headings name several."""
-    return [f"Machine: {comparisons[0].panel}."] if headings == 1 else []
-
-
-def workload(comparisons: Sequence[ReportedComparison]) -> str:
-    """What all comparisons have in common, what is each model's own, and how much was measured."""
+def machine_and_workload(chart: ModelChart) -> list[str]:
+    """The machine, unless headings name several; what all have in common, and what is each model's own."""
+    comparisons = chart.comparisons
+    machine = [f"Machine: {comparisons[0].panel}."] if len(chart.panels) == 1 else []
     parts = [one.workload_parts for one in comparisons]
-    own = [name for name in _OWN if len({mine[name] for mine in parts}) > 1]
+    own = [name for name in _OWN if len({workload[name] for workload in parts}) > 1]
     common = [
         value
         for name, value in parts[0].items()
-        if name != "size" and {mine[name] for mine in parts} == {value}
+        if name != "size" and {workload[name] for workload in parts} == {value}
     ]
     launches = {int(one.rows["launch"].max()) for one in comparisons}
     few, many = min(launches), max(launches)
     extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
-    said = f"Workload: {one_line(', '.join(filter(None, common)))}"
+    workload = f"Workload: {one_line(', '.join(filter(None, common)))}"
     if own:
         names = enumerated(own)
-        said += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
-    return f"{said}; {extent}."
+        workload += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
+    return [*machine, f"{workload}; {extent}."]
 
 
 def _notes(chart: ModelChart) -> list[str]:
@@ -67,27 +58,23 @@ def _notes(chart: ModelChart) -> list[str]:
     return [f"{note[0].upper()}{note[1:]}." for note in sorted(notes)]
 
 
-def _names_of_best(chart: ModelChart) -> str:
-    names = dict.fromkeys(one_line(line.best[0]) for line in chart.lines if line.best)
-    return f" ({', '.join(names)})" if names else ""
-
-
 def _about_published(chart: ModelChart) -> list[str]:
-    said = []
+    sentences = []
     if any(line.published for line in chart.lines):
-        said.append("Diamonds: published for the whole model on other hardware, not comparable.")
+        sentences.append("Diamonds: published for the whole model on other hardware, not comparable.")
     models: dict[str, set[str]] = {}
     for line in chart.lines:
         for mark in line.published:
             models.setdefault(mark.flag, set()).add(line.name)
     for flag, names in models.items():
         if flag:
-            said.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
+            sentences.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
     if chart.quantity is SPEEDUP and not any(one.at_largest for one in chart.comparisons):
-        otherwise = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
-        rule = reference.FLAGS[reference.AT_LARGEST]
-        said += [f"Published with {rule} and so not drawn: {', '.join(sorted(otherwise))}."] * bool(otherwise)
-    return said
+        names = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
+        if names:
+            rule = reference.FLAGS[reference.AT_LARGEST]
+            sentences.append(f"Published with {rule} and so not drawn: {', '.join(sorted(names))}.")
+    return sentences
 
 
 def _at_largest_only(line: ModelLine, backends: Sequence[str]) -> bool:
@@ -98,13 +85,10 @@ def _at_largest_only(line: ModelLine, backends: Sequence[str]) -> bool:
     )
 
 
-def text_alternative(chart: ModelChart) -> str:
-    """Everything that the chart shows, a sentence for each model."""
-    panels = []
-    for panel in chart.panels:
-        lines = [_sentence(line) for line in panel.lines]
-        panels.append(" ".join([f"{panel.heading}:", *lines]))
-    return " ".join([*panels, caption(chart)])
+def describe_models(chart: ModelChart) -> str:
+    """Everything that the chart shows but its caption, a sentence for each model."""
+    panels = [" ".join([f"{panel.heading}:", *map(_sentence, panel.lines)]) for panel in chart.panels]
+    return " ".join(panels)
 
 
 def _sentence(line: ModelLine) -> str:
@@ -123,8 +107,8 @@ def _value(bar: ModelBar) -> str:
     return with_interval(bar.ratio)
 
 
-def with_interval(found: Ratio) -> str:
+def with_interval(ratio: Ratio) -> str:
     """`1.250× [1.201, 1.310]`, or the ratio alone."""
-    if found.low is None or found.high is None:
-        return f"{found.value:.3f}{TIMES}"
-    return f"{found.value:.3f}{TIMES} [{found.low:.3f}, {found.high:.3f}]"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3f}{TIMES}"
+    return f"{ratio.value:.3f}{TIMES} [{ratio.low:.3f}, {ratio.high:.3f}]"

@@ -43,7 +43,7 @@ def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
     peak = one.peak_mib(summary)
     if peak is None:
         return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
-    whole = [Bar(start=0, end=peak, look=style.look(summary.backend))]
+    whole = [Bar(0, peak, style.look(summary.backend))]
     bars = stacked(_parts(summary), style.PARTS) or whole
     return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB")
 

@@ -2,32 +2,19 @@
 
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
-
 from bench.report.content.quantities import Ratio
 from bench.report.figures import chart_words, style
 from bench.report.figures.axis import ratio_axis
 from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
-from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import Bar, Marks, Panel, Row, RowChart, RowGroup, ends_of
 from bench.report.figures.sheet import WIDE, Swatch
 from bench.report.figures.style import Look, Theme
 from bench.report.words.formatting import TIMES, one_line
 
 
-def draw_models(
-    chart: ModelChart, theme: Theme, *, width: float, title: str | None = None, with_caption: bool = True
-) -> Figure:
-    """Draw the chart.
-
-    Args:
-        chart: what to show.
-        theme: light or dark.
-        width: inches; the height follows from the number of models.
-        title: in place of its own; empty for none.
-        with_caption: whether the caption stands below it.
-    """
-    return draw_rows(_Rows(chart, theme, width).chart_of_rows(title, with_caption), theme, width)
+def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
+    """The chart's rows, for a drawing of so many inches."""
+    return _Rows(chart, theme, width).chart_of_rows()
 
 
 @dataclass(frozen=True)
@@ -38,7 +25,7 @@ class _Rows:
     theme: Theme
     width: float
 
-    def chart_of_rows(self, title: str | None, with_caption: bool) -> RowChart:
+    def chart_of_rows(self) -> RowChart:
         chart = self.chart
         several, grouped = len(chart.panels) > 1, len({line.modality for line in chart.lines}) > 1
         panels = [
@@ -48,16 +35,16 @@ class _Rows:
             )
             for panel in chart.panels
         ]
-        found = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
-        values = [ratio.value for ratio in found] + [line.best[1].value for line in chart.lines if line.best]
+        ratios = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
+        values = [ratio.value for ratio in ratios] + [line.best[1].value for line in chart.lines if line.best]
         values += [mark.ratio for line in chart.lines for mark in line.published]
-        ends = [end for ratio in found for end in (ratio.low, ratio.high) if end is not None]
+        ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if end is not None]
         return RowChart(
-            title=chart_words.title(chart) if title is None else title,
+            title=chart.quantity.title.format(chart.reference),
             panels=panels,
             axis=ratio_axis(values, ends),
             label=chart.quantity.axis.format(chart.reference),
-            caption=chart_words.caption(chart) if with_caption else "",
+            caption=chart_words.caption(chart),
             legend=self._legend(has_intervals=bool(ends)),
             less=chart.quantity.less,
             more=chart.quantity.more,
@@ -113,7 +100,7 @@ class _Rows:
         if ratio is None:
             return Row(marks=marks, reason=bar.reason)
         return Row(
-            bars=[Bar(start=1, end=ratio.value, look=self._look(bar.backend))],
+            bars=[Bar(1, ratio.value, self._look(bar.backend))],
             interval=ends_of(ratio),
             marks=marks,
             beside=self._number(ratio),

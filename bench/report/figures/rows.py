@@ -15,7 +15,7 @@ from bench.statistics.intervals import Speedup
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Bar:
     """A bar between two values."""
 
@@ -35,69 +35,43 @@ def stacked(lengths: Mapping[str, float], looks: Mapping[str, Look]) -> list[Bar
     for kind, look in looks.items():
         if kind in lengths:
             start, end = end, end + lengths[kind]
-            bars.append(Bar(start=start, end=end, look=look))
+            bars.append(Bar(start, end, look))
     return bars
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Markers of one kind in a row.
+    """Markers of one kind in a row."""
 
-    Attributes:
-        values: along the axis.
-        mark: how they look; their order is 7 unless it says otherwise.
-        down: how far below the row's middle each is, in heights of a row; 0 for all if empty.
-    """
-
-    values: Sequence[float] | Floats
-    mark: Mark
-    down: Sequence[float] | Floats = ()
+    values: Sequence[float] | Floats  # along the axis
+    mark: Mark  # drawn with zorder 7 unless it says otherwise
+    down: Sequence[float] | Floats = ()  # below the row's middle, in heights of a row; 0 for all if empty
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row.
+    """One row."""
 
-    Attributes:
-        name: left of the axis.
-        bars: in any order.
-        interval: both ends of a whisker.
-        marks: anything that is drawn as markers.
-        rules: where short vertical lines stand.
-        link: where a line leads to the middle of the next row.
-        beside: words right of the axis, in lines.
-        reason: why there is no bar: a status, or what forbids the number.
-    """
-
-    name: str = ""
+    name: str = ""  # left of the axis
     bars: Sequence[Bar] = ()
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None  # both ends of a whisker
     marks: Sequence[Marks] = ()
-    rules: Sequence[float] = ()
-    link: float | None = None
-    beside: str = ""
-    reason: str = ""
+    rules: Sequence[float] = ()  # where short vertical lines stand
+    link: float | None = None  # where a line leads to the middle of the next row
+    beside: str = ""  # lines right of the axis
+    reason: str = ""  # why there is no bar: a status, or what forbids the number
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroup:
-    """Rows that belong together.
-
-    Attributes:
-        rows: at least one.
-        heading: above them.
-        name: left of them all.
-        detail: below the name.
-        section: what this group and its neighbours are, such as `decoders`.
-        best: where a line crosses all rows.
-    """
+    """Rows that belong together, at least one."""
 
     rows: Sequence[Row]
-    heading: str = ""
-    name: str = ""
-    detail: str = ""
-    section: str = ""
-    best: float | None = None
+    heading: str = ""  # above them
+    name: str = ""  # left of all rows
+    detail: str = ""  # below the name
+    section: str = ""  # what this group and its neighbours are, such as `decoders`
+    best: float | None = None  # where a line crosses all rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,39 +84,24 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class RowChart:
-    """A whole chart.
-
-    Attributes:
-        title: may be empty, as may be subtitle and caption.
-        panels: at least one; all have the same axis.
-        axis: its ends.
-        label: of the axis, with its unit; without one the axis is not drawn.
-        unit: behind every tick.
-        less, more: what values below and above the line mean.
-        line: where a line stands, such as that of the reference at 1.
-        band: what is shaded.
-        with_grid: whether ticks have lines.
-        row: inches from one row to the next, before scaling.
-        bar: inches of a bar, likewise.
-        between: inches between two groups, likewise.
-    """
+    """A whole chart; inches are before scaling."""
 
     title: str
-    panels: Sequence[Panel]
+    panels: Sequence[Panel]  # at least one; all have the same axis
     axis: Axis
-    label: str
+    label: str  # of the axis, with its unit; without one the axis is not drawn
     subtitle: str = ""
     caption: str = ""
     legend: Sequence[Swatch] = ()
-    unit: str = ""
-    less: str = ""
-    more: str = ""
-    line: float | None = None
-    band: tuple[float, float] | None = None
-    with_grid: bool = True
-    row: float = 0.2
-    bar: float = 0.15
-    between: float = 0.07
+    unit: str = ""  # behind every tick
+    less: str = ""  # what values below the line mean
+    more: str = ""  # and above it
+    line: float | None = None  # where a line stands, such as that of the reference at 1
+    band: tuple[float, float] | None = None  # what is shaded
+    with_grid: bool = True  # whether ticks have lines
+    row: float = 0.2  # inches from one row to the next
+    bar: float = 0.15  # inches of a bar
+    between: float = 0.07  # inches between two groups
 
     @property
     def groups(self) -> list[RowGroup]:

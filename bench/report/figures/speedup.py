@@ -91,7 +91,7 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
         marks.append(Marks(values=points, down=np.linspace(-0.25, 0.25, len(points)).tolist(), mark=faint))
     return Row(
         name=summary.backend,
-        bars=[Bar(start=0, end=speedup.ratio, look=style.look(summary.backend))],
+        bars=[Bar(0, speedup.ratio, style.look(summary.backend))],
         interval=ends_of(speedup),
         marks=marks,
         beside=f"{ratio(speedup.ratio)} {summary.verdict} {interval(speedup)}",

@@ -122,7 +122,7 @@ def _row(step: Step, *, is_last: bool) -> Row:
     effect = ratio_and_interval(step.effect)
     look = style.step_look(whole=step.whole, grows=step.end >= step.start)
     return Row(
-        bars=[Bar(start=step.start, end=step.end, look=look)],
+        bars=[Bar(step.start, step.end, look)],
         interval=step.interval,
         link=None if is_last else step.end,
         beside=f"{effect}\n{step.range}" if step.range else effect,
