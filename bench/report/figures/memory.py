@@ -30,7 +30,7 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
     better = "; all may use the same" if at_largest else ", lower is better"
     chart = RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
-        panels=panels_of(page, _memory_row, with_reference=True),
+        panels=panels_of(page, _memory_row),
         axis=Axis(low=0, high=1.04 * max([1.0, *peaks])),
         label=f"peak of the timed blocks per rank or GPU (MiB{better})",
         caption=CAPTION,

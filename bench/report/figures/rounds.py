@@ -23,7 +23,7 @@ def draw_rounds(page: Page, theme: Theme) -> Figure:
     blocks = max(int((one.rows["backend"] == one.reference).sum()) for one in comparisons_of(page))
     chart = RowChart(
         title="Step time in every round",
-        panels=panels_of(page, _rounds_row, with_reference=True),
+        panels=panels_of(page, _rounds_row),
         axis=Axis(low=0, high=blocks + 1),
         label="blocks in the order in which they were timed (rounds of all launches)",
         caption="Height: seconds per step against the backend's median (to the right), slower is up; a row "

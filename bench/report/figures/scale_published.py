@@ -20,7 +20,13 @@ TITLE_OF_PUBLISHED = "ZeRO-1 over DDP: published and predicted ratio of samples/
 def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
     """For each model the published ratio, filled, and the predicted one, hollow, with its interval."""
     published = {"marker": "D", "mfc": theme.ink, "mec": theme.ink, "mew": 0.7, "markersize": 3.1}
-    predicted = {"marker": "o", "mfc": theme.ground, "mec": look("zero1")[1], "mew": 1.0, "markersize": 3.8}
+    predicted = {
+        "marker": "o",
+        "mfc": theme.ground,
+        "mec": look("zero1").colour,
+        "mew": 1.0,
+        "markersize": 3.8,
+    }
     settings = list(dict.fromkeys(ratio.setting for ratio in ratios))
     largest_first = sorted(ratios, key=lambda ratio: (settings.index(ratio.setting), -ratio.published))
     groups = [

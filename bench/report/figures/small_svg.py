@@ -123,7 +123,7 @@ def _shorten(element: ElementTree.Element, names: Mapping[str, str]) -> None:
 
 
 def _renamed(reference: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"#(\w+)", lambda found: f"#{names.get(found[1], found[1])}", reference)
+    return re.sub(r"#(\w+)", lambda name: f"#{names.get(name[1], name[1])}", reference)
 
 
 def _rounded(number: re.Match[str]) -> str:
@@ -174,7 +174,7 @@ def _write_rules(root: ElementTree.Element, classes: Mapping[str, str], dark: Ma
     """The style sheet, in place of matplotlib's own."""
     rules = [f"*{{stroke-linejoin:round}}text{{font-family:{FONTS}}}"]
     rules += [f".{name}{{{style}}}" for style, name in classes.items()]
-    on_dark = [re.sub("#[0-9a-f]{6}", lambda found: dark.get(found[0], found[0]), rule) for rule in rules]
+    on_dark = [re.sub("#[0-9a-f]{6}", lambda colour: dark.get(colour[0], colour[0]), rule) for rule in rules]
     changed = [new for new, rule in zip(on_dark, rules, strict=True) if new != rule]
     if changed:
         rules += ["@media screen and (prefers-color-scheme:dark){", *changed, "}"]

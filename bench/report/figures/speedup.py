@@ -32,7 +32,7 @@ def draw_speedup(page: Page, theme: Theme) -> Figure:
     make_row = partial(_speedup_row, theme=theme, with_points=with_points)
     chart = RowChart(
         title=f"Throughput relative to {references}, {which}",
-        panels=panels_of(page, make_row, with_reference=False, relative=True, best=_best_pytorch),
+        panels=panels_of(page, make_row, relative=True, best=_best_pytorch),
         axis=Axis(low=0, high=_limit(everything)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=_caption(everything, with_points=with_points),
@@ -100,8 +100,8 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
 
 def _limit(comparisons: Sequence[ReportedComparison]) -> float:
     """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
-    found = [other.speedup for one in comparisons for other in one.others if other.speedup]
-    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in found)]
+    speedups = [other.speedup for one in comparisons for other in one.others if other.speedup]
+    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in speedups)]
     ratios += [mark.ratio for one in comparisons for mark in one.published]
-    ends = [speedup.high for speedup in found if speedup.high]
+    ends = [speedup.high for speedup in speedups if speedup.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))
