@@ -8,10 +8,9 @@ import pytest
 
 from bench.report.build import render_report
 from bench.report.figures import measured_text, style
-from bench.report.figures.axis import Axis
 from bench.report.figures.measured_text import inches
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Panel, Row, RowChart, RowGroup
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts

@@ -21,7 +21,6 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.quantities import MEMORY, SPEEDUP
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
-from bench.report.figures.axis import Axis, ratio_axis
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows
 from bench.report.figures.model_chart import model_chart
 from bench.report.figures.model_figures import (
@@ -31,6 +30,7 @@ from bench.report.figures.model_figures import (
 )
 from bench.report.figures.models import model_rows
 from bench.report.figures.row_chart import draw_rows
+from bench.report.figures.rows import Axis, ratio_axis
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import spell_model
 from bench.results import csv_files

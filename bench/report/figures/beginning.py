@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 from bench.analysis.beginning import Beginning
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Bar, Panel, Row, RowChart, RowGroup
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import number
 

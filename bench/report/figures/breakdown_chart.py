@@ -10,11 +10,10 @@ from bench.errors import UserError
 from bench.report.content.breakdown import milliseconds
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
-from bench.report.figures.chart_words import machine_and_workload
 from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
+from bench.report.figures.models import machine_and_workload
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup, stacked
+from bench.report.figures.rows import Axis, Marks, Panel, Row, RowChart, RowGroup, stacked
 from bench.report.figures.sheet import Mark, Swatch
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share

@@ -4,10 +4,9 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Row, RowChart, stacked
+from bench.report.figures.rows import Axis, Bar, Row, RowChart, stacked
 from bench.report.figures.sheet import Swatch
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import number

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.measured_text import line_inches, wrapped
+from bench.report.figures.rows import Axis
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, set_ticks
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES

@@ -11,9 +11,8 @@ from bench.report.content.pictures import ReportFigure
 from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES
 from bench.report.content.selection import choose_one_of_each_model, panels_of
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
-from bench.report.figures.chart_words import describe_models
 from bench.report.figures.model_chart import model_chart
-from bench.report.figures.models import model_rows
+from bench.report.figures.models import describe_models, model_rows
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.sheet import REPORT_WIDTH

@@ -5,10 +5,9 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Marks, Row, RowChart
+from bench.report.figures.rows import Axis, Marks, Row, RowChart
 from bench.report.figures.style import Theme
 from bench.results.arithmetic import step_milliseconds
 from bench.results.column_arrays import ColumnArrays

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.report.figures.axis import Axis
 from bench.report.figures.measured_text import fits, fitted, inches, line_inches, wrapped
-from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Panel, Row, RowChart, RowGroup
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, WIDE, Sheet
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import one_line

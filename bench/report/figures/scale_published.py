@@ -6,9 +6,8 @@ from itertools import groupby
 from matplotlib.figure import Figure
 
 from bench.report.content.scale import PublishedRatio
-from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Marks, Panel, Row, RowChart, RowGroup
 from bench.report.figures.sharding_marks import look
 from bench.report.figures.sheet import Mark, Swatch
 from bench.report.figures.style import Theme

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import REACH, Axis
 from bench.report.figures.model_chart import hardware_of
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Marks, Row, RowChart, ends_of
+from bench.report.figures.rows import REACH, Axis, Bar, Marks, Row, RowChart, ends_of
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, interval, ratio
 from bench.statistics.summary import BackendSummary

@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 from bench.analysis.attribution.settings import Fairness
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import ratio_axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup, ends_of
+from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup, ends_of, ratio_axis
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
