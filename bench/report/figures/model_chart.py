@@ -110,11 +110,11 @@ def model_chart(
     Raises:
         UserError: no comparison can be shown, or a backend is in none of them.
     """
-    shown, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
-    names = choose_backends(shown, backends)
+    chosen, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
+    names = choose_backends(chosen, backends)
     panels = [
         ModelPanel(heading=heading, lines=_lines(group, quantity, names))
-        for heading, group in panels_of(shown).items()
+        for heading, group in panels_of(chosen).items()
     ]
     chart = ModelChart(quantity=quantity, backends=names, panels=panels, left_out=left_out)
     if not any(bar.ratio for line in chart.lines for bar in line.bars) and quantity is ENERGY:
