@@ -110,7 +110,7 @@ def test_a_text_far_too_long_is_cut_without_being_measured(monkeypatch: pytest.M
 
 
 def test_rows_with_ever_longer_reasons_are_drawn_in_little_time() -> None:
-    rows = [Row(name="x", reason="it failed because " * 10 * number) for number in range(200)]
+    rows = [Row(name="x", reason="it failed because " * 10 * number) for number in range(100)]
     chart = RowChart(
         title="", panels=[Panel(groups=[RowGroup(rows=rows)])], axis=Axis(low=0, high=1), label=""
     )
