@@ -156,8 +156,8 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
     comparisons = with_distinct_titles(collection.comparisons)
     if not comparisons:
         return [], collection.refused
-    from bench.report.figures import plan
     from bench.report.figures.methods import draw_methods
+    from bench.report.figures.picture_files import write_figure
 
     figures = []
     for one in comparisons:
@@ -172,8 +172,8 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
             subtitle=f"{describe.short_workload(describe.of_reference(one.rows))}; {one.panel}",
             caption=CAPTION,
         )
-        job = plan.Job(name=figure_stem(one), kind="methods", draw=draw)
-        figures.append(plan.save(job, out_dir).path)
+        figures.append(out_dir / f"{figure_stem(one)}.svg")
+        write_figure(figures[-1], draw)
     page = out_dir / METHODS
     _write_page(page, methods_page(comparisons))
     return [page, *figures], collection.refused

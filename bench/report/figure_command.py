@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.report.content.quantities import KINDS
 from bench.report.content.selection import choose_models, parse_names
 from bench.report.files import read_results
 
@@ -81,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
     made.add_argument(
         "--of",
-        choices=("speedup", "memory", "energy", "breakdown"),
+        choices=KINDS,
         default="speedup",
         help="what to show; breakdown: where a step's time goes",
     )

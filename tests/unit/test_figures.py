@@ -2,11 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.backends.backend_agg import RendererAgg
 
 from bench.report.build import render_report
 from bench.report.figures import style
+from bench.report.figures.measured_text import fitted, inches
+from bench.report.figures.row_chart import draw_rows
+from bench.report.figures.rows import Axis, Panel, Row, RowChart, RowGroup
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
@@ -88,3 +93,33 @@ def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None
     known = [style.look(name) for name in ("pytorch", "ortmodule", "ortmodule_zero1")]
     assert len({colour for colour, _ in known}) == 3
     assert len({hatch for _, hatch in known}) == 3
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that is measured from now on."""
+    texts: list[str] = []
+    measure = RendererAgg.get_text_width_height_descent
+
+    def record(renderer: RendererAgg, text: str, *arguments: Any) -> Any:
+        texts.append(text)
+        return measure(renderer, text, *arguments)
+
+    monkeypatch.setattr(RendererAgg, "get_text_width_height_descent", record)
+    inches.cache_clear()
+    return texts
+
+
+def test_a_text_far_too_long_is_cut_without_being_measured(measured: list[str]) -> None:
+    fitting = fitted("it failed because " * 100_000, 6, 3)
+    assert fitting.startswith("it failed because")
+    assert fitting.endswith("…")
+    assert 2.8 < inches(fitting, 6) <= 3
+    assert max(map(len, measured)) < 1000
+
+
+def test_no_chart_measures_the_whole_of_a_long_reason(measured: list[str]) -> None:
+    rows = [Row(name="x", reason="it failed because " * length) for length in (1, 10_000)]
+    panels = [Panel(groups=[RowGroup(rows=rows)])]
+    draw_rows(RowChart(title="", panels=panels, axis=Axis(low=0, high=1), label=""), style.LIGHT)
+    assert max(map(len, measured)) < 2000

@@ -11,8 +11,8 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.modalities import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH, VISION, modality_of
 from bench.report.content.quantities import ENERGY, MEMORY
 from bench.report.content.selection import choose_backends, choose_models, choose_one_of_each_model
-from bench.report.figures import chart_words
-from bench.report.figures.breakdown_chart import breakdown_chart
+from bench.report.figures import models
+from bench.report.figures.breakdown_chart import breakdown_chart, step_bars
 from bench.report.figures.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
@@ -182,8 +182,8 @@ def test_published_figures_are_those_of_the_model_by_the_same_rule_of_batches() 
     )
     assert roberta["ortmodule", "1x A100, fp16"] == pytest.approx(67.7 / 57.3)
     assert line_of(chart, "vit-base").published == []  # published at each side's largest batch
-    assert "and so not drawn: beit-base, swinv2-base, vit-base." in chart_words.caption(chart)
-    assert "Of gpt2: its page contradicts itself." in chart_words.caption(chart)
+    assert "and so not drawn: beit-base, swinv2-base, vit-base." in models.caption(chart)
+    assert "Of gpt2: its page contradicts itself." in models.caption(chart)
 
 
 def test_what_is_no_result_is_left_out_by_name() -> None:
@@ -228,7 +228,7 @@ def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
 
 
 def test_the_caption_names_machine_workload_and_interval() -> None:
-    caption = chart_words.caption(model_chart(eleven()))
+    caption = models.caption(model_chart(eleven()))
     for words in (
         "Whiskers: 95 % interval over launches.",
         "Machine: cpu: AMD EPYC",
@@ -239,12 +239,12 @@ def test_the_caption_names_machine_workload_and_interval() -> None:
     ):
         assert words in caption
     lone = table_of_records(comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.6, 1.5]]}))
-    caption = chart_words.caption(model_chart([ReportedComparison(stem="x", rows=lone)]))
+    caption = models.caption(model_chart([ReportedComparison(stem="x", rows=lone)]))
     assert "Single launch: the variation between launches is not in the interval" in caption
 
 
 def test_the_text_alternative_has_every_number_and_reason() -> None:
-    words = chart_words.text_alternative(model_chart(eleven()))
+    words = models.describe_models(model_chart(eleven()))
     assert "bert-large: ortmodule 1.064× [1.025, 1.104]" in words
     assert "ortmodule_zero1 out of memory (made up: it is oom)" in words
     assert "best PyTorch (pytorch_best) 1.050×" in words
@@ -257,13 +257,13 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(tmp_path: Path) -> None:
     write_breakdowns(tmp_path, models)
     chart = breakdown_chart([*map(read_comparison, paths), *eleven("t5-large")])
     assert chart.left_out == ["t5-large-cpux2 is left out: its reference was not profiled and timed"]
-    bars = {bar.backend: bar for bar in chart.bars(line_of(chart.models, "gpt2"))}
+    bars = {bar.backend: bar for bar in step_bars(chart, line_of(chart, "gpt2"))}
     assert list(bars) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
     for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
         assert bars[name].timed == pytest.approx(1 / speed)
         assert bars[name].parts["optimizer"] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
         assert bars[name].parts["not in the profile"] == pytest.approx(0.02 / speed, rel=1e-4)
-    failed = chart.bars(line_of(chart.models, "bart-large"))
+    failed = step_bars(chart, line_of(chart, "bart-large"))
     assert [bar.backend for bar in failed] == ["pytorch", "pytorch_best", "ortmodule"]
     with pytest.raises(UserError, match=r"measure\.explain=true"):
         breakdown_chart(eleven("t5-large"))

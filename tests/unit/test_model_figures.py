@@ -21,15 +21,16 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.quantities import MEMORY, SPEEDUP
 from bench.report.figure_command import parse_width
 from bench.report.figures import style
-from bench.report.figures.axis import Axis, ratio_axis
-from bench.report.figures.breakdown_chart import breakdown_chart, draw_breakdown
+from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows
 from bench.report.figures.model_chart import model_chart
 from bench.report.figures.model_figures import (
     describe_set,
     figure_sets,
     write_report_figures,
 )
-from bench.report.figures.models import draw_models
+from bench.report.figures.models import model_rows
+from bench.report.figures.row_chart import draw_rows
+from bench.report.figures.rows import Axis, ratio_axis
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import spell_model
 from bench.results import csv_files
@@ -63,15 +64,17 @@ def look() -> Iterator[None]:
 
 
 def of_speed(comparisons: list[ReportedComparison], width: float) -> Figure:
-    return draw_models(model_chart(comparisons, SPEEDUP), width=width, theme=style.LIGHT)
+    rows = model_rows(model_chart(comparisons, SPEEDUP), style.LIGHT, width)
+    return draw_rows(rows, style.LIGHT, width)
 
 
 def of_memory(comparisons: list[ReportedComparison], width: float) -> Figure:
-    return draw_models(model_chart(comparisons, MEMORY), width=width, theme=style.LIGHT)
+    rows = model_rows(model_chart(comparisons, MEMORY), style.LIGHT, width)
+    return draw_rows(rows, style.LIGHT, width)
 
 
 def of_breakdown(comparisons: list[ReportedComparison], width: float) -> Figure:
-    return draw_breakdown(breakdown_chart(comparisons), width=width, theme=style.LIGHT)
+    return draw_rows(breakdown_rows(breakdown_chart(comparisons), style.LIGHT), style.LIGHT, width)
 
 
 Drawer = Callable[[list[ReportedComparison], float], Figure]

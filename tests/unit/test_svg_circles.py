@@ -6,7 +6,7 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from bench.report.figures.svg_circles import shorten_circles
+from bench.report.figures.small_svg import shorten_circles
 
 
 def drawn(hatch: str) -> str:

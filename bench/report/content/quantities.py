@@ -90,3 +90,7 @@ ENERGY = Quantity(
 
 QUANTITIES = {one.name: one for one in (SPEEDUP, MEMORY, ENERGY)}
 """By the name that the command line uses."""
+
+BREAKDOWN = "breakdown"
+KINDS = (*QUANTITIES, BREAKDOWN)
+"""What a figure over many models may show."""

@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 from bench.analysis.beginning import Beginning
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Bar, Panel, Row, RowChart, RowGroup
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import number
 
@@ -44,9 +43,7 @@ def _group(heading: str, values: dict[str, float | None]) -> RowGroup:
     rows = [
         Row(name=name, reason="unknown")
         if value is None
-        else Row(
-            name=name, bars=[Bar(start=0, end=value / most, look=style.look(name))], beside=number(value)
-        )
+        else Row(name=name, bars=[Bar(0, value / most, style.look(name))], beside=number(value))
         for name, value in values.items()
     ]
     return RowGroup(heading=heading, rows=rows)

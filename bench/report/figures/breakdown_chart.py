@@ -1,7 +1,7 @@
 """The chart of where the time of many models goes: for each a stack of every backend's step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
@@ -10,12 +10,11 @@ from bench.errors import UserError
 from bench.report.content.breakdown import milliseconds
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
-from bench.report.figures.chart_words import machine, workload
 from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
+from bench.report.figures.models import machine_and_workload
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup, stacked
-from bench.report.figures.sheet import REPORT_WIDTH, Mark, Swatch
+from bench.report.figures.rows import Axis, Marks, Panel, Row, RowChart, RowGroup, stacked
+from bench.report.figures.sheet import Mark, Swatch
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share
 
@@ -23,54 +22,17 @@ REMAINDER = "not in the profile"
 """What a timed step takes beyond the profiled one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StepBar:
-    """One backend's step.
-
-    Attributes:
-        backend: its name.
-        parts: kinds of work, in their order; what each takes of the reference's timed step.
-        timed: the timed step over the reference's; None if it was not timed.
-        timed_s: in seconds.
-    """
+    """One backend's step, over the reference's timed step."""
 
     backend: str
-    parts: Mapping[str, float]
-    timed: float | None
-    timed_s: float | None
+    parts: Mapping[str, float]  # kinds of work, in their order
+    timed: float | None  # None if it was not timed
+    timed_s: float | None  # the same in seconds
 
 
-@dataclass(frozen=True, kw_only=True)
-class BreakdownChart:
-    """A whole chart.
-
-    Attributes:
-        models: the same comparisons as a chart of speeds, which has their names and machines.
-        backends: whose steps, beside the references'.
-        left_out: a sentence for each comparison that cannot be shown.
-    """
-
-    models: ModelChart
-    backends: Sequence[str]
-    left_out: Sequence[str]
-
-    def bars(self, line: ModelLine) -> list[StepBar]:
-        """The steps of one model."""
-        one = line.comparison
-        base = base_seconds(one)
-        names = (one.reference, *([line.best[0]] if line.best else []), *self.backends)
-        known = {mine.backend: mine for mine in one.breakdowns}
-        return [_bar(known[name], base) for name in dict.fromkeys(names) if name in known] if base else []
-
-    @property
-    def kinds(self) -> set[str]:
-        """Every kind of work that is in it."""
-        return {kind for line in self.models.lines for bar in self.bars(line) for kind in bar.parts}
-
-
-def breakdown_chart(
-    comparisons: Sequence[ReportedComparison], *, backends: Sequence[str] = ()
-) -> BreakdownChart:
+def breakdown_chart(comparisons: Sequence[ReportedComparison], *, backends: Sequence[str] = ()) -> ModelChart:
     """The chart of the comparisons whose reference was profiled and timed.
 
     Args:
@@ -86,55 +48,43 @@ def breakdown_chart(
             "none of these comparisons says where its time goes",
             "measure with measure.explain=true, and keep their *.breakdown.csv beside the files",
         )
-    models = model_chart(profiled, backends=backends)
+    chart = model_chart(profiled, backends=backends)
     without = [
         f"{one.stem} is left out: its reference was not profiled and timed"
         for one in comparisons
         if not base_seconds(one)
     ]
-    return BreakdownChart(models=models, backends=models.backends, left_out=[*without, *models.left_out])
+    return replace(chart, left_out=[*without, *chart.left_out])
+
+
+def step_bars(chart: ModelChart, line: ModelLine) -> list[StepBar]:
+    """The steps of one model: those of the reference, of the best PyTorch and of the chart's backends."""
+    base = base_seconds(line.comparison)
+    assert base, "the chart has only models whose reference was profiled and timed"
+    best = [line.best[0]] if line.best else []
+    names = dict.fromkeys((line.comparison.reference, *best, *chart.backends))
+    known = {breakdown.backend: breakdown for breakdown in line.comparison.breakdowns}
+    return [_bar(known[name], base) for name in names if name in known]
 
 
 def base_seconds(one: ReportedComparison) -> float | None:
     """Seconds of the reference's timed step, if its time is divided."""
-    return next((mine.timed_s for mine in one.breakdowns if mine.backend == one.reference), None)
+    return next((step.timed_s for step in one.breakdowns if step.backend == one.reference), None)
 
 
-def _bar(mine: Breakdown, base: float) -> StepBar:
-    beyond = 0.0 if mine.timed_s is None else mine.timed_s - mine.profiled_s
-    parts = {**mine.kinds, **({REMAINDER: beyond} if beyond > 0 else {})}
-    return StepBar(
-        backend=mine.backend,
-        parts={kind: seconds / base for kind, seconds in parts.items()},
-        timed=None if mine.timed_s is None else mine.timed_s / base,
-        timed_s=mine.timed_s,
+def _bar(breakdown: Breakdown, base: float) -> StepBar:
+    timed_s, parts = breakdown.timed_s, breakdown.kinds
+    if timed_s is not None and timed_s > breakdown.profiled_s:
+        parts |= {REMAINDER: timed_s - breakdown.profiled_s}
+    parts = {kind: seconds / base for kind, seconds in parts.items()}
+    return StepBar(breakdown.backend, parts, None if timed_s is None else timed_s / base, timed_s)
+
+
+def describe_steps(chart: ModelChart) -> str:
+    """Everything that the chart shows but its caption, a sentence for each model."""
+    return " ".join(
+        f"{line.label}: {'; '.join(map(_sentence, step_bars(chart, line)))}." for line in chart.lines
     )
-
-
-def title_of(chart: BreakdownChart) -> str:
-    """The title, unless another is asked for."""
-    return f"Where a step's time goes, relative to {chart.models.reference}"
-
-
-def caption(chart: BreakdownChart) -> str:
-    """How to read the chart, on which machine it was measured, and of which workload."""
-    sentences = [
-        f"Bars: profiled steps by kind of work, over the timed step of {chart.models.reference}.",
-        "Diamonds: timed steps, with their milliseconds.",
-        *([f"What these take beyond the bar's kinds of work is {REMAINDER}."] * (REMAINDER in chart.kinds)),
-        *machine(chart.models.comparisons, headings=len(chart.models.panels)),
-        workload(chart.models.comparisons),
-    ]
-    return " ".join(sentences)
-
-
-def text_alternative(chart: BreakdownChart) -> str:
-    """Everything that the chart shows, a sentence for each model."""
-    lines = [
-        f"{line.label}: {'; '.join(_sentence(bar) for bar in chart.bars(line))}."
-        for line in chart.models.lines
-    ]
-    return " ".join([*lines, caption(chart)])
 
 
 def _sentence(bar: StepBar) -> str:
@@ -143,44 +93,44 @@ def _sentence(bar: StepBar) -> str:
     return f"{one_line(bar.backend)} {whole}, of which {parts}"
 
 
-def draw_breakdown(
-    chart: BreakdownChart, theme: Theme, *, width: float, title: str | None = None, with_caption: bool = True
-) -> Figure:
-    """Draw the chart; the arguments are those of `draw_models`."""
-    models, timed = chart.models, style.diamond(theme, theme.ground)
-    bars = [bar for line in models.lines for bar in chart.bars(line)]
+def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
+    """The chart's rows."""
+    timed, several = style.diamond(theme, theme.ground), len(chart.panels) > 1
+    bars = [bar for line in chart.lines for bar in step_bars(chart, line)]
     panels = [
         Panel(
-            heading=panel.heading if len(models.panels) > 1 else "",
+            heading=panel.heading if several else "",
             groups=[
-                RowGroup(heading=line.label, rows=[_row(bar, timed) for bar in chart.bars(line)])
+                RowGroup(heading=line.label, rows=[_row(bar, timed) for bar in step_bars(chart, line)])
                 for line in panel.lines
             ],
         )
-        for panel in models.panels
+        for panel in chart.panels
     ]
-    kinds = [
-        Swatch(words=kind, bar=look)
-        for kind, look in style.KINDS.items()
-        if any(kind in bar.parts for bar in bars)
+    kinds = {kind for bar in bars for kind in bar.parts}
+    legend = [Swatch(words=kind, bar=look) for kind, look in style.KINDS.items() if kind in kinds]
+    sentences = [
+        f"Bars: profiled steps by kind of work, over the timed step of {chart.reference}.",
+        "Diamonds: timed steps, with their milliseconds.",
+        *([f"What these take beyond the bar's kinds of work is {REMAINDER}."] if REMAINDER in kinds else []),
+        *machine_and_workload(chart),
     ]
-    rows = RowChart(
-        title=title_of(chart) if title is None else title,
+    return RowChart(
+        title=f"Where a step's time goes, relative to {chart.reference}",
         panels=panels,
         axis=Axis(low=0, high=1.03 * max(max(sum(bar.parts.values()), bar.timed or 0.0) for bar in bars)),
-        label=f"step over {models.reference}'s timed step ({TIMES}, shorter is faster)",
-        caption=caption(chart) if with_caption else "",
-        legend=[*kinds, Swatch(words="timed step", mark=timed)],
+        label=f"step over {chart.reference}'s timed step ({TIMES}, shorter is faster)",
+        caption=" ".join(sentences),
+        legend=[*legend, Swatch(words="timed step", mark=timed)],
         row=0.115,
         bar=0.092,
     )
-    return draw_rows(rows, theme, width)
 
 
 def draw_breakdown_of(comparison: ReportedComparison, theme: Theme) -> Figure:
     """Draw the steps of every backend of one comparison."""
     chart = breakdown_chart([comparison], backends=[other.backend for other in comparison.others])
-    return draw_breakdown(chart, theme, width=REPORT_WIDTH)
+    return draw_rows(breakdown_rows(chart, theme), theme)
 
 
 def _row(bar: StepBar, timed: Mark) -> Row:

@@ -11,6 +11,9 @@ from bench.report.words.formatting import one_line
 _DPI = 720
 """Fine enough that hinting does not matter."""
 
+_SLIM = 20
+"""Letters to an em that no font has: even i and l are a quarter of one wide."""
+
 
 @lru_cache(maxsize=4096)
 def inches(words: str, points: float, weight: str = "normal") -> float:
@@ -25,6 +28,11 @@ def _renderer() -> RendererAgg:
     return RendererAgg(1, 1, _DPI)
 
 
+def fits(words: str, points: float, most: float, weight: str = "normal") -> bool:
+    """Whether the words are at most so many inches wide; far too long ones are not measured: it is slow."""
+    return len(words) <= _SLIM * most * 72 / points and inches(words, points, weight) <= most
+
+
 def line_inches(points: float) -> float:
     """From one line of text to the next."""
     return 1.25 * points / 72
@@ -34,7 +42,7 @@ def wrapped(words: str, points: float, most: float, weight: str = "normal") -> l
     """Lines of at most so many inches, broken at spaces; longer words behind a sign, or anywhere."""
     lines: list[str] = []
     for word in one_line(words).split():
-        if lines and inches(f"{lines[-1]} {word}", points, weight) <= most:
+        if lines and fits(f"{lines[-1]} {word}", points, most, weight):
             lines[-1] += f" {word}"
         else:
             lines += _broken(word, points, most, weight)
@@ -43,10 +51,10 @@ def wrapped(words: str, points: float, most: float, weight: str = "normal") -> l
 
 def _broken(word: str, points: float, most: float, weight: str) -> list[str]:
     pieces = []
-    while inches(word, points, weight) > most and len(word) > 1:
-        fits = _longest_start(word, points, most, weight)
-        sign = re.match(r".*[-_/+,=]", word[:fits])
-        end = sign.end() if sign else fits
+    while len(word) > 1 and not fits(word, points, most, weight):
+        longest = _longest_start(word, points, most, weight)
+        sign = re.match(r".*[-_/+,=]", word[:longest])
+        end = sign.end() if sign else longest
         pieces.append(word[:end])
         word = word[end:]
     return [*pieces, word]
@@ -55,7 +63,7 @@ def _broken(word: str, points: float, most: float, weight: str) -> list[str]:
 def fitted(words: str, points: float, most: float, weight: str = "normal") -> str:
     """The words, or as many of their characters as fit, and an ellipsis."""
     words = one_line(words)
-    if inches(words, points, weight) <= most:
+    if fits(words, points, most, weight):
         return words
     return words[: _longest_start(words, points, most, weight, ending="…")].rstrip(" ,;:") + "…"
 
@@ -65,7 +73,7 @@ def _longest_start(words: str, points: float, most: float, weight: str, ending: 
     short, long = 1, len(words)
     while short < long:
         middle = (short + long + 1) // 2
-        if inches(words[:middle] + ending, points, weight) <= most:
+        if fits(words[:middle] + ending, points, most, weight):
             short = middle
         else:
             long = middle - 1

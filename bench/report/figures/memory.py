@@ -4,10 +4,9 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Row, RowChart, stacked
+from bench.report.figures.rows import Axis, Bar, Row, RowChart, stacked
 from bench.report.figures.sheet import Swatch
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import number
@@ -30,7 +29,7 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
     better = "; all may use the same" if at_largest else ", lower is better"
     chart = RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
-        panels=panels_of(page, _memory_row, with_reference=True),
+        panels=panels_of(page, _memory_row),
         axis=Axis(low=0, high=1.04 * max([1.0, *peaks])),
         label=f"peak of the timed blocks per rank or GPU (MiB{better})",
         caption=CAPTION,
@@ -43,7 +42,7 @@ def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
     peak = one.peak_mib(summary)
     if peak is None:
         return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
-    whole = [Bar(start=0, end=peak, look=style.look(summary.backend))]
+    whole = [Bar(0, peak, style.look(summary.backend))]
     bars = stacked(_parts(summary), style.PARTS) or whole
     return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB")
 

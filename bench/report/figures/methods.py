@@ -1,20 +1,19 @@
 """The plane of speed and memory: each method an arrow from the baseline, and those that no other beats."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.analysis.methods import Method, MethodsFound
 from bench.report.figures import style
-from bench.report.figures.axis import Axis
 from bench.report.figures.measured_text import line_inches, wrapped
-from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet
+from bench.report.figures.rows import Axis
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, set_ticks
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES
 
@@ -45,12 +44,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def draw_methods(
-    found: MethodsFound, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
+    results: MethodsFound, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
 ) -> Figure:
     """Draw the plane, with the numbered methods beside it.
 
     Args:
-        found: with at least one method that was measured.
+        results: with at least one method that was measured.
         names: of its methods, in words, in their order.
         theme: light or dark.
         title: of the figure.
@@ -60,20 +59,18 @@ def draw_methods(
     sheet = Sheet(REPORT_WIDTH, theme)
     sheet.title(title, subtitle)
     sheet.y += 0.1
-    bottom = _draw_list(sheet, found, names)
+    bottom = _draw_list(sheet, results, names)
     wide, high = sheet.width - LEFT - RIGHT, max(PLANE, bottom - sheet.y)
-    axes = sheet.axes(
-        LEFT,
-        wide,
-        high,
-        xlabel=f"speed ({TIMES} {found.reference}, logarithmic): faster →",
-        ylabel=f"← less memory ({TIMES} {found.reference}, logarithmic)",
-    )
-    points = [(number, one, place) for number, one in enumerate(found.methods, 1) if (place := place_of(one))]
-    places = [place for _, _, place in points]
-    _scale(axes, theme, places)
-    _draw_front(axes, theme, found)
-    for _, method, place in points:
+    over = f"({TIMES} {results.reference}, logarithmic)"
+    labels: dict[str, Any] = {"xlabel": f"speed {over}: faster →", "ylabel": f"← less memory {over}"}
+    axes = sheet.axes(LEFT, wide, high, **labels)
+    places = {
+        number: place for number, method in enumerate(results.methods, 1) if (place := place_of(method))
+    }
+    _scale(axes, theme, list(places.values()))
+    _draw_front(axes, theme, results)
+    for number, place in places.items():
+        method = results.methods[number - 1]
         line = {"arrowstyle": "-", "color": theme.faint, "linewidth": 0.5, "alpha": 0.6}
         axes.annotate("", xy=place, xytext=(1, 1), arrowprops=line)
         axes.plot(*place, linestyle="none", zorder=5, **mark_of(method, theme) | {"markersize": 6})
@@ -81,7 +78,8 @@ def draw_methods(
     sheet.y += high + 0.42
     sheet.caption(caption)
     figure = sheet.finish()
-    _number(axes, theme, [number for number, _, _ in points], places, figure.dpi)
+    if places:
+        _number(axes, theme, places, figure.dpi)
     return figure
 
 
@@ -120,33 +118,28 @@ def _scale(axes: Axes, theme: Theme, places: Sequence[tuple[float, float]]) -> N
         room = 0.08 * (max(logs) - min(logs))
         low, high = math.exp(min(logs) - room), math.exp(max(logs) + room)
         set_limits(low, high)
-        axis.set_major_locator(FixedLocator(Axis(low=low, high=high, logarithmic=True).ticks(0.14)))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(lambda value, _: f"{value:.2f}")
+        ticks = Axis(low=low, high=high, logarithmic=True).ticks(0.14)
+        set_ticks(axis, ticks, lambda value: f"{value:.2f}")
     axes.grid(color=theme.grid, linewidth=0.6)
     for line in (axes.axvline, axes.axhline):
         line(1, color=theme.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
 
 
-def _draw_front(axes: Axes, theme: Theme, found: MethodsFound) -> None:
+def _draw_front(axes: Axes, theme: Theme, results: MethodsFound) -> None:
     """A line of steps through those that no other beats in both."""
-    places = {found.reference: (1.0, 1.0)}
-    places |= {method.backend: place for method in found.methods if (place := place_of(method))}
-    xs, ys = zip(*(places[name] for name in found.front), strict=True)
+    places = {results.reference: (1.0, 1.0)}
+    places |= {method.backend: place for method in results.methods if (place := place_of(method))}
+    xs, ys = zip(*(places[name] for name in results.front), strict=True)
     axes.step(xs, ys, where="pre", color=theme.status, linewidth=1.2, zorder=3, label="front")
 
 
-def _number(
-    axes: Axes, theme: Theme, numbers: Sequence[int], places: Sequence[tuple[float, float]], dpi: float
-) -> None:
+def _number(axes: Axes, theme: Theme, places: Mapping[int, tuple[float, float]], dpi: float) -> None:
     """Write each point's number beside it, moved away from the others."""
-    if not places:
-        return
-    anchors = axes.transData.transform(places) * 72 / dpi
+    anchors = axes.transData.transform([*places.values()]) * 72 / dpi
     baseline = axes.transData.transform([(1.0, 1.0)]) * 72 / dpi
     shifts = spread(anchors, np.vstack([anchors, baseline])).tolist()
     look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "zorder": 7, "color": theme.ink}
-    for number, place, shift in zip(numbers, places, shifts, strict=True):
+    for (number, place), shift in zip(places.items(), shifts, strict=True):
         axes.annotate(str(number), xy=place, xytext=shift, textcoords="offset points", **look)
 
 
@@ -177,17 +170,17 @@ def spread(anchors: Floats, obstacles: Floats) -> Floats:
     return shifts
 
 
-def _draw_list(sheet: Sheet, found: MethodsFound, names: Sequence[str]) -> float:
+def _draw_list(sheet: Sheet, results: MethodsFound, names: Sequence[str]) -> float:
     """List the baseline and every method, with what the plane does not show; where the list ends."""
     x, theme = sheet.width - RIGHT + 0.2, sheet.theme
-    listed: list[tuple[str, Method | None]] = [(found.reference, None)]
+    listed: list[tuple[str, Method | None]] = [(results.reference, None)]
     listed += [
         (f"{number} {name}{_remark(method)}", method)
-        for number, (name, method) in enumerate(zip(names, found.methods, strict=True), 1)
+        for number, (name, method) in enumerate(zip(names, results.methods, strict=True), 1)
     ]
     y = sheet.y
     for words, method in listed:
-        is_best = (method.backend if method else found.reference) in found.front
+        is_best = (method.backend if method else results.reference) in results.front
         look = {
             "weight": "bold" if is_best else "normal",
             "color": theme.status if method and not method.speedup else theme.ink,

@@ -26,21 +26,14 @@ _TELLING = ("size", "precision", "attention", "trained", "checkpointing", "data"
 """Parts of a workload that stand at a model's name where they differ between the models of a chart."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ModelBar:
-    """One backend of one model.
-
-    Attributes:
-        backend: its name.
-        ratio: None where there is no number.
-        reason: then why, in a word or a few: a status, or what forbids the number.
-        message: then what the results say of it.
-    """
+    """One backend of one model."""
 
     backend: str
-    ratio: Ratio | None
-    reason: str = ""
-    message: str = ""
+    ratio: Ratio | None  # None where there is no number
+    reason: str = ""  # then why, in a word or a few: a status, or what forbids the number
+    message: str = ""  # then what the results say of it
 
 
 def hardware_of(mark: Published) -> str:
@@ -50,23 +43,13 @@ def hardware_of(mark: Published) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLine:
-    """One model of a chart.
-
-    Attributes:
-        name: the model's.
-        detail: what was left out of it, or what tells it from another line with its name; may be empty.
-        modality: one of `MODALITIES`.
-        bars: one for each backend of the chart, in its order.
-        best: the name of the fastest PyTorch of the comparison, and its figure; None if it is not known.
-        published: figures of others.
-        comparison: all of its results.
-    """
+    """One model of a chart."""
 
     name: str
-    detail: str
-    modality: str
-    bars: Sequence[ModelBar]
-    best: tuple[str, Ratio] | None
+    detail: str  # what was left out of the name, or what tells it from another line with it; may be empty
+    modality: str  # of `MODALITIES`
+    bars: Sequence[ModelBar]  # one for each backend of the chart, in its order
+    best: tuple[str, Ratio] | None  # the fastest PyTorch and its figure; None if it is not known
     published: Sequence[Published]
     comparison: ReportedComparison
 
@@ -86,19 +69,12 @@ class ModelPanel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChart:
-    """A whole chart.
-
-    Attributes:
-        quantity: what it shows.
-        backends: the names of the bars of each model.
-        panels: at least one, none of them empty.
-        left_out: a sentence for each comparison that was asked for and cannot be shown.
-    """
+    """A whole chart."""
 
     quantity: Quantity
-    backends: Sequence[str]
-    panels: Sequence[ModelPanel]
-    left_out: Sequence[str] = ()
+    backends: Sequence[str]  # the bars of each model
+    panels: Sequence[ModelPanel]  # at least one, none of them empty
+    left_out: Sequence[str] = ()  # a sentence for each comparison that was asked for and cannot be shown
 
     @cached_property
     def lines(self) -> list[ModelLine]:
@@ -134,11 +110,11 @@ def model_chart(
     Raises:
         UserError: no comparison can be shown, or a backend is in none of them.
     """
-    shown, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
-    names = choose_backends(shown, backends)
+    chosen, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
+    names = choose_backends(chosen, backends)
     panels = [
         ModelPanel(heading=heading, lines=_lines(group, quantity, names))
-        for heading, group in panels_of(shown).items()
+        for heading, group in panels_of(chosen).items()
     ]
     chart = ModelChart(quantity=quantity, backends=names, panels=panels, left_out=left_out)
     if not any(bar.ratio for line in chart.lines for bar in line.bars) and quantity is ENERGY:
@@ -153,12 +129,22 @@ def _lines(
     group: Sequence[ReportedComparison], quantity: Quantity, backends: Sequence[str]
 ) -> list[ModelLine]:
     """Grouped by modality; the fastest first, by the first backend, whatever the chart shows of them."""
-    details = zip(group, _details(group), strict=True)
-    lines = [_line(one, detail, quantity, backends) for one, detail in details]
+    lines = [
+        ModelLine(
+            name=one.model,
+            detail=detail,
+            modality=modality_of(one.model, distinct_text(one.rows, "task")),
+            bars=[_bar(one, name, quantity) for name in backends],
+            best=_best(one, quantity),
+            published=[mark for mark in one.published if mark.backend in backends and quantity is SPEEDUP],
+            comparison=one,
+        )
+        for one, detail in zip(group, _details(group), strict=True)
+    ]
 
     def key(line: ModelLine) -> tuple[int, list[tuple[bool, float]], str]:
-        found = [_bar(line.comparison, name, SPEEDUP).ratio for name in backends]
-        speeds = [(speed is None, -speed.value if speed else 0.0) for speed in found]
+        ratios = [_bar(line.comparison, name, SPEEDUP).ratio for name in backends]
+        speeds = [(speed is None, -speed.value if speed else 0.0) for speed in ratios]
         return MODALITIES.index(line.modality), speeds, line.label
 
     return sorted(lines, key=key)
@@ -167,42 +153,29 @@ def _lines(
 def _details(group: Sequence[ReportedComparison]) -> list[str]:
     """What stands behind each model's name: what its label says, and what tells it from the others."""
     parts = [one.workload_parts for one in group]
-    telling = {name for name in _TELLING[1:] if len({mine[name] for mine in parts}) > 1}
+    telling = {name for name in _TELLING[1:] if len({workload[name] for workload in parts}) > 1}
     details = []
-    for one, mine in zip(group, parts, strict=True):
+    for one, own_parts in zip(group, parts, strict=True):
         same = [other for other in group if other.label == one.label]
-        differing = {name for name in mine if len({other.workload_parts[name] for other in same}) > 1}
+        differing = {name for name in own_parts if len({other.workload_parts[name] for other in same}) > 1}
         words = [one.label.removeprefix(one.model).removeprefix(", ")]
-        words += [mine[name] for name in mine if name in (telling | differing) - {"size"}]
-        alike = [other.overrides for other in same if other.workload_parts == mine]
-        words += [own for own in one.overrides if not all(own in others for others in alike)]
+        words += [own_parts[name] for name in own_parts if name in (telling | differing) - {"size"}]
+        alike = [other.overrides for other in same if other.workload_parts == own_parts]
+        words += [value for value in one.overrides if not all(value in others for others in alike)]
         details.append(one_line(", ".join(filter(None, words))))
     return details
-
-
-def _line(one: ReportedComparison, detail: str, quantity: Quantity, backends: Sequence[str]) -> ModelLine:
-    return ModelLine(
-        name=one.model,
-        detail=detail,
-        modality=modality_of(one.model, distinct_text(one.rows, "task")),
-        bars=[_bar(one, name, quantity) for name in backends],
-        best=_best(one, quantity),
-        published=[mark for mark in one.published if mark.backend in backends and quantity is SPEEDUP],
-        comparison=one,
-    )
 
 
 def _bar(one: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
     summary = one.of(backend)
     if summary is None:
-        return ModelBar(backend=backend, ratio=None, reason=NOT_MEASURED)
+        return ModelBar(backend, None, NOT_MEASURED)
     if summary.is_reference and summary.status == "ok":
-        return ModelBar(backend=backend, ratio=Ratio(value=1.0))
+        return ModelBar(backend, Ratio(value=1.0))
     if summary.status != "ok" or summary.speedup is None:  # what forbids a speed-up forbids every other ratio
-        reason = _short_reason(one, summary)
-        return ModelBar(backend=backend, ratio=None, reason=reason, message=one_line(summary.message))
-    found = quantity.ratio(one, summary)
-    return ModelBar(backend=backend, ratio=found, reason="" if found else "not known")
+        return ModelBar(backend, None, _short_reason(one, summary), one_line(summary.message))
+    ratio = quantity.ratio(one, summary)
+    return ModelBar(backend, ratio, "" if ratio else "not known")
 
 
 def _short_reason(one: ReportedComparison, summary: BackendSummary) -> str:
@@ -223,5 +196,5 @@ def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | No
         return None
     if best.is_reference:
         return best.backend, Ratio(value=1.0)
-    found = quantity.ratio(one, best) if best.speedup else None
-    return None if found is None else (best.backend, found)
+    ratio = quantity.ratio(one, best) if best.speedup else None
+    return None if ratio is None else (best.backend, ratio)

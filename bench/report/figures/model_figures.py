@@ -1,29 +1,24 @@
 """The figures over many models: one for each quantity, drawn for a command or for a whole report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.pictures import ReportFigure
-from bench.report.content.quantities import QUANTITIES
+from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES
 from bench.report.content.selection import choose_one_of_each_model, panels_of
-from bench.report.figures import breakdown_chart, chart_words
+from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
 from bench.report.figures.model_chart import model_chart
-from bench.report.figures.models import draw_models
+from bench.report.figures.models import describe_models, model_rows
 from bench.report.figures.picture_files import write_figure
+from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.sheet import REPORT_WIDTH
 from bench.report.figures.style import LIGHT, Theme
 from bench.report.words.describe import has_full_path, short_setting
 from bench.report.words.titles import spell_model
-
-BREAKDOWN = "breakdown"
-
-KINDS = (*QUANTITIES, BREAKDOWN)
-"""What a figure may show."""
 
 
 def write_model_figure(
@@ -42,7 +37,7 @@ def write_model_figure(
     Args:
         comparisons: one model of the figure each; those of different machines get panels of their own.
         path: where to, ending in .svg, .pdf or .png.
-        of: one of `KINDS`.
+        of: of `KINDS`.
         width: in inches; the height follows.
         theme: light or dark.
         backends: whose bars; the usual ones without any.
@@ -56,18 +51,24 @@ def write_model_figure(
         UserError: nothing can be shown, a backend is unknown, or the path has another ending.
     """
     if of == BREAKDOWN:
-        steps = breakdown_chart.breakdown_chart(comparisons, backends=backends)
-        words, caption = breakdown_chart.title_of(steps), breakdown_chart.caption(steps)
-        described, left_out = breakdown_chart.text_alternative(steps), steps.left_out
-        draw: Callable[..., Figure] = partial(breakdown_chart.draw_breakdown, steps)
+        chart = breakdown_chart(comparisons, backends=backends)
+        rows, description = breakdown_rows(chart, theme), describe_steps(chart)
     else:
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
-        words, caption = chart_words.title(chart), chart_words.caption(chart)
-        described, left_out = chart_words.text_alternative(chart), chart.left_out
-        draw = partial(draw_models, chart)
-    draw = partial(draw, width=width, title=title, with_caption=with_caption)
-    write_figure(path, draw, theme=theme, title=title or words, description=described)
-    return caption, left_out
+        rows, description = model_rows(chart, theme, width), describe_models(chart)
+    drawn = replace(
+        rows,
+        title=rows.title if title is None else title,
+        caption=rows.caption if with_caption else "",
+    )
+    write_figure(
+        path,
+        partial(draw_rows, drawn, width=width),
+        theme=theme,
+        title=title or rows.title,
+        description=f"{description} {rows.caption}",
+    )
+    return rows.caption, chart.left_out
 
 
 def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[ReportFigure]:

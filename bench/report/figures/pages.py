@@ -37,7 +37,6 @@ def panels_of(
     page: Page,
     row: Callable[[ReportedComparison, BackendSummary], Row],
     *,
-    with_reference: bool,
     relative: bool = False,
     best: Callable[[ReportedComparison], float | None] = lambda _: None,
 ) -> list[Panel]:
@@ -46,9 +45,8 @@ def panels_of(
     Args:
         page: the comparisons.
         row: makes the row of one backend.
-        with_reference: whether the reference has a row.
-        relative: whether the rows show ratios over the reference, whose name then stands in the headings
-            if there are several.
+        relative: whether the rows show ratios over the reference, which then has no row; its name stands
+            in the headings if there are several.
         best: where a line crosses all rows of a comparison.
     """
     several = relative and len({one.reference for one in comparisons_of(page)}) > 1
@@ -56,7 +54,7 @@ def panels_of(
 
     def group(one: ReportedComparison) -> RowGroup:
         heading = _heading(one, several, alone=count[_heading(one, several)] == 1)
-        rows = [row(one, summary) for summary in (one.summaries if with_reference else one.others)]
+        rows = [row(one, summary) for summary in (one.others if relative else one.summaries)]
         return RowGroup(heading=heading, rows=rows, best=best(one))
 
     return [Panel(heading=title, groups=[*map(group, comparisons)]) for title, comparisons in page]

@@ -37,8 +37,7 @@ def write_figure(
         path: ends in .svg, .pdf or .png.
         draw: the figure in a theme.
         theme: light, which as SVG follows the screen, or dark.
-        title: in the file, for whoever does not see the picture; empty where the page says it.
-        description: all that the picture shows; likewise.
+        title, description: in the file, for whoever does not see the picture; empty where the page says them.
 
     Raises:
         UserError: another ending.

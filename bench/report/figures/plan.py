@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
@@ -27,10 +28,9 @@ OF_PAGES: dict[str, tuple[int, Callable[[Page, Theme], Figure]]] = {
 }
 """Figures of many comparisons, and their pages at most: more take minutes, and the tables hold all of it."""
 
-OF_ONE: dict[
-    str, tuple[int, Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]]
-]
-OF_ONE = {
+Draw: TypeAlias = Callable[[ReportedComparison, Theme], Figure]
+
+OF_ONE: dict[str, tuple[int, Draw, Callable[[ReportedComparison], object]]] = {
     "breakdown": (12, draw_breakdown_of, base_seconds),
     "beginning": (6, draw_beginning, lambda one: one.is_of_devices),
     "converge": (6, draw_convergence, lambda one: one.convergence),
@@ -39,21 +39,14 @@ OF_ONE = {
 """Figures of one comparison: how many at most, those measured last; and what a comparison needs for one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Job:
-    """A figure that is to be drawn.
+    """A figure that is to be drawn."""
 
-    Attributes:
-        name: of its file, without the ending.
-        kind: what it shows, of `bench.report.content.pictures.CAPTIONS`.
-        of: of what, in words; empty for all comparisons.
-        draw: draws it.
-    """
-
-    name: str
-    kind: str
-    of: str = ""
+    name: str  # of its file, without the ending
+    kind: str  # what it shows, of `bench.report.content.pictures.CAPTIONS`
     draw: Callable[[Theme], Figure]
+    of: str = ""  # of what, in words; empty for all comparisons
 
 
 def planned_figures(collection: Collection) -> list[Job]:
@@ -65,12 +58,12 @@ def planned_figures(collection: Collection) -> list[Job]:
         for number, page in enumerate(pages[:most], 1)
     ]
     jobs += [
-        Job(name=f"{name}-{one.anchor}", kind=name, of=one.title, draw=partial(draw, one))
+        Job(f"{name}-{one.anchor}", name, partial(draw, one), one.title)
         for name, (most, draw, _) in OF_ONE.items()
         for one in _with(name, collection)[-most:]
     ]
     return jobs + [
-        _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), of=label)
+        _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), label)
         for number, (label, fairness) in enumerate(collection.fairness.items(), 1)
     ]
 
@@ -79,13 +72,10 @@ def not_drawn(collection: Collection) -> list[str]:
     """A sentence for each figure that does not show all comparisons."""
     pages = cut_into_pages(collection.panels)
     total = len(collection.controlled)
-    shown = {
-        name: sum(len(comparisons_of(page)) for page in pages[:most]) for name, (most, _) in OF_PAGES.items()
-    }
     sentences = [
         f"{name}: drawn for the first {count} of {total} comparisons"
-        for name, count in shown.items()
-        if count < total
+        for name, (most, _) in OF_PAGES.items()
+        if (count := sum(len(comparisons_of(page)) for page in pages[:most])) < total
     ]
     return sentences + [
         f"{name}: drawn for the comparisons measured last, {most} of {count}"
@@ -108,4 +98,4 @@ def save(job: Job, folder: Path) -> ReportFigure:
 
 
 def _numbered(kind: str, number: int, draw: Callable[[Theme], Figure], of: str = "") -> Job:
-    return Job(name=kind if number == 1 else f"{kind}-{number}", kind=kind, of=of, draw=draw)
+    return Job(kind if number == 1 else f"{kind}-{number}", kind, draw, of)

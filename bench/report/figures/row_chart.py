@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.report.figures.axis import Axis
-from bench.report.figures.measured_text import fitted, inches, line_inches, wrapped
-from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
+from bench.report.figures.measured_text import fits, fitted, inches, line_inches, wrapped
+from bench.report.figures.rows import Axis, Panel, Row, RowChart, RowGroup
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, WIDE, Sheet
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import one_line
@@ -77,7 +76,7 @@ class _Layout:
         short = 0.5 * (self.right - self.left)
         groups = self.chart.groups
         rows = [(group, row) for group in groups for row in group.rows if row.reason]
-        rows = [(group, row) for group, row in rows if inches(row.reason, self.sheet.small) <= short]
+        rows = [(group, row) for group, row in rows if fits(row.reason, self.sheet.small, short)]
         for _ in range(MOST_TRIALS):
             if all(self._free_start(row.reason, self._taken(group, row)) for group, row in rows):
                 return
@@ -223,6 +222,8 @@ class _Layout:
     def _free_start(self, words: str, taken: Sequence[float]) -> float | None:
         """Where words begin that cover no mark: behind one, best the foot, or else before one."""
         around = FREE * self.sheet.scale
+        if not fits(words, self.sheet.small, self.sheet.width):
+            return None
         wide = inches(words, self.sheet.small)
         behind = sorted((place + around for place in taken), key=lambda start: (start < self._foot, start))
         before = sorted((place - around - wide for place in taken), reverse=True)
@@ -252,7 +253,7 @@ class _Layout:
                 (f"← {chart.less}", line - MARGIN, line - 0.06, "right"),
                 (f"{chart.more} →", sheet.width - line, line + 0.06, "left"),
             ):
-                if inches(words, sheet.small) + 0.06 <= room:
+                if fits(words, sheet.small, room - 0.06):
                     sheet.text(place, down, words, ha=ha, weight="bold")
             sheet.y += line_inches(sheet.small)
         if chart.label:

@@ -8,7 +8,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.content.scale import (
     CHECKS_FIGURE,
@@ -23,7 +22,7 @@ from bench.report.figures.picture_files import write_figure
 from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
 from bench.report.figures.scale_published import TITLE_OF_PUBLISHED, describe_published, draw_published
 from bench.report.figures.sharding_marks import crossed, hollow, look
-from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch, set_ticks
 from bench.report.figures.style import Theme
 
 LEFT, HIGH, BELOW = 0.52, 2.7, 0.42
@@ -35,38 +34,23 @@ ABOVE = 0.36
 BETWEEN = 0.22
 """Inches between two axes."""
 
-DASHES = {
-    "ddp": (6.0, 2.0),
-    "zero_redundancy": (1.2, 1.4),
-    "zero1": (3.2, 1.6),
-    "zero1_native": (1.2, 2.6),
-    "zero2": (6.0, 1.6, 1.2, 1.6),
-    "zero3": (3.0, 1.4, 1.0, 1.4, 1.0, 1.4),
-    "fsdp2": (9.0, 3.0),
-}
-"""Points of dash and gap of each line: told apart without colour, and none is solid."""
-
 
 def write_scale_figures(predictions: Predictions, folder: Path) -> list[Path]:
     """Draw the figures of these predictions as SVG, in the order of the page; their paths."""
-    figures: list[tuple[str, str, str, Callable[[Theme], Figure]]] = [
-        (
-            scaling.figure,
-            _title_of_scaling(scaling),
-            _describe_scaling(scaling),
-            partial(draw_scaling, scaling),
-        )
-        for scaling in predictions.scalings
-    ]
+    paths: list[Path] = []
+
+    def write(stem: str, title: str, description: str, draw: Callable[[Theme], Figure]) -> None:
+        paths.append(folder / f"{stem}.svg")
+        write_figure(paths[-1], draw, title=title, description=description)
+
+    for scaling in predictions.scalings:
+        words = _title_of_scaling(scaling), _describe_scaling(scaling)
+        write(scaling.figure, *words, partial(draw_scaling, scaling))
     if checks := predictions.accuracies:
-        described = describe_checks(checks)
-        figures.append((CHECKS_FIGURE, TITLE_OF_CHECKS, described, partial(draw_checks, checks)))
+        write(CHECKS_FIGURE, TITLE_OF_CHECKS, describe_checks(checks), partial(draw_checks, checks))
     if ratios := predictions.published:
         described = describe_published(ratios)
-        figures.append((PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios)))
-    paths = [folder / f"{stem}.svg" for stem, *_ in figures]
-    for path, (_, title, description, draw) in zip(paths, figures, strict=True):
-        write_figure(path, draw, title=title, description=description)
+        write(PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios))
     return paths
 
 
@@ -77,13 +61,13 @@ def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
     points = [point for line in lines for point in line.points]
     names = {line.name: line.sharding for line in lines}
     legend = [Swatch(words=name, mark=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
-    if any(point.fits is False for point in points):
+    if not all(point.fits for point in points):
         legend.append(Swatch(words="does not fit in memory", mark=crossed(theme)))
     sheet.title(_title_of_scaling(scaling))
     sheet.legend(legend)
     count = len(scaling.lines)
     wide = (sheet.width - LEFT - 3 * MARGIN - (count - 1) * BETWEEN) / count
-    most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points if point.efficiency)])
+    most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points)])
     for number, (kind, members) in enumerate(scaling.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
         label = "" if number else "predicted efficiency"
@@ -116,38 +100,28 @@ def _draw_efficiencies(
         axes.text(per_node, 1.01 * most, "1 node", color=theme.faint, **look_of_node)
     for number, line in enumerate(lines):
         _draw_line(axes, theme, kind, line, number)
-    axes.xaxis.set_major_locator(FixedLocator(_powers(sizes, wide, sheet)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    set_ticks(axes.xaxis, _powers(sizes, wide, sheet), lambda value: f"{value:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     axes.grid(axis="y", color=theme.grid, linewidth=0.6)
 
 
 def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, number: int) -> None:
-    known = [(point.ranks, point.efficiency, point.fits) for point in line.points if point.efficiency]
-    if not known:
-        return
-    _, colour = look(line.sharding)
-    ranks = [count for count, _, _ in known]
-    values = [efficiency.value for _, efficiency, _ in known]
-    low, high = zip(*(efficiency.ends for _, efficiency, _ in known), strict=True)
+    sharding, ranks = look(line.sharding), [point.ranks for point in line.points]
+    values = [point.efficiency.value for point in line.points]
+    low, high = zip(*(point.efficiency.ends for point in line.points), strict=True)
     name = f"{line.name}-{kind}".replace(" ", "_")
-    axes.fill_between(ranks, low, high, color=colour, alpha=0.12, linewidth=0, zorder=2, gid=f"band-{name}")
+    faint: dict[str, Any] = {"color": sharding.colour, "linewidth": 0}
+    axes.fill_between(ranks, low, high, alpha=0.12, zorder=2, gid=f"band-{name}", **faint)
     for end in (low, high):
-        axes.plot(ranks, end, color=colour, alpha=0.6, linewidth=0.5, linestyle=(0, (1, 1)), zorder=3)
-    axes.plot(
-        ranks,
-        values,
-        color=colour,
-        linewidth=1.3,
-        linestyle=(0.9 * number, DASHES.get(line.sharding, (2.0, 2.0))),
-        dash_capstyle="butt",
-        zorder=4 + number,
-        gid=f"line-{name}",
-    )
+        axes.plot(
+            ranks, end, color=sharding.colour, alpha=0.6, linewidth=0.5, linestyle=(0, (1, 1)), zorder=3
+        )
+    dashed: dict[str, Any] = {"linestyle": (0.9 * number, sharding.dashes), "dash_capstyle": "butt"}
+    order: dict[str, Any] = {"zorder": 4 + number, "gid": f"line-{name}"}
+    axes.plot(ranks, values, color=sharding.colour, linewidth=1.3, **dashed, **order)
     at: dict[str, Any] = {"linestyle": "none", "clip_on": False}
     axes.plot(ranks, values, zorder=20 + number, gid=f"points-{name}", **at, **hollow(line.sharding))
-    outside = [(count, efficiency.value) for count, efficiency, fits in known if fits is False]
+    outside = [(point.ranks, point.efficiency.value) for point in line.points if not point.fits]
     if outside:
         xs, ys = zip(*outside, strict=True)
         axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **crossed(theme))
@@ -171,7 +145,7 @@ def _describe_scaling(scaling: Scaling) -> str:
         for line in members:
             points = ", ".join(
                 f"{point.ranks:,}: {point.efficiency.per_cent()}"
-                + (" (does not fit in memory)" if point.fits is False else "")
+                + ("" if point.fits else " (does not fit in memory)")
                 for point in line.points
             )
             sentences.append(

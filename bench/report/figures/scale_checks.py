@@ -7,12 +7,11 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.content.scale import Accuracy, CheckedPoint, name_sharding, place_of_sharding
 from bench.report.figures.measured_text import inches, line_inches, wrapped
 from bench.report.figures.sharding_marks import filled
-from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch, set_ticks
 from bench.report.figures.style import Theme
 
 LEFT, BELOW = 0.52, 0.44
@@ -51,59 +50,48 @@ def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     return sheet.finish()
 
 
-def _heading(one: Accuracy) -> str:
-    unit = _unit(one)
-    named = unit and unit not in ("B", "bytes", one.quantity)
-    words = f"{one.quantity} ({unit})" if named else one.quantity
-    return f"{words}: {one.within} of {len(one.checks)} {one.rule}"
+def _heading(accuracy: Accuracy) -> str:
+    unit = _unit(accuracy)
+    named = unit and unit not in ("B", "bytes", accuracy.quantity)
+    words = f"{accuracy.quantity} ({unit})" if named else accuracy.quantity
+    return f"{words}: {accuracy.within} of {len(accuracy.checks)} {accuracy.rule}"
 
 
-def _unit(one: Accuracy) -> str:
-    return one.checks[0].unit
+def _unit(accuracy: Accuracy) -> str:
+    return accuracy.checks[0].unit
 
 
-def _draw_plane(axes: Axes, sheet: Sheet, one: Accuracy, wide: float) -> None:
+def _draw_plane(axes: Axes, sheet: Sheet, accuracy: Accuracy, wide: float) -> None:
     theme = sheet.theme
     # A logarithm has no place for what is not sent at all.
-    drawn = [check for check in one.checks if check.measured.value > 0 and check.predicted.value > 0]
+    drawn = [check for check in accuracy.checks if check.measured.value > 0 and check.predicted.value > 0]
     ends = [
         end
         for check in drawn
-        for found in (check.measured, check.predicted)
-        for end in (*found.ends, found.value)
+        for number in (check.measured, check.predicted)
+        for end in (*number.ends, number.value)
         if end > 0
     ]
     low, high = (min(ends), max(ends)) if ends else (1.0, 10.0)
     room = max(1.12, (high / low) ** 0.07)
     low, high = low / room, high * room
-    if allowed := one.allowed:
-        axes.fill_between(
-            [low, high],
-            [low * (1 - allowed), high * (1 - allowed)],
-            [low * (1 + allowed), high * (1 + allowed)],
-            color=theme.faint,
-            alpha=ALLOWED,
-            linewidth=0,
-            zorder=1,
-            gid=f"rule-{one.quantity.replace(' ', '_')}",
-        )
+    if allowed := accuracy.allowed:
+        below, above = ([end * (1 + off) for end in (low, high)] for off in (-allowed, allowed))
+        look: dict[str, Any] = {"color": theme.faint, "alpha": ALLOWED, "linewidth": 0, "zorder": 1}
+        gid = f"rule-{accuracy.quantity.replace(' ', '_')}"
+        axes.fill_between([low, high], below, above, gid=gid, **look)
     axes.plot([low, high], [low, high], color=theme.ink, linewidth=0.8, zorder=2)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     for sharding in dict.fromkeys(check.sharding for check in drawn):
-        mine = [check for check in drawn if check.sharding == sharding]
-        _draw_points(axes, theme, one.quantity, sharding, mine)
-    by = _factor(one)
-    ticks = _ticks(low, high, wide, lambda value: inches(by(value), sheet.small))
+        _draw_points(axes, theme, sharding, [check for check in drawn if check.sharding == sharding])
+    write = _bytes if _unit(accuracy).lower() in ("bytes", "byte", "b") else "{:.3g}".format
+    ticks = _ticks(low, high, wide, lambda value: inches(write(value), sheet.small))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(FixedLocator(ticks))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(lambda value, _: by(value))
+        set_ticks(axis, ticks, write)
     axes.grid(color=theme.grid, linewidth=0.5)
 
 
-def _draw_points(
-    axes: Axes, theme: Theme, quantity: str, sharding: str, checks: Sequence[CheckedPoint]
-) -> None:
+def _draw_points(axes: Axes, theme: Theme, sharding: str, checks: Sequence[CheckedPoint]) -> None:
     xs = [check.measured.value for check in checks]
     ys = [check.predicted.value for check in checks]
     look: dict[str, Any] = {"color": theme.ink, "linewidth": 0.7, "zorder": 3}
@@ -112,7 +100,7 @@ def _draw_points(
             axes.plot(check.measured.ends, [check.predicted.value] * 2, **look)
         if check.predicted.ends[0] < check.predicted.ends[1]:
             axes.plot([check.measured.value] * 2, check.predicted.ends, **look)
-    gid = f"points-{quantity}-{sharding}".replace(" ", "_")
+    gid = f"points-{checks[0].quantity}-{sharding}".replace(" ", "_")
     marker = filled(sharding, theme)
     order = 5 - 0.01 * marker["markersize"]  # a smaller one does not hide a larger one at its place
     axes.plot(xs, ys, linestyle="none", zorder=order, gid=gid, **marker)
@@ -129,16 +117,16 @@ def _ticks(low: float, high: float, wide: float, width_of: Callable[[float], flo
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     per_inch = math.log(high / low) / wide
-    for steps in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        every = [step * 10.0**decade for decade in decades for step in steps]
-        found = [tick for tick in every if low <= tick <= high]
-        if found and _have_room(found, per_inch, width_of):
-            return found
-    found = [10.0**decade for decade in decades if low <= 10.0**decade <= high]
-    step = 1
-    while found and not _have_room(found[::step], per_inch, width_of):
-        step += 1
-    return found[::step] or [math.sqrt(low * high)]
+
+    def within(*steps: float) -> list[float]:
+        ticks = [step * 10.0**decade for decade in decades for step in steps]
+        return [tick for tick in ticks if low <= tick <= high]
+
+    tens = within(1)
+    choices = [within(1, 1.5, 2, 3, 4, 5, 7), within(1, 2, 3, 5, 7), within(1, 2, 5), within(1, 3)]
+    choices += [tens[::step] for step in range(1, len(tens) + 1)]
+    fitting = (ticks for ticks in choices if ticks and _have_room(ticks, per_inch, width_of))
+    return next(fitting, [math.sqrt(low * high)])
 
 
 def _have_room(ticks: Sequence[float], per_inch: float, width_of: Callable[[float], float]) -> bool:
@@ -148,14 +136,8 @@ def _have_room(ticks: Sequence[float], per_inch: float, width_of: Callable[[floa
     )
 
 
-def _factor(one: Accuracy) -> Callable[[float], str]:
-    """How numbers of an axis are written: bytes with the prefix of each."""
-    if _unit(one).lower() not in ("bytes", "byte", "b"):
-        return lambda value: f"{value:.3g}"
-    return _bytes
-
-
 def _bytes(value: float) -> str:
+    """Bytes with a prefix."""
     for name, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {name}"
@@ -165,10 +147,10 @@ def _bytes(value: float) -> str:
 def describe_checks(accuracies: Sequence[Accuracy]) -> str:
     """All that the figure shows, in words."""
     sentences = ["Predicted against measured."]
-    for one in accuracies:
+    for accuracy in accuracies:
         points = "; ".join(
             f"{check.setting}: measured {check.measured.words()}, predicted {check.predicted.words()}"
-            for check in one.checks
+            for check in accuracy.checks
         )
-        sentences.append(f"{one.quantity} ({_unit(one)}): {points}.")
+        sentences.append(f"{accuracy.quantity} ({_unit(accuracy)}): {points}.")
     return " ".join(sentences)

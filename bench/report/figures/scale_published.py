@@ -6,9 +6,8 @@ from itertools import groupby
 from matplotlib.figure import Figure
 
 from bench.report.content.scale import PublishedRatio
-from bench.report.figures.axis import Axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Marks, Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Axis, Marks, Panel, Row, RowChart, RowGroup
 from bench.report.figures.sharding_marks import look
 from bench.report.figures.sheet import Mark, Swatch
 from bench.report.figures.style import Theme
@@ -20,7 +19,13 @@ TITLE_OF_PUBLISHED = "ZeRO-1 over DDP: published and predicted ratio of samples/
 def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
     """For each model the published ratio, filled, and the predicted one, hollow, with its interval."""
     published = {"marker": "D", "mfc": theme.ink, "mec": theme.ink, "mew": 0.7, "markersize": 3.1}
-    predicted = {"marker": "o", "mfc": theme.ground, "mec": look("zero1")[1], "mew": 1.0, "markersize": 3.8}
+    predicted = {
+        "marker": "o",
+        "mfc": theme.ground,
+        "mec": look("zero1").colour,
+        "mew": 1.0,
+        "markersize": 3.8,
+    }
     settings = list(dict.fromkeys(ratio.setting for ratio in ratios))
     largest_first = sorted(ratios, key=lambda ratio: (settings.index(ratio.setting), -ratio.published))
     groups = [

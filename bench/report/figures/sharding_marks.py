@@ -1,50 +1,60 @@
-"""The marker and colour of each sharding in the figures about many GPUs: hollow if predicted, or filled."""
+"""How each sharding looks in the figures about many GPUs: hollow if predicted, or filled."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from bench.report.figures.style import Theme
 
+
+@dataclass(frozen=True)
+class ShardingLook:
+    """How a sharding is drawn.
+
+    Sizes of markers differ: hollow ones at the same place are all seen, and a smaller filled one lies on the
+    larger. Lines are told apart without colour, and none is solid.
+    """
+
+    marker: str
+    colour: str  # of Okabe and Ito's palette, which holds for colour-blind readers
+    hollow: float = 5.0  # points of a marker
+    filled: float = 4.4
+    dashes: tuple[float, ...] = (2.0, 2.0)  # points of dash and gap
+
+
 LOOKS = {
-    "ddp": ("o", "#0072B2"),
-    "zero_redundancy": ("s", "#56B4E9"),
-    "zero1": ("^", "#D55E00"),
-    "zero1_native": ("v", "#CC79A7"),
-    "zero2": ("D", "#E69F00"),
-    "zero3": ("P", "#009E73"),
-    "fsdp2": ("h", "#8C8C8C"),
+    "ddp": ShardingLook("o", "#0072B2", 5.6, 4.4, (6.0, 2.0)),
+    "zero_redundancy": ShardingLook("s", "#56B4E9", 6.8, 7.4, (1.2, 1.4)),
+    "zero1": ShardingLook("^", "#D55E00", 5.2, 6.2, (3.2, 1.6)),
+    "zero1_native": ShardingLook("v", "#CC79A7", 5.2, 6.2, (1.2, 2.6)),
+    "zero2": ShardingLook("D", "#E69F00", 4.4, 3.2, (6.0, 1.6, 1.2, 1.6)),
+    "zero3": ShardingLook("P", "#009E73", 5.8, 7.0, (3.0, 1.4, 1.0, 1.4, 1.0, 1.4)),
+    "fsdp2": ShardingLook("h", "#8C8C8C", 7.4, 5.6, (9.0, 3.0)),
 }
-"""Marker and colour of a sharding: of Okabe and Ito's palette, which holds for colour-blind readers."""
 
-OTHER_LOOKS = (("<", "#999999"), (">", "#CC79A7"), ("8", "#009E73"), ("d", "#56B4E9"))
-
-SIZES = {"o": 5.6, "s": 6.8, "^": 5.2, "v": 5.2, "D": 4.4, "P": 5.8, "h": 7.4}
-"""Of markers, in points: different, so that hollow ones at the same place are all seen."""
-
-FILLED = {"s": 7.4, "P": 7.0, "^": 6.2, "v": 6.2, "h": 5.6, "o": 4.4, "D": 3.2}
-"""The same of filled ones: of those at the same place the smaller lies on the larger."""
+OTHER_LOOKS = (
+    ShardingLook("<", "#999999"),
+    ShardingLook(">", "#CC79A7"),
+    ShardingLook("8", "#009E73"),
+    ShardingLook("d", "#56B4E9"),
+)
 
 
-def look(sharding: str) -> tuple[str, str]:
-    """Marker and colour."""
+def look(sharding: str) -> ShardingLook:
+    """How a sharding is drawn; unknown ones get theirs by name."""
     return LOOKS.get(sharding) or OTHER_LOOKS[sum(sharding.encode()) % len(OTHER_LOOKS)]
 
 
 def hollow(sharding: str) -> dict[str, Any]:
     """The marker of what was predicted."""
-    marker, colour = look(sharding)
-    return {"marker": marker, "mfc": "none", "mec": colour, "mew": 1.0, "markersize": SIZES.get(marker, 5.0)}
+    kind = look(sharding)
+    return {"marker": kind.marker, "mfc": "none", "mec": kind.colour, "mew": 1.0, "markersize": kind.hollow}
 
 
 def filled(sharding: str, theme: Theme) -> dict[str, Any]:
     """The marker of what was measured, too."""
-    marker, colour = look(sharding)
-    return {
-        "marker": marker,
-        "mfc": colour,
-        "mec": theme.ink,
-        "mew": 0.5,
-        "markersize": FILLED.get(marker, 4.4),
-    }
+    kind = look(sharding)
+    rim = {"mec": theme.ink, "mew": 0.5}
+    return {"marker": kind.marker, "mfc": kind.colour, **rim, "markersize": kind.filled}
 
 
 def crossed(theme: Theme) -> dict[str, Any]:

@@ -3,18 +3,20 @@
 Texts are measured before they are placed, so that nothing overlaps at any width. The height is what was used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.figures.measured_text import inches, line_inches, wrapped
 from bench.report.figures.small_svg import HALO
@@ -47,17 +49,11 @@ class Swatch:
 
 @dataclass
 class Sheet:
-    """What is drawn so far.
+    """What is drawn so far."""
 
-    Attributes:
-        width: of the whole, in inches.
-        theme: its colours.
-        y: inches from the top to where the next thing begins.
-    """
-
-    width: float
+    width: float  # of the whole, in inches
     theme: Theme
-    y: float = MARGIN
+    y: float = MARGIN  # inches from the top to where the next thing begins
     _axes: list[tuple[Axes, float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -191,8 +187,7 @@ class Sheet:
 
         Args:
             left: inches from the left edge.
-            wide: inches of the axes alone, as is `high`.
-            high: likewise.
+            wide, high: inches of the axes alone.
             down: inches below `y`.
             setting: what `Axes.set` is told, with labels in small type.
         """
@@ -221,3 +216,10 @@ class Sheet:
             place = (left / self.width, 1 - (top + high) / height, wide / self.width, high / height)
             axes.set_position(place)
         return self._figure
+
+
+def set_ticks(axis: Axis, ticks: Sequence[float], write: Callable[[float], str]) -> None:
+    """Put these ticks and no others on an axis of a plane, logarithmic or not."""
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: write(value))

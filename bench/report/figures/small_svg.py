@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from xml.etree import ElementTree
 
-from bench.report.figures.svg_circles import shorten_circles
-
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 GROUP = f"{{{SVG}}}g"
@@ -24,11 +22,23 @@ _TILE = 24.0
 """Points after which every hatch repeats: all have a whole number of lines in them."""
 
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+_DIGITS = r"-?[\d.]+"
+_CURVE = rf"C (?:{_DIGITS} ){{6}}\n"
+_CIRCLE = re.compile(
+    rf"M (?P<x>{_DIGITS}) (?P<y>{_DIGITS}) \n"
+    rf"C (?:{_DIGITS} ){{4}}(?P<x1>{_DIGITS}) {_DIGITS} \n(?:{_CURVE}){{2}}"
+    rf"C (?:{_DIGITS} ){{5}}(?P<y4>{_DIGITS}) \n(?:{_CURVE}){{4}}z\n"
+)
+"""A circle as matplotlib writes it: eight curves from (x, y), its top or foot, to the other at y4 and back.
+
+The first curve ends at x1, on the side to which it goes: the inner edge of a ring goes the other way round.
+"""
+
 _NAMED_BY_MATPLOTLIB = re.compile(r"[A-Za-z0-9.]+_\d+")
 
 
 def make_small(svg: str, *, ground: str, dark: Mapping[str, str]) -> str:
-    """The same picture in fewer characters.
+    """Write a picture in fewer characters.
 
     Args:
         svg: as matplotlib writes it.
@@ -65,6 +75,20 @@ def make_small(svg: str, *, ground: str, dark: Mapping[str, str]) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def shorten_circles(svg: str) -> str:
+    """Write each circle as two arcs in place of eight curves: dotted hatches have hundreds."""
+    return _CIRCLE.sub(_as_arcs, svg)
+
+
+def _as_arcs(circle: re.Match[str]) -> str:
+    x, y, x1, y4 = (float(circle[name]) for name in ("x", "y", "x1", "y4"))
+    across = y4 - y
+    radius = abs(across) / 2
+    sweep = int((x1 - x) * across > 0)
+    arc = f"a {radius:.3g} {radius:.3g} 0 1 {sweep} 0"
+    return f"M {circle['x']} {circle['y']} {arc} {across:.3g} {arc} {-across:.3g} z\n"
+
+
 def _cut_to_tile(pattern: ElementTree.Element) -> None:
     """Keep of a hatch what is seen in its first tile."""
     rectangle, path = pattern
@@ -99,7 +123,7 @@ def _shorten(element: ElementTree.Element, names: Mapping[str, str]) -> None:
 
 
 def _renamed(reference: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"#(\w+)", lambda found: f"#{names.get(found[1], found[1])}", reference)
+    return re.sub(r"#(\w+)", lambda name: f"#{names.get(name[1], name[1])}", reference)
 
 
 def _rounded(number: re.Match[str]) -> str:
@@ -150,7 +174,7 @@ def _write_rules(root: ElementTree.Element, classes: Mapping[str, str], dark: Ma
     """The style sheet, in place of matplotlib's own."""
     rules = [f"*{{stroke-linejoin:round}}text{{font-family:{FONTS}}}"]
     rules += [f".{name}{{{style}}}" for style, name in classes.items()]
-    on_dark = [re.sub("#[0-9a-f]{6}", lambda found: dark.get(found[0], found[0]), rule) for rule in rules]
+    on_dark = [re.sub("#[0-9a-f]{6}", lambda colour: dark.get(colour[0], colour[0]), rule) for rule in rules]
     changed = [new for new, rule in zip(on_dark, rules, strict=True) if new != rule]
     if changed:
         rules += ["@media screen and (prefers-color-scheme:dark){", *changed, "}"]

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import REACH, Axis
 from bench.report.figures.model_chart import hardware_of
 from bench.report.figures.pages import Page, comparisons_of, panels_of
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Marks, Row, RowChart, ends_of
+from bench.report.figures.rows import REACH, Axis, Bar, Marks, Row, RowChart, ends_of
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, interval, ratio
 from bench.statistics.summary import BackendSummary
@@ -32,7 +31,7 @@ def draw_speedup(page: Page, theme: Theme) -> Figure:
     make_row = partial(_speedup_row, theme=theme, with_points=with_points)
     chart = RowChart(
         title=f"Throughput relative to {references}, {which}",
-        panels=panels_of(page, make_row, with_reference=False, relative=True, best=_best_pytorch),
+        panels=panels_of(page, make_row, relative=True, best=_best_pytorch),
         axis=Axis(low=0, high=_limit(everything)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=_caption(everything, with_points=with_points),
@@ -50,7 +49,7 @@ def _caption(comparisons: Sequence[ReportedComparison], *, with_points: bool) ->
     if with_points:
         sentences.append("Points: single rounds.")
     if any(_best_pytorch(one) for one in comparisons):
-        sentences.append("Short lines: the fastest PyTorch of the same comparison.")
+        sentences.append("Blue lines: the fastest PyTorch of the same comparison.")
     if not comparisons[0].at_largest:
         sentences.append(
             "Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
@@ -91,7 +90,7 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
         marks.append(Marks(values=points, down=np.linspace(-0.25, 0.25, len(points)).tolist(), mark=faint))
     return Row(
         name=summary.backend,
-        bars=[Bar(start=0, end=speedup.ratio, look=style.look(summary.backend))],
+        bars=[Bar(0, speedup.ratio, style.look(summary.backend))],
         interval=ends_of(speedup),
         marks=marks,
         beside=f"{ratio(speedup.ratio)} {summary.verdict} {interval(speedup)}",
@@ -100,8 +99,8 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
 
 def _limit(comparisons: Sequence[ReportedComparison]) -> float:
     """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
-    found = [other.speedup for one in comparisons for other in one.others if other.speedup]
-    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in found)]
+    speedups = [other.speedup for one in comparisons for other in one.others if other.speedup]
+    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in speedups)]
     ratios += [mark.ratio for one in comparisons for mark in one.published]
-    ends = [speedup.high for speedup in found if speedup.high]
+    ends = [speedup.high for speedup in speedups if speedup.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))

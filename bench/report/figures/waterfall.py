@@ -1,16 +1,15 @@
 """Waterfall charts: how the parts of a ratio multiply to the whole, on a logarithmic axis."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
 from bench.analysis.attribution.settings import Fairness
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.axis import ratio_axis
 from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup, ends_of
+from bench.report.figures.rows import Bar, Panel, Row, RowChart, RowGroup, ends_of, ratio_axis
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
@@ -26,7 +25,7 @@ LEFT_ALONE = {
 """What it means to leave a setting alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Step:
     """One bar from `start` to `end`, both ratios; `whole` ones begin at 1."""
 
@@ -58,10 +57,8 @@ def draw_attribution(one: ReportedComparison, theme: Theme) -> Figure:
     for part in divided.parts:
         start, level = level, level * part.effect.ratio
         orders = f"in single orders {part.lowest:.3f} to {part.highest:.3f}"
-        step = Step(name=part.factor, start=start, end=level, effect=part.effect)
-        steps.append(replace(step, detail=part.change, range=orders))
-    total = divided.total
-    steps.append(Step(name=divided.end, start=1, end=total.ratio, effect=total, whole=True))
+        steps.append(Step(part.factor, start, level, part.effect, part.change, orders))
+    steps.append(Step(divided.end, 1, divided.total.ratio, divided.total, whole=True))
     return _draw(
         steps,
         theme,
@@ -77,13 +74,11 @@ def draw_attribution(one: ReportedComparison, theme: Theme) -> Figure:
 def draw_fairness(label: str, divided: Fairness, theme: Theme) -> Figure:
     """From what an uncontrolled harness prints down to the backend's own part."""
     level = divided.naive.ratio
-    steps = [Step(name="nothing held", start=1, end=level, effect=divided.naive, whole=True)]
+    steps = [Step("nothing held", 1, level, divided.naive, whole=True)]
     for part in divided.parts:
         start, level = level, level / part.effect.ratio
-        name = f"of that: {NAMES.get(part.factor, part.factor)}"
-        steps.append(Step(name=name, start=start, end=level, effect=part.effect))
-    own = divided.own
-    steps.append(Step(name=f"{divided.backend}'s own", start=1, end=own.ratio, effect=own, whole=True))
+        steps.append(Step(f"of that: {NAMES.get(part.factor, part.factor)}", start, level, part.effect))
+    steps.append(Step(f"{divided.backend}'s own", 1, divided.own.ratio, divided.own, whole=True))
     orders = "both" if len(divided.parts) == 2 else "all"
     return _draw(
         steps,
@@ -122,7 +117,7 @@ def _row(step: Step, *, is_last: bool) -> Row:
     effect = ratio_and_interval(step.effect)
     look = style.step_look(whole=step.whole, grows=step.end >= step.start)
     return Row(
-        bars=[Bar(start=step.start, end=step.end, look=look)],
+        bars=[Bar(step.start, step.end, look)],
         interval=step.interval,
         link=None if is_last else step.end,
         beside=f"{effect}\n{step.range}" if step.range else effect,
