@@ -8,14 +8,11 @@ import pandas as pd
 from bench.config.naming import USUAL_BACKENDS
 from bench.config.overrides import last_values
 from bench.report.words import describe
-from bench.report.words.formatting import TIMES, enumerated, one_line, plural
+from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
 USUAL_REFERENCE = "pytorch"
-
-MOST_NAMED = 3
-"""Backends that a title names."""
 
 _SPELLINGS = (
     *(("distilbert", "DistilBERT"), ("roberta", "RoBERTa"), ("deberta", "DeBERTa"), ("bert", "BERT")),
