@@ -19,29 +19,21 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What a chart shows of every backend.
+    """What a chart shows of every backend; in its texts the reference's name takes the place of `{}`."""
 
-    Attributes:
-        name: as the command line calls it.
-        title: of the chart, for a reference whose name takes the place of `{}`.
-        axis: the axis' label, likewise.
-        less, more: what a ratio below 1 and above 1 means.
-        caption: what a bar and its interval are.
-        ratio: of a backend whose numbers may be shown, over the reference; None where it is not known.
-    """
-
-    name: str
-    title: str
+    name: str  # as the command line calls it
+    title: str  # of the chart
     axis: str
-    less: str
+    less: str  # what a ratio below 1 means
     more: str
-    caption: str
+    caption: str  # what a bar and its interval are
+    # of a backend whose numbers may be shown, over the reference; None where it is not known
     ratio: Callable[[ReportedComparison, BackendSummary], Ratio | None]
 
 
 def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    found = summary.speedup
-    return None if found is None else Ratio(value=found.ratio, low=found.low, high=found.high)
+    speedup = summary.speedup
+    return Ratio(value=speedup.ratio, low=speedup.low, high=speedup.high) if speedup else None
 
 
 def _memory(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
@@ -88,5 +80,5 @@ ENERGY = Quantity(
     ratio=_energy,
 )
 
-QUANTITIES = {one.name: one for one in (SPEEDUP, MEMORY, ENERGY)}
+QUANTITIES = {quantity.name: quantity for quantity in (SPEEDUP, MEMORY, ENERGY)}
 """By the name that the command line uses."""
