@@ -22,13 +22,13 @@ _SPELLINGS = (
 )
 """How a model's name begins, and how its authors write that."""
 
-_SAID_OTHERWISE = re.compile(
+_NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|experiment|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
     r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )
-"""Overrides that the columns of a results file tell of, and those that change nothing that is measured."""
+"""Overrides for which a results file has columns, and those that change nothing that is measured."""
 
 
 def spell_model(label: str) -> str:
@@ -39,9 +39,7 @@ def spell_model(label: str) -> str:
             parts = name.removeprefix(begin).split("-")
             name = "-".join([spelling, *map(_spell_size, parts[1:])])
             break
-    if not rest:
-        return name
-    return f"{name} {rest}" if rest == "mini" else f"{name}, {rest}"
+    return name + (f" {rest}" if rest == "mini" else f", {rest}" if rest else "")
 
 
 def _spell_size(part: str) -> str:
@@ -54,7 +52,7 @@ def _spell_size(part: str) -> str:
 
 
 def make_title(rows: pd.DataFrame, label: str) -> str:
-    """Such as `BERT-Mini, 2 ranks, as installed`: the model, where it ran, and what is not as usual.
+    """The model, where it ran, and what is not as usual: `BERT-Mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
 
@@ -69,7 +67,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
         *_workload(rows, overrides),
         *_backends(rows, overrides),
         *_machine_settings(rows),
-        *(f"{key}={value}" for key, value in overrides.items() if not _SAID_OTHERWISE.fullmatch(key)),
+        *(f"{key}={value}" for key, value in overrides.items() if not _NOT_IN_TITLES.fullmatch(key)),
     ]
     return one_line(", ".join(filter(None, parts)))
 
