@@ -20,7 +20,7 @@ LONG = (THOROUGH, "measure=converge")
 """What `THOROUGH` would not make longer, or would replace by another question."""
 
 
-def outcomes_of(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
+def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
     """Every backend but the reference, and what became of it."""
     names = [summary.backend for summary in comparison.others]
     outcomes = [(name, find_outcome(comparison.stem, comparison, name)) for name in names]
@@ -35,7 +35,7 @@ def answer_of(comparison: ComparisonResults) -> str:
         return f"Nothing was compared, since {comparison.reference}, the reference, {status}."
     if base.status == "untimed":
         return _answer_about_parity(comparison)
-    return sentence_of_comparison(comparison.reference, outcomes_of(comparison))
+    return sentence_of_comparison(comparison.reference, _outcomes(comparison))
 
 
 def answer_with_target(comparison: ReportedComparison) -> str:
@@ -63,7 +63,7 @@ def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
     """
     if any(summary.status not in PASSED for summary in comparison.summaries):
         return "make doctor", "what can run on this machine"
-    undecided = {outcome.verdict for _, outcome in outcomes_of(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
+    undecided = {outcome.verdict for _, outcome in _outcomes(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
     if undecided and not set(LONG) & set(comparison.overrides):
         command = repeat_command(replace_override(comparison.overrides, THOROUGH), stacks.own())
         purpose = "more launches, to decide what is inconclusive"

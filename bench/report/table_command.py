@@ -15,11 +15,12 @@ from bench.report.files import read_results
 from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
 from bench.results.atomic import write_atomically
 
-RENDERERS: dict[str, Callable[[Sequence[BackendRow]], str]] = {
-    "markdown": summary_markdown,
-    "latex": summary_latex,
-    "csv": summary_csv,
+FORMATS: dict[str, tuple[Callable[[Sequence[BackendRow]], str], str]] = {
+    "markdown": (summary_markdown, "for a pull request (the default)"),
+    "latex": (summary_latex, "for a paper; needs the package booktabs"),
+    "csv": (summary_csv, "tidy, with every figure and its digits"),
 }
+"""What renders each, and its --help."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
         rows = [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
-    text = RENDERERS[options.format](rows)
+    render, _ = FORMATS[options.format]
+    text = render(rows)
     if options.out is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
@@ -56,11 +58,7 @@ def parser() -> argparse.ArgumentParser:
     made = command_parser("bench.report table", __doc__)
     made.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
     formats = made.add_mutually_exclusive_group()
-    for name, purpose in (
-        ("markdown", "for a pull request (the default)"),
-        ("latex", "for a paper; needs the package booktabs"),
-        ("csv", "tidy, with every figure and its digits"),
-    ):
+    for name, (_, purpose) in FORMATS.items():
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=purpose)
     made.set_defaults(format="markdown")
     made.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")

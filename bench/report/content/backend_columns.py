@@ -90,7 +90,7 @@ class BackendColumn:
     optional: Set[Place] = frozenset()
     look: Callable[[BackendRow], str] | None = None
 
-    def is_shown(self, place: Place, rows: Sequence[BackendRow]) -> bool:
+    def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
         """Whether a table of these backends has it."""
         may_go = place in self.optional or (place is SCREEN and not self.is_text)
         return place in self.places and (not may_go or any(self.value(row) is not None for row in rows))
@@ -114,7 +114,7 @@ def backend_table(
     place: Place, rows: Sequence[BackendRow], *, label: str = "", is_sortable: bool = False
 ) -> Table:
     """The table of these backends as one place has it."""
-    columns = [column.for_readers(rows) for column in COLUMNS if column.is_shown(place, rows)]
+    columns = [column.for_readers(rows) for column in COLUMNS if column.stands_in(place, rows)]
     return table(rows, columns, label=label, is_sortable=is_sortable)
 
 
@@ -167,7 +167,7 @@ def _part(name: str, part: str) -> Value:
     return lambda row: getattr(getattr(row.summary, name), part, None)
 
 
-def _shown_ratio(row: BackendRow) -> float | None:
+def _ratio_or_1(row: BackendRow) -> float | None:
     """The speed-up, which of the reference is 1."""
     if row.summary.is_reference and row.summary.status == "ok":
         return 1.0
@@ -215,10 +215,10 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}, optional=ALL),
     BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", ALL),
     BackendColumn("", _tokens_per_s, "tokens/s", {SCREEN}),
-    BackendColumn("", _shown_ratio, "speed-up [95 %]", ALL - {TERMINAL}, cell=_speedup),
+    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL - {TERMINAL}, cell=_speedup),
     BackendColumn(  # a terminal has no room for another column
         "",
-        _shown_ratio,
+        _ratio_or_1,
         "speed-up [95 %]",
         {TERMINAL},
         cell=lambda row: _speedup(row, row.summary.verdict or ""),

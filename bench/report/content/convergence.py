@@ -45,17 +45,14 @@ def at_target(backend: BackendConvergence, amount: Amount | None) -> str:
     """A mean with its interval; `not reached`, wholly or in part, in place of a number."""
     if backend.status != "ok":
         return MISSING
-    if amount is None:
-        return "not reached" if not backend.reached else "not always reached"
-    return mean(amount)
+    return mean(amount) if amount else "not always reached" if backend.reached else "not reached"
 
 
 def mean(amount: Amount | None) -> str:
     """`12.3 ± 0.4`."""
     if amount is None:
         return MISSING
-    half = "" if amount.half is None else f" ± {number(amount.half)}"
-    return f"{number(amount.value)}{half}"
+    return number(amount.value) + ("" if amount.half is None else f" ± {number(amount.half)}")
 
 
 def final_loss(backend: BackendConvergence) -> str:

@@ -26,7 +26,7 @@ class ModelRow:
 
     @property
     def shown(self) -> list[ReportedComparison]:
-        """The comparisons that are there, the one that the row links to first."""
+        """The comparisons that are there; the row links to the first."""
         return [one for one in (self.as_installed, self.full_path) if one is not None]
 
 

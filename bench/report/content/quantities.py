@@ -36,14 +36,14 @@ def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
     return Ratio(value=speedup.ratio, low=speedup.low, high=speedup.high) if speedup else None
 
 
-def _memory(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = one.of(one.reference)
-    return None if base is None else _over(one.peak_mib(summary), one.peak_mib(base))
+def _memory(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = comparison.of(comparison.reference)
+    return _over(comparison.peak_mib(summary), comparison.peak_mib(base) if base else None)
 
 
-def _energy(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = one.of(one.reference)
-    return None if base is None else _over(summary.energy_per_sample_j, base.energy_per_sample_j)
+def _energy(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = comparison.of(comparison.reference)
+    return _over(summary.energy_per_sample_j, base.energy_per_sample_j if base else None)
 
 
 def _over(value: float | None, base: float | None) -> Ratio | None:

@@ -17,12 +17,13 @@ def parse_names(words: str) -> list[str]:
 
 def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
     """Comparisons by machine, rule of batches and reference, which its heading names."""
-    several = len({one.reference for one in comparisons}) > 1
+    machines = Collection(comparisons=comparisons).panels
+    if len({one.reference for one in comparisons}) < 2:
+        return machines
     panels: dict[str, list[ReportedComparison]] = {}
-    for heading, group in Collection(comparisons=comparisons).panels.items():
+    for heading, group in machines.items():
         for one in group:
-            over = f"; over {one_line(one.reference)}" if several else ""
-            panels.setdefault(f"{heading}{over}", []).append(one)
+            panels.setdefault(f"{heading}; over {one_line(one.reference)}", []).append(one)
     return panels
 
 
