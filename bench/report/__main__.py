@@ -14,61 +14,53 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from bench.closing import WIDTH, print_closing, this_python
-from bench.errors import UserError
+from bench.closing import WIDTH, command_parser, print_closing, run_command, this_python
 from bench.report import figure_command, table_command
-from bench.report.build import Rendered, render_all, render_report
+from bench.report.build import render_all, render_report
 from bench.report.content import definitions
 from bench.report.files import RENDERED
 from bench.results.machines import list_machines
+
+COMMANDS = {"figure": figure_command, "table": table_command}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Draw a figure, print a table, or render every results file; a damaged one stops no other.
 
     Returns:
-        0, or 2 if a file could not be rendered.
+        0, or 2 if a file could not be read.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["figure"]:
-        return figure_command.main(arguments[1:])
-    if arguments[:1] == ["table"]:
-        return table_command.main(arguments[1:])
-    options = _parser().parse_args(arguments)
-    try:
-        rendered = _render(options)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    given = sys.argv[1:] if arguments is None else arguments
+    if command := COMMANDS.get(" ".join(given[:1])):
+        options, run = command.parser().parse_args(given[1:]), command.run
+    else:
+        options, run = _parser().parse_args(given), _run
+    return run_command(lambda: run(options), "interrupted; the same command makes everything anew.")
+
+
+def _run(options: argparse.Namespace) -> int:
+    results: Path = options.results_dir
+    if list_machines(results):
+        rendered = render_all(results, options.out, options.rendered)
+    else:  # of one machine, or of a folder that is no machine's
+        rendered = render_report(results, options.out)
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
-    sentences = [f"{one.setting}: {one.short}" for one in rendered.answers]
-    answer, *further = sentences or [definitions.NO_ANSWER]
+    sentences = [f"{answer.setting}: {answer.short}" for answer in rendered.answers]
+    first, *further = sentences or [definitions.NO_ANSWER]
+    figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
     print_closing(
-        answer,
+        first,
         table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),
         files=rendered.written,
-        next_command=shlex.join(
-            [this_python(), "-m", "bench.report", "figure", str(options.results_dir), "--out", "speedup.pdf"]
-        ),
+        next_command=shlex.join(figure),
         purpose="the models side by side",
     )
     return 2 if rendered.refused else 0
 
 
-def _render(options: argparse.Namespace) -> Rendered:
-    """Of all machines, or of one, or of a folder that is no machine's."""
-    if list_machines(options.results_dir):
-        return render_all(options.results_dir, options.out, options.rendered)
-    return render_report(options.results_dir, options.out)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.report",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.report", __doc__)
     parser.add_argument("results_dir", type=Path, metavar="RESULTS_DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="REPORTS_DIR")
     parser.add_argument(

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from bench.analysis.claims.judge import judge_claims
@@ -39,19 +40,12 @@ METHODS, SUPPORT, SELFTEST = "methods.md", "support.md", "selftest.md"
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """What became of a report.
+    """What became of a report."""
 
-    Attributes:
-        written: the paths, the most important ones first.
-        refused: a sentence for each file that could not be read.
-        answers: of each setting, those with most models first.
-        results: the comparisons whose speed-ups are results.
-    """
-
-    written: Sequence[Path]
-    refused: Sequence[str]
-    answers: Sequence[AnswerWords] = ()
-    results: Sequence[ReportedComparison] = ()
+    written: Sequence[Path]  # the most important ones first
+    refused: Sequence[str]  # a sentence for each file that could not be read
+    answers: Sequence[AnswerWords] = ()  # of each setting, those with most models first
+    results: Sequence[ReportedComparison] = ()  # the comparisons whose speed-ups are results
 
 
 def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
@@ -62,16 +56,16 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
         rendered_dir: for the same with an index.html for each machine.
     """
-    rendered, lines, by_machine = [], [], {}
+    reports, lines, by_machine = [], [], {}
     names = name_machines(results_dir)
     for machine in list_machines(results_dir):
-        one = render_report(machine, rendered_dir / machine.name)
-        rendered.append(one)
-        by_machine[names[machine.name]] = one.results
-        if one.written:  # it may have nothing that a page shows
-            lines.append(machine_line(machine.name, name_machine(machine), one.answers))
+        report = render_report(machine, rendered_dir / machine.name)
+        reports.append(report)
+        by_machine[names[machine.name]] = report.results
+        if report.written:  # it may have nothing that a page shows
+            lines.append(machine_line(machine.name, name_machine(machine), report.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
-        for path in one.written:
+        for path in report.written:
             if path.name != HTML:
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
     of_scale, refused = write_scale(results_dir, out_dir)
@@ -79,9 +73,9 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     _write_page(spread, machines_page(by_machine))
     _write_page(page, all_machines_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
-        written=[page, spread, *of_scale[:1], *(path for one in rendered for path in one.written[:1])],
-        refused=[*(sentence for one in rendered for sentence in one.refused), *refused],
-        answers=[answer for one in rendered for answer in one.answers[:1]],
+        written=[page, spread, *of_scale[:1], *(path for report in reports for path in report.written[:1])],
+        refused=[*(sentence for report in reports for sentence in report.refused), *refused],
+        answers=[answer for report in reports for answer in report.answers[:1]],
     )
 
 
@@ -94,33 +88,41 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     Raises:
         UserError: there is no results file in a folder that is no machine's.
     """
-    studies = [[REPRODUCED], OTHERS, EVIDENCE] if is_machine(folder) else []
-    read = [collect(files_of(*(folder / name for name in names))) for names in studies] or [
-        collect(list_files(folder))
-    ]
-    refused = [sentence for one in read for sentence in one.refused]
-    titled = iter(with_distinct_titles([one for found in read for one in found.comparisons]))
-    families = [[next(titled) for _ in found.comparisons] for found in read]
-    pages, other_files, others_refused = _write_other_pages(folder, out_dir)
-    shown = [one for family in families[:2] for one in family]
-    refused += others_refused
-    if not (shown or pages):
-        return Rendered(written=[], refused=refused)
-    written, page = _write_report(
-        name_machine(folder) if is_machine(folder) else "",
-        families[:2],
-        [one for family in families[2:] for one in family],
-        refused,
-        out_dir,
-        pages,
+    machine = name_machine(folder) if is_machine(folder) else ""
+    studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
+    read = [collect(paths) for paths in (studies if machine else [list_files(folder)])]
+    titled = iter(with_distinct_titles([one for collection in read for one in collection.comparisons]))
+    families = [[next(titled) for _ in collection.comparisons] for collection in read]
+    shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
+    links, other_files, refused = _write_other_pages(folder, out_dir)
+    everything = Collection(
+        comparisons=list(chain(*shown)),
+        refused=[*(sentence for collection in read for sentence in collection.refused), *refused],
     )
-    table = out_dir / summary.FILE
-    write_atomically(table, summary.summary_csv(rows_of(shown)))
+    if not (everything.comparisons or links):
+        return Rendered(written=[], refused=everything.refused)
+    from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
+
+    drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
+    of_models = model_figures.write_report_figures(model_figures.figure_sets(shown), out_dir)
+    page = MachinePage(
+        machine=machine,
+        collection=everything,
+        settings=settings_of(shown),
+        figures=[*of_models, *(plan.save(job, out_dir) for job in plan.planned_figures(drawn))],
+        not_drawn=plan.not_drawn(drawn),
+        findings=judge_claims([*everything.comparisons, *chain(*evidence)]),
+        other_pages=links,
+    )
+    for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, summary.FILE))
+    write_atomically(for_screen, render_html(QUESTION, page.about, page.blocks(on_screen=True)))
+    _write_page(for_git, page.blocks(on_screen=False))
+    write_atomically(table, summary.summary_csv(rows_of(everything.comparisons)))
     return Rendered(
-        written=[*written[:2], table, *other_files, *written[2:]],
-        refused=refused,
+        written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
+        refused=everything.refused,
         answers=page.answers,
-        results=page.collection.at_equal,
+        results=everything.at_equal,
     )
 
 
@@ -130,24 +132,19 @@ def _write_other_pages(folder: Path, out_dir: Path) -> tuple[list[Link], list[Pa
     written: list[Path] = []
     refused: list[str] = []
     for study, (link, write) in OTHER_PAGES.items():
-        if not any((folder / study).glob("*.csv")):
-            continue
-        try:
-            files, damaged = write(folder / study, out_dir)
-        except UserError as error:
-            files, damaged = [], [str(error)]
-        links += [link] if files else []
-        written += files
-        refused += damaged
+        if any((folder / study).glob("*.csv")):
+            try:
+                files, damaged = write(folder / study, out_dir)
+            except UserError as error:
+                files, damaged = [], [str(error)]
+            links += [link] if files else []
+            written += files
+            refused += damaged
     return links, written, refused
 
 
 def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the page about methods and its figures.
-
-    Args:
-        folder: of the study's results.
-        out_dir: where to.
+    """Write the page about methods and its figures, from the folder of that study.
 
     Returns:
         The paths written, and a sentence for each file that could not be read.
@@ -161,13 +158,13 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
 
     figures = []
     for one in comparisons:
-        found = find_methods(one)
-        if found is None or not found.measured:
+        study = find_methods(one)
+        if study is None or not study.measured:
             continue
         draw = partial(
             draw_methods,
-            found,
-            [name_method(method) for method in found.methods],
+            study,
+            [name_method(method) for method in study.methods],
             title=figure_title(one),
             subtitle=f"{describe.short_workload(describe.of_reference(one.rows))}; {one.panel}",
             caption=CAPTION,
@@ -223,53 +220,12 @@ def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]
     if not folder.exists():
         return [], []
     try:
-        found = read_predictions(folder)
+        predictions = read_predictions(folder)
     except UserError as error:
         return [], [str(error)]
     from bench.report.figures.scale import write_scale_figures
 
-    figures = write_scale_figures(found, out_dir)
+    figures = write_scale_figures(predictions, out_dir)
     page = out_dir / SCALE
-    _write_page(page, scale_page(found))
+    _write_page(page, scale_page(predictions))
     return [page, *figures], []
-
-
-def _write_report(
-    machine: str,
-    families: Sequence[Sequence[ReportedComparison]],
-    evidence: Sequence[ReportedComparison],
-    refused: Sequence[str],
-    out_dir: Path,
-    other_pages: Sequence[Link],
-) -> tuple[list[Path], MachinePage]:
-    """Write the pages and figures about these comparisons; the paths, and what the page shows.
-
-    Args:
-        machine: what it is called.
-        families: those of `make reproduce` first; the first that is not empty answers first.
-        evidence: for claims, beside these: the comparisons of methods, which have a page of their own, and
-            those of `make claims`.
-        refused: a sentence for each file that could not be read.
-        out_dir: where to.
-        other_pages: links to those that this report has.
-    """
-    from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
-
-    everything = Collection(comparisons=[one for family in families for one in family], refused=refused)
-    drawn = Collection(comparisons=next((family for family in reversed(families) if family), []))
-    sets = model_figures.figure_sets(families)
-    of_models = model_figures.write_report_figures(sets, out_dir)
-    figures = [plan.save(job, out_dir) for job in plan.planned_figures(drawn)]
-    page = MachinePage(
-        machine=machine,
-        collection=everything,
-        settings=settings_of(families),
-        figures=[*of_models, *figures],
-        not_drawn=plan.not_drawn(drawn),
-        findings=judge_claims([*everything.comparisons, *evidence]),
-        other_pages=other_pages,
-    )
-    for_screen, for_git = out_dir / HTML, out_dir / PAGE
-    write_atomically(for_screen, render_html(QUESTION, page.about, page.blocks(on_screen=True)))
-    write_atomically(for_git, render_markdown(page.blocks(on_screen=False)))
-    return [for_screen, for_git, *(figure.path for figure in page.figures)], page

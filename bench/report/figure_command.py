@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+from bench.closing import command_parser
 from bench.errors import UserError
 from bench.report.content.quantities import KINDS
 from bench.report.content.selection import choose_models, parse_names
@@ -21,32 +22,30 @@ UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 """Inches of each; `pt` is LaTeX's."""
 
 
-def main(arguments: list[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Draw the figure.
 
     Returns:
-        0, or 2 if it could not be drawn or a file could not be read.
-    """
-    options = parser().parse_args(arguments)
-    try:
-        comparisons, refused = read_results(options.results)
-        width = parse_width(options.width)
-        chosen = choose_models(comparisons, options.models)
-        from bench.report.figures import model_figures, style  # matplotlib: 1 s that --help need not pay
+        0, or 2 if a file could not be read.
 
-        caption, left_out = model_figures.write_model_figure(
-            chosen,
-            options.out,
-            of=options.of,
-            width=width,
-            theme=style.DARK if options.dark else style.LIGHT,
-            backends=options.backends,
-            title=options.title,
-            with_caption=not options.no_caption,
-        )
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    Raises:
+        UserError: it cannot be drawn.
+    """
+    comparisons, refused = read_results(options.results)
+    width = parse_width(options.width)
+    chosen = choose_models(comparisons, options.models)
+    from bench.report.figures import model_figures, style  # matplotlib: 1 s that --help need not pay
+
+    caption, left_out = model_figures.write_model_figure(
+        chosen,
+        options.out,
+        of=options.of,
+        width=width,
+        theme=style.DARK if options.dark else style.LIGHT,
+        backends=options.backends,
+        title=options.title,
+        with_caption=not options.no_caption,
+    )
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
     print(f"Caption: {caption}")
@@ -73,11 +72,7 @@ def parse_width(words: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m bench.report figure",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = command_parser("bench.report figure", __doc__)
     made.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
     made.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
     made.add_argument(

@@ -25,7 +25,7 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
     Raises:
         UserError: a folder holds no results file.
     """
-    paths = [path for one in given for path in (_files_in(one) if one.is_dir() else [one])]
+    paths = [path for place in given for path in (_files_in(place) if place.is_dir() else [place])]
     collection = collect({path.resolve(): path for path in paths}.values())
     return collection.comparisons, collection.refused
 
@@ -38,7 +38,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def files_of(*folders: Path) -> list[Path]:
     """The results files right inside each of these folders, of which any may be missing or empty."""
-    return [path for one in folders for path in sorted(one.glob("*.csv")) if "." not in path.stem]
+    return [path for folder in folders for path in sorted(folder.glob("*.csv")) if "." not in path.stem]
 
 
 def is_machine(folder: Path) -> bool:
@@ -47,6 +47,6 @@ def is_machine(folder: Path) -> bool:
 
 
 def reported_folders(results_dir: Path, reports_dir: Path) -> tuple[Path, Path]:
-    """What is reported of a study's folder, and where: the whole machine, apart from others."""
+    """The folder to report on after a study was measured, its whole machine, and where the report goes."""
     machine = results_dir.parent
     return (machine, reports_dir / machine.name) if is_machine(machine) else (results_dir, reports_dir)

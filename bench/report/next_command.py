@@ -20,12 +20,11 @@ LONG = (THOROUGH, "measure=converge")
 """What `THOROUGH` would not make longer, or would replace by another question."""
 
 
-def outcomes_of(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
+def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
     """Every backend but the reference, and what became of it."""
-    found = [
-        (one.backend, find_outcome(comparison.stem, comparison, one.backend)) for one in comparison.others
-    ]
-    return [(name, outcome) for name, outcome in found if outcome is not None]
+    names = [summary.backend for summary in comparison.others]
+    outcomes = [(name, find_outcome(comparison.stem, comparison, name)) for name in names]
+    return [(name, outcome) for name, outcome in outcomes if outcome is not None]
 
 
 def answer_of(comparison: ComparisonResults) -> str:
@@ -36,24 +35,23 @@ def answer_of(comparison: ComparisonResults) -> str:
         return f"Nothing was compared, since {comparison.reference}, the reference, {status}."
     if base.status == "untimed":
         return _answer_about_parity(comparison)
-    return sentence_of_comparison(comparison.reference, outcomes_of(comparison))
+    return sentence_of_comparison(comparison.reference, _outcomes(comparison))
 
 
 def answer_with_target(comparison: ReportedComparison) -> str:
-    """The same, and how soon each backend came to the target, where that was followed."""
-    said = [answer_of(comparison)]
-    if comparison.convergence is not None:
-        said.append(answer_about_target(comparison.convergence))
-    return " ".join(filter(None, said))
+    """Which backends are faster, and how soon each came to the target, where that was followed."""
+    followed = comparison.convergence
+    about_target = answer_about_target(followed) if followed else ""
+    return f"{answer_of(comparison)} {about_target}".rstrip()
 
 
 def _answer_about_parity(comparison: ComparisonResults) -> str:
-    """Where nothing was timed on purpose: which backends train like the reference."""
-    alike = [one.backend for one in comparison.others if one.status in PASSED]
-    others = [f"{one.backend} ({one.status})" for one in comparison.others if one.status not in PASSED]
-    said = [f"trains like {comparison.reference}: {', '.join(alike)}"] if alike else []
-    said += [f"does not: {', '.join(others)}"] if others else []
-    return f"Nothing was timed; {'; '.join(said) or f'{comparison.reference} trains'}."
+    """Which backends train like the reference, where nothing was timed on purpose."""
+    alike = [each.backend for each in comparison.others if each.status in PASSED]
+    others = [f"{each.backend} ({each.status})" for each in comparison.others if each.status not in PASSED]
+    parts = [f"trains like {comparison.reference}: {', '.join(alike)}"] if alike else []
+    parts += [f"does not: {', '.join(others)}"] if others else []
+    return f"Nothing was timed; {'; '.join(parts) or f'{comparison.reference} trains'}."
 
 
 def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
@@ -63,14 +61,14 @@ def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
         comparison: that was measured.
         results: its results file.
     """
-    if any(one.status not in PASSED for one in comparison.summaries):
+    if any(summary.status not in PASSED for summary in comparison.summaries):
         return "make doctor", "what can run on this machine"
-    undecided = {outcome.verdict for _, outcome in outcomes_of(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
+    undecided = {outcome.verdict for _, outcome in _outcomes(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
     if undecided and not set(LONG) & set(comparison.overrides):
         command = repeat_command(replace_override(comparison.overrides, THOROUGH), stacks.own())
-        command = re.sub("^python ", f"{this_python()} ", command)
-        return command, "more launches, to decide what is inconclusive"
-    if any(one.speedup for one in comparison.others):
+        purpose = "more launches, to decide what is inconclusive"
+        return re.sub("^python ", f"{this_python()} ", command), purpose
+    if any(summary.speedup for summary in comparison.others):
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""

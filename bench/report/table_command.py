@@ -8,43 +8,43 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.errors import UserError
+from bench.closing import command_parser
 from bench.report.content.backend_columns import BackendRow, rows_of
 from bench.report.content.selection import choose_backends, choose_models, parse_names, showable
 from bench.report.files import read_results
 from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
 from bench.results.atomic import write_atomically
 
-RENDERERS: dict[str, Callable[[Sequence[BackendRow]], str]] = {
-    "markdown": summary_markdown,
-    "latex": summary_latex,
-    "csv": summary_csv,
+FORMATS: dict[str, tuple[Callable[[Sequence[BackendRow]], str], str]] = {
+    "markdown": (summary_markdown, "for a pull request (the default)"),
+    "latex": (summary_latex, "for a paper; needs the package booktabs"),
+    "csv": (summary_csv, "tidy, with every figure and its digits"),
 }
+"""What renders each, and its --help."""
 
 
-def main(arguments: list[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print the table, or write it.
 
     Returns:
-        0, or 2 if there is none or a file could not be read.
+        0, or 2 if a file could not be read.
+
+    Raises:
+        UserError: there is no such table.
     """
-    options = parser().parse_args(arguments)
-    try:
-        comparisons, refused = read_results(options.results)
-        chosen = choose_models(comparisons, options.models)
-        left_out: list[str] = []
-        if options.format != "csv":  # which says of every row whether it is a result
-            chosen, left_out = showable(chosen, as_speedup=True)
-        rows = rows_of(chosen)
-        if options.backends:
-            wanted = choose_backends(chosen, options.backends)
-            rows = [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    comparisons, refused = read_results(options.results)
+    chosen = choose_models(comparisons, options.models)
+    left_out: list[str] = []
+    if options.format != "csv":  # which says of every row whether it is a result
+        chosen, left_out = showable(chosen, as_speedup=True)
+    rows = rows_of(chosen)
+    if options.backends:
+        wanted = choose_backends(chosen, options.backends)
+        rows = [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
-    text = RENDERERS[options.format](rows)
+    render, _ = FORMATS[options.format]
+    text = render(rows)
     if options.out is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
@@ -55,19 +55,11 @@ def main(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m bench.report table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    made = command_parser("bench.report table", __doc__)
     made.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
     formats = made.add_mutually_exclusive_group()
-    for name, what in (
-        ("markdown", "for a pull request (the default)"),
-        ("latex", "for a paper; needs the package booktabs"),
-        ("csv", "tidy, with every figure and its digits"),
-    ):
-        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=what)
+    for name, (_, purpose) in FORMATS.items():
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=purpose)
     made.set_defaults(format="markdown")
     made.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")
     made.add_argument(

@@ -9,12 +9,10 @@ from bench.analysis.answer import (
     SAME,
     SLOWER,
     VERDICTS,
-    BackendAnswer,
     BestPyTorch,
     ModelsAnswer,
-    Outcome,
 )
-from bench.report.content.answer_numbers import name_models, ratio_range
+from bench.report.words.formatting import TIMES, name_models, ratio_range
 
 _CHOICES = {
     ("optimizer", "adamw_fused"): "torch.optim.AdamW(fused=True)",
@@ -25,26 +23,33 @@ _CHOICES = {
 """A choice of the best PyTorch, as somebody would make it in a program of theirs."""
 
 
-def advise(found: ModelsAnswer, subject: str) -> str:
+def advise(answer: ModelsAnswer, subject: str) -> str:
     """What to do, for every model by the strictest PyTorch that the backend was measured beside.
 
     Args:
-        found: of one setting; the advice is about its first backend.
+        answer: of one setting; the advice is about its first backend.
         subject: what that backend is called.
     """
-    one = found.backends[0]
-    by_model = _by_model(one)
-    verdicts = {model: {outcome.verdict for outcome in outcomes} for model, outcomes in by_model.items()}
-    every = set().union(*verdicts.values())
-    if all(outcome.failed for outcomes in by_model.values() for outcome in outcomes):
+    backend = answer.backends[0]
+    over_any = (*backend.over_reference, *backend.over_best)
+    with_path = (*backend.full_path, *backend.full_path_over_best)
+    verdicts: dict[str, set[str]] = {}
+    for outcome in (*over_any, *with_path):
+        verdicts.setdefault(outcome.model, set()).add(outcome.verdict)
+    if all(outcome.failed for outcome in (*over_any, *with_path)):
         return f"See in the table why {subject} has no result; make doctor says what this machine can run."
-    if not every & set(VERDICTS):
+    if not set(VERDICTS) & set().union(*verdicts.values()):
         return "Measure several launches, as measure=default does."
-    faster = [model for model, mine in verdicts.items() if mine == {FASTER}]
-    untried = [model for model in faster if model in _not_tried_with_full_path(found)]
-    pays = [model for model in faster if model not in untried]
+    faster = [model for model, verdicts_of in verdicts.items() if verdicts_of == {FASTER}]
     others = [model for model in verdicts if model not in faster]
-    held_back = [model for model in _lost_with_full_path(one) if model in others]
+    # models on which MKL holds PyTorch back, and nobody has measured how much
+    not_tried = set(answer.held_back_by_mkl) - {outcome.model for outcome in backend.full_path}
+    untried = [model for model in faster if model in not_tried]
+    pays = [model for model in faster if model not in not_tried]
+    # models on which it is faster as installed, but not with MKL's full path
+    faster_as_installed = {each.model for each in backend.over_reference if each.verdict == FASTER}
+    lost = dict.fromkeys(outcome.model for outcome in with_path if outcome.verdict in (SAME, SLOWER))
+    held_back = [model for model in lost if model in faster_as_installed and model in others]
     undecided = [model for model in others if verdicts[model] <= {FASTER, INCONCLUSIVE}]
     steps = []
     if pays:
@@ -59,67 +64,39 @@ def advise(found: ModelsAnswer, subject: str) -> str:
             "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness): with it "
             f"{subject} is not faster on {name_models(held_back)}."
         )
-    with_path = [best for best in found.best_with_full_path if best.outcome.model in held_back]
-    without = [
-        best for best in found.best if best.outcome.model in others and best.outcome.model not in held_back
-    ]
-    steps += _use_best(with_path, than="plain PyTorch with that path", after_others=bool(faster))
-    steps += _use_best(without, than="plain PyTorch", after_others=bool(faster or held_back))
-    if found.only_one_pytorch:
-        models = name_models(found.only_one_pytorch)
-        steps.append(f"Measure pytorch_best beside {models}: only {found.reference} was.")
+    best_there = [best for best in answer.best_with_full_path if best.outcome.model in held_back]
+    best_here = [best for best in answer.best if best.outcome.model in set(others) - set(held_back)]
+    steps += _use_best(best_there, than="plain PyTorch with that path", after_others=bool(faster))
+    steps += _use_best(best_here, than="plain PyTorch", after_others=bool(faster or held_back))
+    if answer.only_one_pytorch:
+        models = name_models(answer.only_one_pytorch)
+        steps.append(f"Measure pytorch_best beside {models}: only {answer.reference} was.")
     if undecided:
         steps.append(f"Measure more launches of {name_models(undecided)} (measure=thorough).")
-    return " ".join(steps) or f"Keep {found.reference}."
+    return " ".join(steps) or f"Keep {answer.reference}."
 
 
-def _by_model(one: BackendAnswer) -> dict[str, list[Outcome]]:
-    """What became of the backend on each model, over every PyTorch."""
-    by_model: dict[str, list[Outcome]] = {}
-    for outcomes in (one.over_reference, one.over_best, one.full_path, one.full_path_over_best):
-        for outcome in outcomes:
-            by_model.setdefault(outcome.model, []).append(outcome)
-    return by_model
-
-
-def _lost_with_full_path(one: BackendAnswer) -> list[str]:
-    """The models on which it is faster as installed, but not with MKL's full path."""
-    faster = {outcome.model for outcome in one.over_reference if outcome.verdict == FASTER}
-    with_path = (*one.full_path, *one.full_path_over_best)
-    lost = dict.fromkeys(outcome.model for outcome in with_path if outcome.verdict in (SAME, SLOWER))
-    return [model for model in lost if model in faster]
-
-
-def _not_tried_with_full_path(found: ModelsAnswer) -> set[str]:
-    """The models on which MKL holds PyTorch back, and nobody has measured how much."""
-    return set(found.held_back_by_mkl) - {outcome.model for outcome in found.backends[0].full_path}
-
-
-def _use_best(mine: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
+def _use_best(bests: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
     """Which PyTorch to train with, if one was faster than the reference.
 
     Args:
-        mine: of the models that this is about.
+        bests: the best PyTorch of each model that this is about.
         than: what the reference is called.
-        after_others: whether something was said of other models already.
+        after_others: whether a sentence about other models stands before it.
     """
-    faster = [best for best in mine if best.outcome.verdict == FASTER]
+    faster = [best for best in bests if best.outcome.verdict == FASTER]
     if not faster:
         return []
     name = Counter(best.backend for best in faster).most_common(1)[0][0]
     chosen = [best for best in faster if best.backend == name]
     where = name_models([best.outcome.model for best in chosen])
-    taken, speed = " and ".join(_choices_of(chosen)) or name, ratio_range([best.outcome for best in chosen])
-    if after_others:
-        return [f"Train {where} with PyTorch and take {taken}: {speed} the speed of {than}."]
-    return [f"Train with PyTorch and take {taken}: {speed} the speed of {than} on {where}."]
-
-
-def _choices_of(chosen: Sequence[BestPyTorch]) -> list[str]:
-    """What one backend takes otherwise than the reference, on all of these models or on some of them."""
-    count = Counter(choice for best in chosen for choice in best.choices)
-    return [
+    # what it takes otherwise than the reference, on all of these models or on some of them
+    taken = " and ".join(
         _CHOICES.get(choice, f"{choice[0]} {choice[1]}")
         + ("" if models == len(chosen) else " where the model has it")
-        for choice, models in count.items()
-    ]
+        for choice, models in Counter(choice for best in chosen for choice in best.choices).items()
+    )
+    speed = ratio_range([best.outcome.speedup.ratio for best in chosen if best.outcome.speedup]) + TIMES
+    if after_others:
+        return [f"Train {where} with PyTorch and take {taken or name}: {speed} the speed of {than}."]
+    return [f"Train with PyTorch and take {taken or name}: {speed} the speed of {than} on {where}."]

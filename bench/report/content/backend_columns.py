@@ -1,9 +1,12 @@
 """The columns of every table with a row for each backend: summary.csv, a comparison's page, the terminal …"""
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
@@ -29,7 +32,11 @@ class BackendRow:
 
 def rows_of(comparisons: Sequence[ReportedComparison]) -> list[BackendRow]:
     """A row for every backend of these comparisons."""
-    return [BackendRow(comparison=one, summary=summary) for one in comparisons for summary in one.summaries]
+    return [
+        BackendRow(comparison=comparison, summary=summary)
+        for comparison in comparisons
+        for summary in comparison.summaries
+    ]
 
 
 class Place(Enum):
@@ -44,57 +51,59 @@ class Place(Enum):
 PAGE, TERMINAL, SCREEN, PAPER = Place
 ALL = frozenset(Place)
 
-
 Value = Callable[[BackendRow], object]
 
 
-@dataclass(frozen=True, kw_only=True)
+def _plain(value: object) -> str:
+    """A number with four digits, or a text."""
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, int):
+        return count(value)
+    return MISSING if value is None else one_line(str(value))
+
+
+@dataclass(frozen=True)
 class BackendColumn:
     """One column.
 
     Attributes:
         key: its name in summary.csv; empty if it is not there.
-        value: of a backend, as summary.csv writes it and a screen sorts it; None where it is not known.
+        value: what summary.csv writes of a backend and a screen sorts by; None where it is not known.
         header: its name for readers, which may depend on the backends: all are of one device.
-        cell: what readers see; a number with four digits or a text without it.
-        is_text: whether it holds no numbers.
         places: the tables for readers that have it.
-        is_optional: whether it is left out of a table in which no backend has a value. The screen leaves
-            out all such columns.
-        look: the class of its cells on a screen; empty for none.
+        cell: what readers see, where this needs more than the value.
+        words: what readers see of the value, else.
+        is_text: whether it holds no numbers.
+        optional: where it is left out if no backend has a value; on a screen all columns of numbers are.
+        look: the class of its cells on a screen.
     """
 
-    key: str = ""
+    key: str
     value: Value
     header: str | Callable[[Sequence[BackendRow]], str] = ""
-    cell: Callable[[BackendRow], Text] | None = None
-    is_text: bool = False
     places: Set[Place] = frozenset()
-    is_optional: bool = False
+    _: KW_ONLY
+    cell: Callable[[BackendRow], Text] | None = None
+    words: Callable[[Any], str] = _plain
+    is_text: bool = False
+    optional: Set[Place] = frozenset()
     look: Callable[[BackendRow], str] | None = None
 
-    def is_shown(self, place: Place, rows: Sequence[BackendRow]) -> bool:
+    def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
         """Whether a table of these backends has it."""
-        may_go = self.is_optional or (place is SCREEN and not self.is_text)
+        may_go = place in self.optional or (place is SCREEN and not self.is_text)
         return place in self.places and (not may_go or any(self.value(row) is not None for row in rows))
 
     def for_readers(self, rows: Sequence[BackendRow]) -> Column[BackendRow]:
         """It as a column of a page's table."""
         return Column(
             header=self.header if isinstance(self.header, str) else self.header(rows),
-            cell=self.cell or self._show,
+            cell=self.cell or (lambda row: self.words(self.value(row))),
             is_text=self.is_text,
             sort_key=None if self.is_text else self._sort_key,
             look=self.look,
         )
-
-    def _show(self, row: BackendRow) -> str:
-        value = self.value(row)
-        if isinstance(value, float):
-            return number(value)
-        if isinstance(value, int):
-            return count(value)
-        return MISSING if value is None else one_line(str(value))
 
     def _sort_key(self, row: BackendRow) -> float | None:
         value = self.value(row)
@@ -105,7 +114,7 @@ def backend_table(
     place: Place, rows: Sequence[BackendRow], *, label: str = "", is_sortable: bool = False
 ) -> Table:
     """The table of these backends as one place has it."""
-    columns = [column.for_readers(rows) for column in COLUMNS if column.is_shown(place, rows)]
+    columns = [column.for_readers(rows) for column in COLUMNS if column.stands_in(place, rows)]
     return table(rows, columns, label=label, is_sortable=is_sortable)
 
 
@@ -122,14 +131,13 @@ def what_runs(summary: BackendSummary) -> str:
 
 
 def _ratio(speedup: Speedup | None, verdict: str = "") -> Text:
-    """A ratio and its interval."""
     if speedup is None:
         return MISSING
     return [" ".join(filter(None, [ratio(speedup.ratio), verdict])), Small(interval(speedup))]
 
 
 def _speedup(row: BackendRow, verdict: str = "") -> Text:
-    """The speed-up over the reference, or the status of what failed."""
+    """The speed-up over the reference and a verdict, or the status of what failed."""
     summary = row.summary
     if summary.status != "ok":
         return summary.status
@@ -154,16 +162,12 @@ def _verdict(row: BackendRow) -> str:
 # What cells hold
 
 
-def _of(name: str) -> Value:
-    return lambda row: getattr(row.summary, name)
-
-
 def _part(name: str, part: str) -> Value:
     """The ratio or an end of the interval of a speed-up."""
     return lambda row: getattr(getattr(row.summary, name), part, None)
 
 
-def _shown_ratio(row: BackendRow) -> float | None:
+def _ratio_or_1(row: BackendRow) -> float | None:
     """The speed-up, which of the reference is 1."""
     if row.summary.is_reference and row.summary.status == "ok":
         return 1.0
@@ -176,158 +180,102 @@ def _tokens_per_s(row: BackendRow) -> float | None:
     return None if seq_len is None or samples_per_s is None else samples_per_s * seq_len
 
 
-def _state_mib(row: BackendRow) -> str:
-    size = row.summary.optimizer_state_bytes
-    return number(None if size is None else mib(size))
+def _own_micro_batch(row: BackendRow) -> int | None:
+    return row.summary.micro_batch if row.comparison.at_largest else None
 
+
+def _peak_header(rows: Sequence[BackendRow]) -> str:
+    return "host peak MiB/rank" if rows[0].comparison.on_cpu else "device peak MiB"
+
+
+_text = partial(BackendColumn, is_text=True)
+_seconds = partial(number, digits=3)
 
 COLUMNS: Sequence[BackendColumn] = (
-    BackendColumn(key="model", value=lambda row: row.comparison.model),
-    BackendColumn(
-        key="label",
-        value=lambda row: row.comparison.label,
-        header="model",
-        is_text=True,
-        places={SCREEN, PAPER},
-        look=lambda _: "name",
-    ),
-    BackendColumn(key="size", value=lambda row: row.cell("size")),
-    BackendColumn(key="layers", value=lambda row: row.comparison.layers),
-    BackendColumn(key="published_layers", value=lambda row: row.comparison.published_layers),
-    BackendColumn(key="modality", value=lambda row: modality_of(row.comparison.model, row.cell("task"))),
-    BackendColumn(key="task", value=lambda row: row.cell("task")),
-    BackendColumn(key="machine", value=lambda row: row.comparison.hardware),
-    BackendColumn(
-        key="workload",
-        value=lambda row: row.comparison.workload,
-        header="workload",
-        is_text=True,
-        places={SCREEN},
-        look=lambda _: "words",
-    ),
-    BackendColumn(
-        value=lambda row: row.comparison.title,
-        header="comparison",
+    BackendColumn("model", attrgetter("comparison.model")),
+    _text("label", attrgetter("comparison.label"), "model", {SCREEN, PAPER}, look=lambda _: "name"),
+    BackendColumn("size", lambda row: row.cell("size")),
+    BackendColumn("layers", attrgetter("comparison.layers")),
+    BackendColumn("published_layers", attrgetter("comparison.published_layers")),
+    BackendColumn("modality", lambda row: modality_of(row.comparison.model, row.cell("task"))),
+    BackendColumn("task", lambda row: row.cell("task")),
+    BackendColumn("machine", attrgetter("comparison.hardware")),
+    _text("workload", attrgetter("comparison.workload"), "workload", {SCREEN}, look=lambda _: "words"),
+    _text(
+        "",
+        attrgetter("comparison.title"),
+        "comparison",
+        {SCREEN},
         cell=lambda row: Link(row.comparison.title, f"#{row.comparison.anchor}"),
-        is_text=True,
-        places={SCREEN},
         look=lambda _: "words",
     ),
-    BackendColumn(
-        key="backend",
-        value=_of("backend"),
-        header="backend",
-        is_text=True,
-        places=ALL,
-        look=lambda _: "name",
-    ),
-    BackendColumn(key="reference", value=lambda row: row.comparison.reference),
-    BackendColumn(
-        value=lambda row: what_runs(row.summary),
-        header="what runs",
-        is_text=True,
-        places={PAGE},
-    ),
-    BackendColumn(
-        value=lambda row: row.summary.micro_batch if row.comparison.at_largest else None,
-        header="micro-batch",
-        places=ALL - {PAPER},
-        is_optional=True,
-    ),
-    BackendColumn(key="samples_per_s", value=_of("samples_per_s"), header="samples/s", places=ALL),
-    BackendColumn(value=_tokens_per_s, header="tokens/s", places={SCREEN}),
-    BackendColumn(value=_shown_ratio, header="speed-up [95 %]", cell=_speedup, places=ALL - {TERMINAL}),
+    _text("backend", attrgetter("summary.backend"), "backend", ALL, look=lambda _: "name"),
+    BackendColumn("reference", attrgetter("comparison.reference")),
+    _text("", lambda row: what_runs(row.summary), "what runs", {PAGE}),
+    BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}, optional=ALL),
+    BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", ALL),
+    BackendColumn("", _tokens_per_s, "tokens/s", {SCREEN}),
+    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL - {TERMINAL}, cell=_speedup),
     BackendColumn(  # a terminal has no room for another column
-        value=_shown_ratio,
-        header="speed-up [95 %]",
+        "",
+        _ratio_or_1,
+        "speed-up [95 %]",
+        {TERMINAL},
         cell=lambda row: _speedup(row, row.summary.verdict or ""),
-        places={TERMINAL},
     ),
-    BackendColumn(key="speedup", value=_part("speedup", "ratio")),  # blank for the reference
-    BackendColumn(key="speedup_low", value=_part("speedup", "low")),
-    BackendColumn(key="speedup_high", value=_part("speedup", "high")),
-    BackendColumn(
-        key="verdict",
-        value=_of("verdict"),
-        header="verdict",
+    BackendColumn("speedup", _part("speedup", "ratio")),  # blank for the reference
+    BackendColumn("speedup_low", _part("speedup", "low")),
+    BackendColumn("speedup_high", _part("speedup", "high")),
+    _text(
+        "verdict",
+        attrgetter("summary.verdict"),
+        "verdict",
+        ALL - {TERMINAL},
         cell=_verdict,
-        is_text=True,
-        places=ALL - {TERMINAL},
         look=lambda row: row.summary.verdict or "",
     ),
-    BackendColumn(key="is_best_pytorch", value=lambda row: int(row.summary.is_best_pytorch)),
+    BackendColumn("is_best_pytorch", lambda row: int(row.summary.is_best_pytorch)),
     BackendColumn(  # blank for the best itself, and where it is the reference
-        key="over_best",
-        value=_part("over_best", "ratio"),
-        header="over best PyTorch [95 %]",
+        "over_best",
+        _part("over_best", "ratio"),
+        "over best PyTorch [95 %]",
+        ALL,
         cell=_over_best,
-        places=ALL - {PAPER},
-        is_optional=True,
+        optional=ALL - {PAPER},
+    ),
+    BackendColumn("over_best_low", _part("over_best", "low")),
+    BackendColumn("over_best_high", _part("over_best", "high")),
+    BackendColumn(
+        "", attrgetter("summary.roofline_share"), "of limit", {PAGE, SCREEN}, words=share, optional=ALL
+    ),
+    BackendColumn("peak_mib", lambda row: row.comparison.peak_mib(row.summary), _peak_header, ALL),
+    BackendColumn(
+        "optimizer_state_bytes",
+        attrgetter("summary.optimizer_state_bytes"),
+        "optimizer state MiB/rank",
+        ALL - {TERMINAL},
+        words=lambda size: number(None if size is None else mib(size)),
     ),
     BackendColumn(
-        value=_part("over_best", "ratio"),
-        header="over best PyTorch [95 %]",
-        cell=_over_best,
-        places=frozenset((Place.PAPER,)),
+        "energy_per_sample_j",
+        attrgetter("summary.energy_per_sample_j"),
+        "energy J/sample",
+        {PAGE, SCREEN},
+        optional=ALL,
     ),
-    BackendColumn(key="over_best_low", value=_part("over_best", "low")),
-    BackendColumn(key="over_best_high", value=_part("over_best", "high")),
+    BackendColumn("", attrgetter("summary.setup_s"), "set-up s", {PAGE, SCREEN}, words=_seconds),
+    BackendColumn("", attrgetter("summary.first_step_s"), "first step s", {PAGE, SCREEN}, words=_seconds),
+    BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps", ALL - {PAPER}),
     BackendColumn(
-        value=_of("roofline_share"),
-        header="of limit",
-        cell=lambda row: share(row.summary.roofline_share),
-        places={PAGE, SCREEN},
-        is_optional=True,
+        "", attrgetter("summary.loss_difference"), "loss difference", {PAGE, TERMINAL}, words=small
     ),
-    BackendColumn(
-        key="peak_mib",
-        value=lambda row: row.comparison.peak_mib(row.summary),
-        header=lambda rows: "host peak MiB/rank" if rows[0].comparison.on_cpu else "device peak MiB",
-        places=ALL,
-    ),
-    BackendColumn(
-        key="optimizer_state_bytes",
-        value=_of("optimizer_state_bytes"),
-        header="optimizer state MiB/rank",
-        cell=_state_mib,
-        places=ALL - {TERMINAL},
-    ),
-    BackendColumn(
-        key="energy_per_sample_j",
-        value=_of("energy_per_sample_j"),
-        header="energy J/sample",
-        places={PAGE, SCREEN},
-        is_optional=True,
-    ),
-    BackendColumn(
-        value=_of("setup_s"),
-        header="set-up s",
-        cell=lambda row: number(row.summary.setup_s, 3),
-        places={PAGE, SCREEN},
-    ),
-    BackendColumn(
-        value=_of("first_step_s"),
-        header="first step s",
-        cell=lambda row: number(row.summary.first_step_s, 3),
-        places={PAGE, SCREEN},
-    ),
-    BackendColumn(value=_of("break_even_steps"), header="break-even steps", places=ALL - {PAPER}),
-    BackendColumn(
-        value=_of("loss_difference"),
-        header="loss difference",
-        cell=lambda row: small(row.summary.loss_difference),
-        places={PAGE, TERMINAL},
-    ),
-    BackendColumn(key="status", value=_of("status"), header="status", is_text=True, places=ALL - {PAPER}),
-    BackendColumn(key="message", value=_of("message")),
+    _text("status", attrgetter("summary.status"), "status", ALL - {PAPER}),
+    BackendColumn("message", attrgetter("summary.message")),
     # 0: its speed-ups are no results
-    BackendColumn(key="controlled", value=lambda row: int(not row.comparison.uncontrolled)),
-    BackendColumn(
-        key="file",
-        value=lambda row: Path(row.comparison.path or f"{row.comparison.stem}.csv").as_posix(),
-    ),
-    BackendColumn(key="command", value=lambda row: row.comparison.command),
-    BackendColumn(key="git_commit", value=lambda row: row.cell("git_commit")),
+    BackendColumn("controlled", lambda row: int(not row.comparison.uncontrolled)),
+    BackendColumn("file", lambda row: Path(row.comparison.path or f"{row.comparison.stem}.csv").as_posix()),
+    BackendColumn("command", attrgetter("comparison.command")),
+    BackendColumn("git_commit", lambda row: row.cell("git_commit")),
 )
 """Every column, in the order of every table."""
 

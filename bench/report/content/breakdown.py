@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
-from bench.report.words.formatting import ratio, share
+from bench.report.words.formatting import MISSING, ratio, share
 from bench.results.operator_kinds import WAITING
 from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary
 
-SHOWN = 3
+MOST_KINDS = 3
 """Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
 
 
@@ -19,14 +19,15 @@ def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
         return []
     by_name = {summary.backend: summary for summary in summaries}
     sentences = []
-    for one in breakdowns[1:]:
-        summary, difference = by_name[one.backend], explain_difference(one, reference)
-        if difference is not None and summary.speedup is not None:
+    for breakdown in breakdowns[1:]:
+        name, difference = breakdown.backend, explain_difference(breakdown, reference)
+        speedup = by_name[name].speedup
+        if difference is not None and speedup is not None:
             why = f"of a step of {milliseconds(reference.timed_s)}, {_parts(difference)}"
             if difference.distorted:
                 names = " and ".join(difference.distorted)
                 why = f"why is not known, since the profiled step of {names} is too far from the timed one"
-            sentences.append(f"{one.backend} is {ratio(summary.speedup.ratio)} {reference.backend}: {why}")
+            sentences.append(f"{name} is {ratio(speedup.ratio)} {reference.backend}: {why}")
     return sentences
 
 
@@ -35,46 +36,42 @@ def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
     if not breakdowns:
         return []
     lines = [f"profiled step: {'; '.join(map(_trust, breakdowns))}"]
-    for one in breakdowns:
-        if one.has_unknown:
-            names = ", ".join(name for name, _ in one.unknown[:SHOWN])
-            of_step = share(one.kinds["other"] / one.profiled_s)
-            lines.append(f"{one.backend}: {of_step} of the step is in operators of no known kind: {names}")
+    for each in breakdowns:
+        if each.has_unknown:
+            names = ", ".join(name for name, _ in each.unknown[:MOST_KINDS])
+            of_step = share(each.kinds["other"] / each.profiled_s)
+            lines.append(f"{each.backend}: {of_step} of the step is in operators of no known kind: {names}")
     return lines
 
 
-def _trust(one: Breakdown) -> str:
-    cost = "" if one.cost is None else f"{one.cost:.2f} of the timed step, "
-    return f"{one.backend} {cost}{share(one.covered)} covered"
+def _trust(breakdown: Breakdown) -> str:
+    cost = "" if breakdown.cost is None else f"{breakdown.cost:.2f} of the timed step, "
+    return f"{breakdown.backend} {cost}{share(breakdown.covered)} covered"
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Such as `384 ms`."""
-    return "–" if seconds is None else f"{seconds * 1e3:,.{0 if abs(seconds) >= 0.01 else 1}f} ms"
+    """Seconds as `384 ms`."""
+    return MISSING if seconds is None else f"{seconds * 1e3:,.{0 if abs(seconds) >= 0.01 else 1}f} ms"
 
 
 def _parts(difference: Difference) -> str:
-    named = [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:SHOWN]
+    """Its largest parts, each with the operator that has most of it on the side that takes longer."""
+    named = [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:MOST_KINDS]
+    parts = []
+    for kind, amount in named:
+        operator = "" if kind in UNNAMED else difference.main.get(kind)
+        of_operator = f" ({operator})" if operator and operator != WAITING else ""
+        parts.append(f"{kind} {_signed(amount)}{of_operator}")
     rest = difference.of(difference.rounds.keys() - dict(named).keys())
-    what = "all other work" if named else "no kind of work differs for sure, all together"
+    others = "all other work" if named else "no kind of work differs for sure, all together"
     doubt = ", more than any kind of work differs by" if difference.leaves_most else ""
     return ", ".join(
-        [
-            *[f"{kind} {_signed(amount)}{_main(kind, difference)}" for kind, amount in named],
-            f"{what} {_signed(rest)}",
-            f"not explained {_signed(difference.remainder)}{doubt}",
-        ]
+        [*parts, f"{others} {_signed(rest)}", f"not explained {_signed(difference.remainder)}{doubt}"]
     )
 
 
-def _main(kind: str, difference: Difference) -> str:
-    """Such as ` (FastGeluGrad)`: which operator of the side that takes longer has most of it."""
-    operator = difference.main.get(kind)
-    return f" ({operator})" if operator and kind not in UNNAMED and operator != WAITING else ""
-
-
 def _signed(amount: Amount) -> str:
-    """Such as `−60 ± 2 ms`."""
+    """A difference in seconds as `−60 ± 2 ms`."""
     sign = "+" if amount.value >= 0 else "−"
     if amount.half is None:
         return sign + milliseconds(abs(amount.value))

@@ -23,26 +23,23 @@ from bench.report.words.formatting import number, ratio_and_interval
 
 def verdict_words(finding: JudgedClaim) -> str:
     """The verdict, and how far it was tried: what does not hold on one machine may hold on another."""
-    tried = finding.machines
-    everywhere = f"on all {tried} machines that were tried" if tried > 1 else "here"
-    words = {
-        REPRODUCED: f"holds {everywhere}",
-        PARTLY: "holds in part",
-        CONTRADICTED: f"holds on none of {tried} machines that were tried"
-        if tried > 1
-        else "does not hold here",
-        UNTESTED: UNTESTED,
-    }[finding.verdict]
+    machines = f"{finding.machines} machines that were tried"
+    holds, holds_not = f"holds on all {machines}", f"holds on none of {machines}"
+    if finding.machines < 2:
+        holds, holds_not = "holds here", "does not hold here"
+    words = {REPRODUCED: holds, PARTLY: "holds in part", CONTRADICTED: holds_not}.get(
+        finding.verdict, UNTESTED
+    )
     return f"{words}, {finding.where}" if finding.where else words
 
 
 def evidence_lines(finding: JudgedClaim) -> list[str]:
     """Why a claim is untested, if it is, a line for each comparison, and what would judge it."""
     lines = [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
-    if finding.verdict != UNTESTED:
-        return lines
-    where = finding.claim.testable_on.replace(",", " or ")
-    return [*lines, f"what would judge it: {finding.claim.command}, on {where}"]
+    if finding.verdict == UNTESTED:
+        where = finding.claim.testable_on.replace(",", " or ")
+        lines.append(f"what would judge it: {finding.claim.command}, on {where}")
+    return lines
 
 
 def name_of(comparison: ComparisonResults) -> str:
@@ -51,49 +48,45 @@ def name_of(comparison: ComparisonResults) -> str:
 
 
 def _answer(answer: ClaimAnswer) -> str:
-    comparison, evidence = answer.comparison, answer
-    name, rows = name_of(comparison), comparison.rows
-    where = f"on {describe.hardware(rows)}"
-    match evidence:
-        case OverReference(backend=one, speedup=speedup):
-            said = f"{one.backend} ({what_runs(one)}) {ratio_and_interval(speedup)}"
-            return f"{name}: {said} over {comparison.reference} {where}"
-        case OverBestPyTorch(backend=one, speedup=speedup):
+    comparison = answer.comparison
+    name, reference = name_of(comparison), comparison.reference
+    where = f"on {describe.hardware(comparison.rows)}"
+    match answer:
+        case OverReference(backend=backend, speedup=speedup):
+            runs = f"{backend.backend} ({what_runs(backend)}) {ratio_and_interval(speedup)}"
+            return f"{name}: {runs} over {reference} {where}"
+        case OverBestPyTorch(backend=backend, speedup=speedup):
             best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
-            return f"{name}: {one.backend} {ratio_and_interval(speedup)} over {best}, the best PyTorch there"
-        case ChoiceSwapped():
-            said = f"{evidence.after} {ratio_and_interval(evidence.speedup)}"
-            return f"{name}: {said} over {evidence.before} {where}"
+            ratio = ratio_and_interval(speedup)
+            return f"{name}: {backend.backend} {ratio} over {best}, the best PyTorch there"
+        case ChoiceSwapped(before=before, after=after, speedup=speedup):
+            return f"{name}: {after} {ratio_and_interval(speedup)} over {before} {where}"
         case ColumnChanged():
             return (
-                f"{name} against {name_of(evidence.other)}: {comparison.reference} with {evidence.column} "
-                f"{evidence.value} runs at {ratio_and_interval(evidence.ratio)} of {evidence.other_value}, "
-                f"on {describe.hardware(rows)}"
+                f"{name} against {name_of(answer.other)}: {reference} with {answer.column} {answer.value} "
+                f"runs at {ratio_and_interval(answer.ratio)} of {answer.other_value}, {where}"
             )
-        case Checkpointing():
+        case Checkpointing(without=without, ratio=speedup):
+            ratio = ratio_and_interval(speedup)
             return (
-                f"{name} against {name_of(evidence.without)}: {comparison.reference} with checkpointing runs "
-                f"at {ratio_and_interval(evidence.ratio)}, {where}"
+                f"{name} against {name_of(without)}: {reference} with checkpointing runs at {ratio}, {where}"
             )
         case LargestBatches():
-            close = "" if evidence.distinguishable else ", no further apart than the search tells"
+            close = "" if answer.distinguishable else ", no further apart than the search tells"
             return (
-                f"{name}: the largest micro-batch is {evidence.ortmodule} with ortmodule and "
-                f"{evidence.pytorch} with pytorch{close}, {where}; "
-                f"{describe.largest_batch_rule(rows)}"
+                f"{name}: the largest micro-batch is {answer.ortmodule} with ortmodule and {answer.pytorch} "
+                f"with pytorch{close}, {where}; {describe.largest_batch_rule(comparison.rows)}"
             )
-        case PeakMemory():
-            before, after = number(evidence.before_mib), number(evidence.after_mib)
-            return f"{name}: its peak memory goes from {before} to {after} MiB"
-        case StateBytes():
-            size = f"{evidence.bytes_per_parameter:.2f} bytes"
-            return f"{name}: {evidence.backend} holds {size} per trained parameter"
-        case WeightBytes():
-            size = f"{evidence.bytes_per_parameter:.2f} bytes"
-            return f"{name}: in {evidence.precision} {evidence.backend} holds {size} of weights per parameter"
+        case PeakMemory(before_mib=before_mib, after_mib=after_mib):
+            return f"{name}: its peak memory goes from {number(before_mib)} to {number(after_mib)} MiB"
+        case StateBytes(backend=backend_name, bytes_per_parameter=size):
+            return f"{name}: {backend_name} holds {size:.2f} bytes per trained parameter"
+        case WeightBytes(backend=backend_name, bytes_per_parameter=size):
+            holds = f"{backend_name} holds {size:.2f} bytes of weights per parameter"
+            return f"{name}: in {answer.precision} {holds}"
         case StateShared():
             return (
-                f"{name}: {evidence.shared} holds {evidence.share:.3f} of {evidence.whole}'s optimizer state "
-                f"on each of {evidence.ranks} ranks"
+                f"{name}: {answer.shared} holds {answer.share:.3f} of {answer.whole}'s optimizer state on "
+                f"each of {answer.ranks} ranks"
             )
     raise TypeError(f"no words for {type(answer).__name__}")

@@ -35,21 +35,15 @@ FAIRNESS = "fairness"
 class ReportedComparison(ComparisonResults):
     """The results of a comparison, with the words under which a report shows them.
 
-    Attributes:
-        profile: where each backend's time goes, as `BREAKDOWN.read` returns it, if it is there.
-        exported: what became of trained models, as `EXPORTS` of `side_files` reads it, likewise.
-        checkpoints: what became of saved training states, as `CHECKPOINTS` reads it, likewise.
-        followed: held-out losses, as `HELD_OUT_LOSSES` reads them, likewise.
-        path: the results file, if it was read from one.
-        distinction: what tells it from others that are shown with it under the same title.
+    Its tables are as the side file named beside each reads them; None where there is no such file.
     """
 
-    profile: pd.DataFrame | None = None
-    exported: pd.DataFrame | None = None
-    checkpoints: pd.DataFrame | None = None
-    followed: pd.DataFrame | None = None
-    path: Path | None = None
-    distinction: str = ""
+    profile: pd.DataFrame | None = None  # `BREAKDOWN`: where each backend's time goes
+    exported: pd.DataFrame | None = None  # `EXPORTS`: what became of trained models
+    checkpoints: pd.DataFrame | None = None  # `CHECKPOINTS`: what became of saved training states
+    followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
+    path: Path | None = None  # the results file, if it was read from one
+    distinction: str = ""  # what tells it from others that are shown with it under the same title
 
     @cached_property
     def title(self) -> str:
@@ -81,13 +75,13 @@ class ReportedComparison(ComparisonResults):
         """How soon each backend comes to the target; None where that was not followed."""
         if self.followed is None:
             return None
-        statuses = {one.backend: one.status for one in self.summaries}
+        statuses = {summary.backend: summary.status for summary in self.summaries}
         return find_convergence(self.followed, self.rows, statuses)
 
     @property
     def is_of_devices(self) -> bool:
         """Whether a backend trains as on a device, where it counts what it takes to begin."""
-        return any(one.engine == ON_DEVICE for one in self.beginnings)
+        return any(beginning.engine == ON_DEVICE for beginning in self.beginnings)
 
     @cached_property
     def explanation(self) -> list[str]:
@@ -112,12 +106,12 @@ class ReportedComparison(ComparisonResults):
 
     @property
     def layers(self) -> int | None:
-        """The model's layers; None where the file does not say."""
+        """The model's layers; None where the file does not tell."""
         return self._whole("layers")
 
     @property
     def published_layers(self) -> int | None:
-        """The layers of the published model; likewise."""
+        """The layers of the published model; None where the file does not tell."""
         return self._whole("published_layers")
 
     def _whole(self, column: str) -> int | None:
@@ -140,6 +134,11 @@ class ReportedComparison(ComparisonResults):
         """The parts of the workload as the reference has it: another backend may have its own attention."""
         return describe.workload_parts(describe.of_reference(self.rows))
 
+    @property
+    def workload_key(self) -> tuple[str, ...]:
+        """Equal for comparisons of the same model, cut alike, and the same workload of the reference."""
+        return (self.label, *self.workload_parts.values())
+
     @cached_property
     def hardware(self) -> str:
         """Device, ranks and threads in words."""
@@ -154,8 +153,8 @@ class ReportedComparison(ComparisonResults):
     @property
     def published(self) -> list[Published]:
         """What others published of the model, by the same rule of batches."""
-        marks = published_speedups_of(self.model)
-        return [mark for mark in marks if (mark.flag == AT_LARGEST) == self.at_largest]
+        every = published_speedups_of(self.model)
+        return [published for published in every if (published.flag == AT_LARGEST) == self.at_largest]
 
     @property
     def of_fairness(self) -> bool:
@@ -165,15 +164,10 @@ class ReportedComparison(ComparisonResults):
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
-    """Every comparison of a folder.
+    """Every comparison of a folder."""
 
-    Attributes:
-        comparisons: in the order of their files.
-        refused: a sentence for each file that could not be read.
-    """
-
-    comparisons: Sequence[ReportedComparison]
-    refused: Sequence[str] = ()
+    comparisons: Sequence[ReportedComparison]  # in the order of their files
+    refused: Sequence[str] = ()  # a sentence for each file that could not be read
 
     @cached_property
     def controlled(self) -> list[ReportedComparison]:
@@ -198,7 +192,8 @@ class Collection:
     @cached_property
     def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
         """The comparisons that leave settings alone on purpose, by workload and machine."""
-        return group_by_machine([one for one in self.comparisons if one.of_fairness], _label)
+        experiments = [one for one in self.comparisons if one.of_fairness]
+        return group_by_machine(experiments, lambda one: f"{one.model}, {one.workload}")
 
     @cached_property
     def fairness(self) -> dict[str, Fairness]:
@@ -206,14 +201,9 @@ class Collection:
         divisions = {}
         for label, group in self.fairness_experiments.items():
             for backend in dict.fromkeys(other.backend for one in group for other in one.others):
-                divided = attribute_to_settings([one.rows for one in group], backend)
-                if divided is not None:
+                if divided := attribute_to_settings([one.rows for one in group], backend):
                     divisions[label] = divided
         return divisions
-
-
-def _label(one: ReportedComparison) -> str:
-    return f"{one.model}, {one.workload}"
 
 
 def group_by_machine(
@@ -223,17 +213,16 @@ def group_by_machine(
     groups: dict[str, dict[tuple[str, ...], list[ReportedComparison]]] = {}
     for one in comparisons:
         groups.setdefault(heading(one), {}).setdefault(one.machine_key, []).append(one)
-    return {
-        (words if len(machines) == 1 else _unambiguous(words, members[0], number)): members
-        for words, machines in groups.items()
-        for number, members in enumerate(machines.values(), 1)
-    }
-
-
-def _unambiguous(heading: str, one: ReportedComparison, number: int) -> str:
-    environment = latest_environment(one.rows)
-    sets = describe_instruction_sets(environment)
-    return one_line(f"{heading}; machine {number}: {name_processor(environment)}, instruction sets {sets}")
+    named = {}
+    for words, machines in groups.items():
+        for number, group in enumerate(machines.values(), 1):
+            unambiguous = words
+            if len(machines) > 1:
+                environment = latest_environment(group[0].rows)
+                processor, sets = name_processor(environment), describe_instruction_sets(environment)
+                unambiguous = one_line(f"{words}; machine {number}: {processor}, instruction sets {sets}")
+            named[unambiguous] = group
+    return named
 
 
 def read_comparison(path: Path) -> ReportedComparison:
@@ -254,15 +243,15 @@ def read_comparison(path: Path) -> ReportedComparison:
     )
 
 
-def _read_beside(path: Path, rows: pd.DataFrame, part: SideFile) -> pd.DataFrame | None:
-    """What a file beside a results file says of these rows' comparison; None if it says nothing."""
-    beside = part.path_of(path)
+def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.DataFrame | None:
+    """What a file beside a results file tells about these rows' comparison; None if it tells nothing."""
+    beside = side_file.path_of(path)
     if not beside.exists():
         return None
     hashes = ["config_hash", "environment_hash"]
-    table = part.read(beside)
-    mine = table.merge(rows[hashes].drop_duplicates(), on=hashes)
-    return None if mine.empty else mine[table.columns]
+    table = side_file.read(beside)
+    kept = table.merge(rows[hashes].drop_duplicates(), on=hashes)
+    return None if kept.empty else kept[table.columns]
 
 
 def collect(paths: Iterable[Path]) -> Collection:
@@ -277,7 +266,7 @@ def collect(paths: Iterable[Path]) -> Collection:
 
 
 def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
-    """The same comparisons, none of them under the title of another."""
+    """These comparisons, none of them under the title of another."""
     count = Counter(one.title for one in comparisons)
     return [
         one if count[one.title] == 1 else replace(one, distinction=f"file {one_line(one.anchor)}")

@@ -6,12 +6,12 @@ METHOD = (
 )
 
 FALSE_VERDICTS = 0.05
-"""Of backends that are equally fast, the share that a 95 % interval calls faster or slower."""
+"""The share of equally fast backends that a 95 % interval calls faster or slower."""
 
 LEFT_ALONE = (
     "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
 )
-"""Said of a comparison that does not hold threads and allocator equal, as a fair one does."""
+"""A note on a comparison that does not hold threads and allocator equal, as a fair one does."""
 
 NO_ANSWER = (
     "Nothing here compares a backend with PyTorch as it has to be: every comparison left something alone on "

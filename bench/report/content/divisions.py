@@ -9,66 +9,44 @@ from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.words.formatting import ratio_and_interval
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Divided:
-    """One speed-up, in words, its parts, and the comparisons that it is made of."""
+    """One speed-up in words, its parts, and the comparisons that it is made of."""
 
     words: str
     parts: Sequence[Contribution]
     comparisons: Sequence[ReportedComparison]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Division:
-    """A section of a page: what of all comparisons was divided in one way.
-
-    Attributes:
-        heading: of the section.
-        anchor: of the section, and the kind of its figures (`bench.report.content.pictures.CAPTIONS`).
-        divided: may be empty.
-    """
+    """A section of a page about everything that was divided in one way."""
 
     heading: str
-    anchor: str
-    divided: Sequence[Divided]
+    anchor: str  # of the section, and the kind of its figures (`bench.report.content.pictures.CAPTIONS`)
+    divided: Sequence[Divided]  # may be empty
 
 
 def divisions_of(collection: Collection) -> list[Division]:
     """Both ways to divide, whether or not there is anything to divide."""
+    by_choice = [
+        Divided(f"{one.title}: {_total(one.attribution)}", one.attribution.parts, [one])
+        for one in collection.controlled
+        if one.attribution
+    ]
+    by_setting = [
+        Divided(f"{label}: {_uncontrolled(fairness)}", fairness.parts, collection.fairness_experiments[label])
+        for label, fairness in collection.fairness.items()
+    ]
     return [
-        Division(
-            heading="What made the difference",
-            anchor="attribution",
-            divided=[
-                Divided(
-                    words=f"{one.title}: {_whole(one.attribution)}",
-                    parts=one.attribution.parts,
-                    comparisons=[one],
-                )
-                for one in collection.controlled
-                if one.attribution
-            ],
-        ),
-        Division(
-            heading="What an uncontrolled harness would print",
-            anchor="fairness",
-            divided=[
-                Divided(
-                    words=f"{label}: {_uncontrolled(fairness)}",
-                    parts=fairness.parts,
-                    comparisons=collection.fairness_experiments[label],
-                )
-                for label, fairness in collection.fairness.items()
-            ],
-        ),
+        Division("What made the difference", "attribution", by_choice),
+        Division("What an uncontrolled harness would print", "fairness", by_setting),
     ]
 
 
-def _whole(attribution: Attribution) -> str:
-    return (
-        f"{attribution.end} runs at {ratio_and_interval(attribution.total)} of {attribution.start}; "
-        "of this are"
-    )
+def _total(attribution: Attribution) -> str:
+    total = ratio_and_interval(attribution.total)
+    return f"{attribution.end} runs at {total} of {attribution.start}; of this are"
 
 
 def _uncontrolled(fairness: Fairness) -> str:

@@ -15,26 +15,18 @@ from bench.statistics.summary import PYTORCH
 MOST_BACKENDS = 2
 """Backends that a row has columns for: the usual ones, or the first of others."""
 
-Key = tuple[str, tuple[str, ...]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """One model of a setting.
+    """One model of a setting; at least one of its two comparisons is there."""
 
-    Attributes:
-        name: the model, and what tells it from the other rows.
-        as_installed: its comparison with MKL as it is installed, or on a GPU.
-        full_path: the same with MKL's full path. One of both is there.
-    """
-
-    name: str
-    as_installed: ReportedComparison | None
-    full_path: ReportedComparison | None
+    name: str  # the model, and what tells it from the other rows
+    as_installed: ReportedComparison | None  # with MKL as it is installed, or on a GPU
+    full_path: ReportedComparison | None  # with MKL's full path
 
     @property
     def shown(self) -> list[ReportedComparison]:
-        """The comparisons that are there, the one that the row links to first."""
+        """The comparisons that are there; the row links to the first."""
         return [one for one in (self.as_installed, self.full_path) if one is not None]
 
 
@@ -111,35 +103,26 @@ def _heading(one: ReportedComparison) -> str:
 
 
 def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> list[ModelRow]:
-    first = {
-        label: min(family_of[id(one)] for one in group if one.label == label)
-        for label in (one.label for one in group)
-    }
+    first: dict[str, int] = {}
+    for one in group:
+        first[one.label] = min(family_of[id(one)], first.get(one.label, family_of[id(one)]))
     kept = [one for one in group if family_of[id(one)] == first[one.label]]
     by_path = [[one for one in kept if describe.has_full_path(one.rows) is full] for full in (True, False)]
-    full, stock = ({_key(one): one for one in choose_one_of_each_model(some)} for some in by_path)
-    some = {**full, **stock}
-    names = _names(list(some.values()))
+    full, stock = ({one.workload_key: one for one in choose_one_of_each_model(some)} for some in by_path)
+    every = full | stock
     rows = [
-        ModelRow(name=name, as_installed=stock.get(key), full_path=full.get(key))
-        for key, name in zip(some, names, strict=True)
+        ModelRow(name=_name(one, list(every.values())), as_installed=stock.get(key), full_path=full.get(key))
+        for key, one in every.items()
     ]
     return sorted(rows, key=lambda row: row.name.lower())
 
 
-def _key(one: ReportedComparison) -> Key:
-    return one.label, tuple(one.workload_parts.values())
-
-
-def _names(group: Sequence[ReportedComparison]) -> list[str]:
-    """Each model's name, with the parts of its workload that tell it from others of the same name."""
-    names = []
-    for one in group:
-        same = [other.workload_parts for other in group if other.label == one.label]
-        telling = [
-            words
-            for part, words in one.workload_parts.items()
-            if len({theirs[part] for theirs in same}) > 1 and words
-        ]
-        names.append(one_line(", ".join([spell_model(one.label), *telling])))
-    return names
+def _name(one: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
+    """The model's name, with the parts of its workload that tell it from others of the same name."""
+    same = [other.workload_parts for other in group if other.label == one.label]
+    telling = [
+        words
+        for part, words in one.workload_parts.items()
+        if words and any(other[part] != words for other in same)
+    ]
+    return one_line(", ".join([spell_model(one.label), *telling]))

@@ -1,4 +1,4 @@
-"""What is said of single backends, and of a comparison as a whole, besides its table."""
+"""Lines about single backends, and about a comparison as a whole, besides its table."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,20 @@ from bench.statistics.summary import BackendSummary
 
 def backend_notes(summaries: Sequence[BackendSummary]) -> list[str]:
     """A line for each backend that has a message or failed."""
-    said = [one for one in summaries if one.message or one.status not in PASSED]
-    return [": ".join([one.backend, *_status(one), one.message or "no message"]) for one in said]
-
-
-def _status(summary: BackendSummary) -> list[str]:
-    return [] if summary.status == "ok" else [summary.status]
+    return [
+        f"{each.backend}: {'' if each.status == 'ok' else f'{each.status}: '}{each.message or 'no message'}"
+        for each in summaries
+        if each.message or each.status not in PASSED
+    ]
 
 
 def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
     """Whether loader or device limits each backend; nothing where batches were there beforehand."""
     shares: dict[str, list[str]] = {"loader": [], "device": []}
-    for one in summaries:
-        if one.loader_share is not None:
-            limit = "loader" if one.loader_share > LOADER_SHARE else "device"
-            shares[limit].append(f"{one.loader_share:.1%} ({one.backend})")
+    for summary in summaries:
+        if summary.loader_share is not None:
+            limit = "loader" if summary.loader_share > LOADER_SHARE else "device"
+            shares[limit].append(f"{summary.loader_share:.1%} ({summary.backend})")
     return [
         f"limited by the {limit}: ranks waited {', '.join(waited)} of the time for batches"
         for limit, waited in shares.items()
@@ -34,7 +33,7 @@ def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
 
 def false_verdicts(summaries: Sequence[BackendSummary]) -> list[str]:
     """How many verdicts chance alone would make; nothing where there is only one."""
-    judged = sum(one.verdict is not None for one in summaries)
+    judged = sum(summary.verdict is not None for summary in summaries)
     if judged < 2:
         return []
     return [

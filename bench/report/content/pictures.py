@@ -30,19 +30,12 @@ CAPTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFigure:
-    """A figure of a report.
-
-    Attributes:
-        path: its file.
-        kind: what it shows, of `CAPTIONS`.
-        of: of what, in words; empty for all comparisons.
-        anchors: of the comparisons that it is of, where these are some.
-    """
+    """A figure of a report."""
 
     path: Path
-    kind: str
-    of: str = ""
-    anchors: Set[str] = frozenset()
+    kind: str  # what it shows, of `CAPTIONS`
+    of: str = ""  # of what, in words; empty for all comparisons
+    anchors: Set[str] = frozenset()  # of the comparisons that it is of, where these are some
 
     @property
     def picture(self) -> Picture:

@@ -19,39 +19,31 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What a chart shows of every backend.
+    """What a chart shows of every backend; in its texts the reference's name takes the place of `{}`."""
 
-    Attributes:
-        name: as the command line calls it.
-        title: of the chart, for a reference whose name takes the place of `{}`.
-        axis: the axis' label, likewise.
-        less, more: what a ratio below 1 and above 1 means.
-        caption: what a bar and its interval are.
-        ratio: of a backend whose numbers may be shown, over the reference; None where it is not known.
-    """
-
-    name: str
-    title: str
+    name: str  # as the command line calls it
+    title: str  # of the chart
     axis: str
-    less: str
+    less: str  # what a ratio below 1 means
     more: str
-    caption: str
+    caption: str  # what a bar and its interval are
+    # of a backend whose numbers may be shown, over the reference; None where it is not known
     ratio: Callable[[ReportedComparison, BackendSummary], Ratio | None]
 
 
 def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    found = summary.speedup
-    return None if found is None else Ratio(value=found.ratio, low=found.low, high=found.high)
+    speedup = summary.speedup
+    return Ratio(value=speedup.ratio, low=speedup.low, high=speedup.high) if speedup else None
 
 
-def _memory(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = one.of(one.reference)
-    return None if base is None else _over(one.peak_mib(summary), one.peak_mib(base))
+def _memory(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = comparison.of(comparison.reference)
+    return _over(comparison.peak_mib(summary), comparison.peak_mib(base) if base else None)
 
 
-def _energy(one: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = one.of(one.reference)
-    return None if base is None else _over(summary.energy_per_sample_j, base.energy_per_sample_j)
+def _energy(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
+    base = comparison.of(comparison.reference)
+    return _over(summary.energy_per_sample_j, base.energy_per_sample_j if base else None)
 
 
 def _over(value: float | None, base: float | None) -> Ratio | None:
@@ -88,7 +80,7 @@ ENERGY = Quantity(
     ratio=_energy,
 )
 
-QUANTITIES = {one.name: one for one in (SPEEDUP, MEMORY, ENERGY)}
+QUANTITIES = {quantity.name: quantity for quantity in (SPEEDUP, MEMORY, ENERGY)}
 """By the name that the command line uses."""
 
 BREAKDOWN = "breakdown"

@@ -17,19 +17,20 @@ def parse_names(words: str) -> list[str]:
 
 def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
     """Comparisons by machine, rule of batches and reference, which its heading names."""
-    several = len({one.reference for one in comparisons}) > 1
+    machines = Collection(comparisons=comparisons).panels
+    if len({one.reference for one in comparisons}) < 2:
+        return machines
     panels: dict[str, list[ReportedComparison]] = {}
-    for heading, group in Collection(comparisons=comparisons).panels.items():
+    for heading, group in machines.items():
         for one in group:
-            over = f"; over {one_line(one.reference)}" if several else ""
-            panels.setdefault(f"{heading}{over}", []).append(one)
+            panels.setdefault(f"{heading}; over {one_line(one.reference)}", []).append(one)
     return panels
 
 
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
-    """Of those with the same model and workload, the one with most of the usual backends.
+    """One comparison of each model and workload: that with most of the usual backends.
 
-    Of several such the one with fewest overrides, then the one measured last.
+    If several have as many, that with fewest overrides, then that measured last.
     """
 
     def key(one: ReportedComparison) -> tuple[int, int]:
@@ -37,10 +38,10 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
 
     latest_first = sorted(comparisons, key=lambda one: one.stem)
     latest_first.sort(key=lambda one: one.measured_at, reverse=True)
-    chosen: dict[tuple[str, tuple[str, ...]], ReportedComparison] = {}
+    chosen: dict[tuple[str, ...], ReportedComparison] = {}
     for one in sorted(latest_first, key=key):
-        chosen.setdefault((one.label, tuple(one.workload_parts.values())), one)
-    return [one for one in comparisons if any(one is kept for kept in chosen.values())]
+        chosen.setdefault(one.workload_key, one)
+    return [one for one in comparisons if chosen[one.workload_key] is one]
 
 
 def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
@@ -50,14 +51,12 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
         UserError: a wanted one is in no comparison, or there is no backend but references.
     """
     there = list(dict.fromkeys(other.backend for one in comparisons for other in one.others))
-    if references := [one.reference for one in comparisons if one.reference in wanted]:
-        raise UserError(
-            f"{references[0]} is the reference, which is the line at 1", "leave it out of --backends"
-        )
-    if unknown := [name for name in wanted if name not in there]:
-        raise UserError(
-            f"no comparison has the backend {unknown[0]}", f"choose of {', '.join(sorted(there))}"
-        )
+    references = {one.reference for one in comparisons}
+    for name in wanted:
+        if name in references:
+            raise UserError(f"{name} is the reference, which is the line at 1", "leave it out of --backends")
+        if name not in there:
+            raise UserError(f"no comparison has the backend {name}", f"choose of {', '.join(sorted(there))}")
     chosen = list(dict.fromkeys(wanted)) or [name for name in CHART_BACKENDS if name in there] or there
     if not chosen:
         raise UserError("these comparisons have no backend beside the reference", "measure another one")
@@ -90,17 +89,19 @@ def showable(
     Raises:
         UserError: none is left.
     """
-    shown, left_out = [], []
+    kept, left_out = [], []
     for one in comparisons:
         if one.uncontrolled:
-            left_out.append(f"{one.stem} is left out: it leaves threads or allocator alone on purpose")
+            reason = "it leaves threads or allocator alone on purpose"
         elif {"ok", "untimed"} & {summary.status for summary in one.summaries} == {"untimed"}:
-            left_out.append(f"{one.stem} is left out: nothing of it was timed")
+            reason = "nothing of it was timed"
         elif one.at_largest and not as_speedup:
-            left_out.append(f"{one.stem} is left out: each backend fills the memory with a batch of its own")
+            reason = "each backend fills the memory with a batch of its own"
         else:
-            shown.append(one)
-    if not shown:
+            kept.append(one)
+            continue
+        left_out.append(f"{one.stem} is left out: {reason}")
+    if not kept:
         reasons = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(f"there is no comparison to draw{reasons}", "measure with `make bench`")
-    return shown, left_out
+    return kept, left_out

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
-from bench.report.content.answer_numbers import number
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio
+from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio, short_ratio
 
 FindOutcome = Callable[[ModelRow], Outcome | None]
 
@@ -63,7 +62,7 @@ def _memory(backends: Sequence[str], row: ModelRow) -> str:
     """Each backend's peak memory over the reference's."""
     outcomes = [_over_reference(name, row) for name in backends]
     return " / ".join(
-        MISSING if outcome is None or outcome.memory is None else f"{number(outcome.memory)}{TIMES}"
+        MISSING if outcome is None or outcome.memory is None else f"{short_ratio(outcome.memory)}{TIMES}"
         for outcome in outcomes
     )
 

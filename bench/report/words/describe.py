@@ -19,8 +19,8 @@ from bench.statistics.table_values import at_largest_batch, distinct_text
 
 def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
     """The reference's rows, since another backend may have some things otherwise; else all."""
-    mine = rows[rows["backend"] == rows["reference"]]
-    return rows if mine.empty else mine
+    of_its_own = rows[rows["backend"] == rows["reference"]]
+    return rows if of_its_own.empty else of_its_own
 
 
 def usual(rows: pd.DataFrame, column: str) -> str:
@@ -44,19 +44,18 @@ def micro_batches(rows: pd.DataFrame) -> str:
 
 
 def largest_batch_rule(rows: pd.DataFrame) -> str:
-    """That each backend has its own largest batch, and under which memory limit."""
+    """Words that each backend has its own largest batch, and under which memory limit."""
     return ", ".join(filter(None, ["each backend at its largest batch", _memory_limit(rows)]))
 
 
 def _batch(rows: pd.DataFrame) -> str:
     """Samples of a step: of all backends, or of each at its own largest micro-batch."""
-    micro_batch, grad_accum = usual(rows, "micro_batch"), usual(rows, "grad_accum")
     ranks = plural(distinct_text(rows, "world_size"), "rank")
-    spread = f"accumulation {grad_accum} {TIMES} {ranks}"
+    spread = f"{TIMES} accumulation {usual(rows, 'grad_accum')} {TIMES} {ranks}"
     if at_largest_batch(rows):
         sizes = micro_batches(rows)
-        return f"each backend at its largest micro-batch{sizes and f' ({sizes})'} {TIMES} {spread}"
-    return f"batch {micro_batch} {TIMES} {spread} = {distinct_text(rows, 'global_batch')}"
+        return f"each backend at its largest micro-batch{sizes and f' ({sizes})'} {spread}"
+    return f"batch {usual(rows, 'micro_batch')} {spread} = {distinct_text(rows, 'global_batch')}"
 
 
 def _length(rows: pd.DataFrame) -> str:
@@ -81,8 +80,7 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
 
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
-    parameters = rows["parameters"].dropna()
-    padding = rows["padding_share"].dropna()
+    parameters, padding = rows["parameters"].dropna(), rows["padding_share"].dropna()
     parts = [
         f"{distinct_text(rows, 'model')} ({distinct_text(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
@@ -115,12 +113,12 @@ def hardware(rows: pd.DataFrame) -> str:
 def short_processor(environment: Mapping[str, Any]) -> str:
     """`AMD EPYC (family 25, model 1)`; the name alone where the rest is not recorded."""
     name = str(environment_entry(environment, "cpu", "model") or "CPU")
-    known = {
-        word: environment_entry(environment, "cpu", entry)
+    parts = [
+        f"{word} {value}"
         for word, entry in (("family", "family"), ("model", "model_number"))
-    }
-    words = ", ".join(f"{word} {value}" for word, value in known.items() if value is not None)
-    return f"{name} ({words})" if words else name
+        if (value := environment_entry(environment, "cpu", entry)) is not None
+    ]
+    return f"{name} ({', '.join(parts)})" if parts else name
 
 
 def short_machine(rows: pd.DataFrame) -> str:
@@ -135,7 +133,7 @@ def short_machine(rows: pd.DataFrame) -> str:
 
 
 def _gpus(rows: pd.DataFrame) -> list[str]:
-    """Such as `8 × A100`; nothing on a CPU, and where they are not known."""
+    """The GPUs as `8 × A100`; nothing on a CPU, and where they are not known."""
     names = [] if distinct_text(rows, "device") == "cpu" else gpu_names(latest_environment(rows))
     return [f"{names.count(name)} {TIMES} {name}" for name in dict.fromkeys(names)]
 
@@ -147,10 +145,9 @@ def _cores(environment: Mapping[str, Any]) -> list[str]:
 
 
 def short_setting(rows: pd.DataFrame) -> str:
-    """The same, and which path MKL took: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
-    if distinct_text(rows, "device") != "cpu":
-        return short_machine(rows)
-    return f"{short_machine(rows)}, {mkl_path(rows)}"
+    """Machine and path of MKL: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
+    path = f", {mkl_path(rows)}" if distinct_text(rows, "device") == "cpu" else ""
+    return f"{short_machine(rows)}{path}"
 
 
 def has_full_path(rows: pd.DataFrame) -> bool:
@@ -168,35 +165,41 @@ def extent(rows: pd.DataFrame) -> str:
     cells = ColumnArrays(rows)
     blocks = cells.where(~np.isnan(cells["round"]))
     rounds = Counter(launch for launch, _ in set(zip(blocks["launch"], blocks["round"], strict=True)))
+    launches = plural(len(rounds), "launch", "es")
     if len(set(rounds.values())) == 1:
-        return f"{plural(len(rounds), 'launch', 'es')} {TIMES} {plural(max(rounds.values()), 'round')}"
-    return f"{plural(len(rounds), 'launch', 'es')}, {plural(rounds.total(), 'round')} in all"
+        return f"{launches} {TIMES} {plural(max(rounds.values()), 'round')}"
+    return f"{launches}, {plural(rounds.total(), 'round')} in all"
 
 
 def products(rows: pd.DataFrame) -> str:
     """The rates of matrix products at the workload's shapes, the limit and the layers' share; or empty."""
-    parts = []
-    for place, rates in enumerate(rates_by_stack(rows)):
-        where = f" on the stack {rates.stack}" if place else ""
-        named = [("PyTorch", rates.torch), *([] if place else [("ONNX Runtime", rates.onnxruntime)])]
-        parts += [f"{name}{where} {_gigaflops(rate)} GFLOP/s" for name, rate in named if rate is not None]
-    said = [f"matrix products at this workload's shapes: {', '.join(parts)}"] if parts else []
+    rates: dict[str, float | None] = {}
+    for place, stack in enumerate(rates_by_stack(rows)):
+        if place:
+            rates[f"PyTorch on the stack {stack.stack}"] = stack.torch
+        else:
+            rates |= {"PyTorch": stack.torch, "ONNX Runtime": stack.onnxruntime}
+    parts = [f"{name} {_gigaflops(rate)}" for name, rate in rates.items() if rate is not None]
     limit, layers = (rows[column].dropna() for column in ("limit_flops_per_s", "layers_flops_share"))
-    said += [] if limit.empty else [f"limit {_gigaflops(limit.median())} GFLOP/s"]
-    said += [] if layers.empty else [f"layers have {share(layers.median())} of the FLOPs"]
-    return "; ".join(said)
+    sentences = [
+        f"matrix products at this workload's shapes: {', '.join(parts)}" if parts else "",
+        "" if limit.empty else f"limit {_gigaflops(limit.median())}",
+        "" if layers.empty else f"layers have {share(layers.median())} of the FLOPs",
+    ]
+    return "; ".join(filter(None, sentences))
 
 
 def _gigaflops(flops_per_s: float) -> str:
-    return number(flops_per_s / GIGA, 3)
+    return f"{number(flops_per_s / GIGA, 3)} GFLOP/s"
 
 
 def versions(rows: pd.DataFrame) -> str:
     """The packages that decide the result, the stack, the commit and the date."""
     decisive = re.compile(r"torch|transformers|onnxruntime-training.*|deepspeed")
     parts = []
-    latest = dict(zip(rows["stack"], rows["environment"], strict=True))
-    for stack, cell in latest.items():
+    for stack, cell in dict(
+        zip(rows["stack"], rows["environment"], strict=True)
+    ).items():  # the latest of each
         packages = environment_entry(parse_environment(cell), "packages") or {}
         parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
         parts.append(f"stack {stack}")
@@ -214,13 +217,11 @@ def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
     """The parts of `short_workload` under their names; a part is empty where it is the usual."""
     accumulation = usual(rows, "grad_accum")
     micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {usual(rows, 'micro_batch')}"
-    layout = f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}"
-    if accumulation != "1":
-        layout += f" {TIMES} {accumulation} accumulated"
+    accumulated = "" if accumulation == "1" else f" {TIMES} {accumulation} accumulated"
     attention = distinct_text(rows, "attention")
     return {
         "task": distinct_text(rows, "task"),
-        "batch": layout,
+        "batch": f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}{accumulated}",
         "length": _length(rows),
         "precision": usual(rows, "precision"),
         "attention": f"{attention} attention" if attention != "eager" else "",

@@ -10,6 +10,9 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 MISSING = "\N{EN DASH}"
 """Stands where there is no number."""
 
+MOST_NAMED = 3
+"""Models, or backends, that a sentence or a title names one by one."""
+
 
 def number(value: float | None, digits: int = 4) -> str:
     """A number with about so many significant digits; the digits before the point are never rounded away."""
@@ -39,6 +42,17 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3f}{TIMES}"
 
 
+def short_ratio(value: float) -> str:
+    """Two decimals, or as many as keep a ratio apart from 1; without a sign."""
+    digits = next((digits for digits in (2, 3, 4) if f"{value:.{digits}f}" != f"{1:.{digits}f}"), 2)
+    return f"{value:.{digits}f}"
+
+
+def ratio_range(ratios: Sequence[float]) -> str:
+    """`0.80 to 1.06`: the lowest and the highest of some ratios."""
+    return " to ".join(dict.fromkeys(map(short_ratio, (min(ratios), max(ratios)))))
+
+
 def interval(speedup: Speedup) -> str:
     """`[1.281, 1.369]`, or `no interval`."""
     if speedup.low is None or speedup.high is None:
@@ -56,10 +70,15 @@ def plural(count: object, noun: str, ending: str = "s") -> str:
     return f"{count} {noun}{'' if str(count) == '1' else ending}"
 
 
-def enumerated(words: Sequence[str]) -> str:
+def enumerated(words: Sequence[str], before_last: str = " and ") -> str:
     """`a, b and c`."""
     *first, last = words or [""]
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)}{before_last}{last}" if first else last
+
+
+def name_models(models: Sequence[str]) -> str:
+    """Their names, or how many there are where a list would not be read."""
+    return plural(len(models), "model") if len(models) > MOST_NAMED else enumerated(models)
 
 
 def one_line(text: str) -> str:

@@ -8,14 +8,11 @@ import pandas as pd
 from bench.config.naming import USUAL_BACKENDS
 from bench.config.overrides import last_values
 from bench.report.words import describe
-from bench.report.words.formatting import TIMES, enumerated, one_line, plural
+from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
 USUAL_REFERENCE = "pytorch"
-
-MOST_NAMED = 3
-"""Backends that a title names."""
 
 _SPELLINGS = (
     *(("distilbert", "DistilBERT"), ("roberta", "RoBERTa"), ("deberta", "DeBERTa"), ("bert", "BERT")),
@@ -25,13 +22,13 @@ _SPELLINGS = (
 )
 """How a model's name begins, and how its authors write that."""
 
-_SAID_OTHERWISE = re.compile(
+_NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|experiment|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
     r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )
-"""Overrides that the columns of a results file tell of, and those that change nothing that is measured."""
+"""Overrides for which a results file has columns, and those that change nothing that is measured."""
 
 
 def spell_model(label: str) -> str:
@@ -42,9 +39,7 @@ def spell_model(label: str) -> str:
             parts = name.removeprefix(begin).split("-")
             name = "-".join([spelling, *map(_spell_size, parts[1:])])
             break
-    if not rest:
-        return name
-    return f"{name} {rest}" if rest == "mini" else f"{name}, {rest}"
+    return name + (f" {rest}" if rest == "mini" else f", {rest}" if rest else "")
 
 
 def _spell_size(part: str) -> str:
@@ -57,7 +52,7 @@ def _spell_size(part: str) -> str:
 
 
 def make_title(rows: pd.DataFrame, label: str) -> str:
-    """Such as `BERT-Mini, 2 ranks, as installed`: the model, where it ran, and what is not as usual.
+    """The model, where it ran, and what is not as usual: `BERT-Mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
 
@@ -72,7 +67,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
         *_workload(rows, overrides),
         *_backends(rows, overrides),
         *_machine_settings(rows),
-        *(f"{key}={value}" for key, value in overrides.items() if not _SAID_OTHERWISE.fullmatch(key)),
+        *(f"{key}={value}" for key, value in overrides.items() if not _NOT_IN_TITLES.fullmatch(key)),
     ]
     return one_line(", ".join(filter(None, parts)))
 
