@@ -111,13 +111,9 @@ def published_rows() -> Iterator[dict[str, Any]]:
 
 
 def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Estimate:
-    """Throughput of ZeRO stage 1 over that of DDP, on one node.
+    """Throughput of ZeRO stage 1 over that of DDP, on one node, whose published step takes `ddp_seconds`.
 
-    Args:
-        facts: of the model and its micro-batch.
-        topology: of the node.
-        engine: `ortmodule` gives all gradients at its end, so that nothing hides their sending.
-        ddp_seconds: of a step with DDP, as published.
+    The engine `ortmodule` gives all gradients at its end, so that nothing hides their sending.
     """
     dice = Dice(DRAWS, SEED)
     network = LinkedNodes(topology, dice)
