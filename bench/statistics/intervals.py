@@ -138,7 +138,7 @@ def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped_by_width: bo
 
     Args:
         base: logs of samples/s, or of speed-ups, indexed by (launch, round).
-        new: likewise, of the other file.
+        new: logs of the other file.
         stopped_by_width: as in `speedup_of_launches`, for either side.
     """
     if base.empty or new.empty:

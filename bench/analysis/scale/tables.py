@@ -33,7 +33,7 @@ BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
 """Quantities that are both predicted and measured; the seconds are those of timed blocks."""
 
 IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
-"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
+"""A step timed in turn with the parts that it is predicted from; and timed blocks as a ratio."""
 
 
 def seconds_of_one(kind: str) -> str:
