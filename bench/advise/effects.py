@@ -59,12 +59,9 @@ def read_comparisons(results_dir: Path) -> Sequence[ComparisonResults]:
 def find_effects(
     comparisons: Sequence[ComparisonResults], machine_key: tuple[str, ...], plain: Mapping[str, str]
 ) -> Effects:
-    """The effects on one machine, whatever the ranks and threads.
+    """The effects on the machine of this key, whatever the ranks and threads.
 
-    Args:
-        comparisons: of any machine.
-        machine_key: of this one, as `ComparisonResults.machine_key`.
-        plain: the choices of plain PyTorch here; what was measured against another is left out.
+    `plain` has the choices of plain PyTorch here; what was measured against another is left out.
     """
     seen: dict[frozenset[Choice], list[Bounds]] = {}
     before = {**plain, PARTS: "1"}  # what the baseline of a measurement must have

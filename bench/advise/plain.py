@@ -68,12 +68,7 @@ class Tried:
 
 
 def try_plain(line: Sequence[str], results_dir: Path, say: Callable[[str], None]) -> Tried:
-    """Train plain PyTorch for some steps, without a limit.
-
-    Args:
-        line: the overrides of the comparison that the trials are for.
-        results_dir: in which the trials' folder lies.
-        say: is told what is tried.
+    """Train plain PyTorch for some steps without a limit, for the comparison of these overrides.
 
     Raises:
         TrialFailed: it did not train; with the reason.

@@ -68,13 +68,7 @@ def predict(
 ) -> Candidate:
     """Return what a backend needs and reaches, its micro-batches in as few parts as fit.
 
-    Args:
-        config: of the comparison.
-        name: of the backend.
-        plain: the configuration of the trials.
-        training: what those have shown.
-        effects: of choices on this machine.
-        limit_bytes: that all ranks together may take.
+    `plain` is the configuration of the trials. All ranks together may take `limit_bytes`.
     """
     base = choices_of(plain, PLAIN)
     changes = [choice for choice in choices_of(config, name).items() if choice[1] != base[choice[0]]]

@@ -62,12 +62,7 @@ def find_best(
 ) -> Advice:
     """Train whatever may be the best, until nothing is left that may, and measure the closest.
 
-    Args:
-        candidates: all configurations.
-        limit_bytes: that all ranks together may take.
-        training: of plain PyTorch, which says what parts cost.
-        train_once: trains candidates in one launch.
-        measure: measures candidates in full.
+    All ranks together may take `limit_bytes`. `train_once` trains in one launch, `measure` in full.
     """
     first = _Search(candidates, train_once, training.micro_batch)
     first.train_open(lambda alive: select(alive, limit_bytes).open)
@@ -116,25 +111,13 @@ def _key(candidate: Candidate) -> tuple[str, int]:
 
 
 class _Search:
-    """Trains candidates by a function until nothing is open.
+    """Trains candidates in at most so many comparisons until nothing is open.
 
-    Args:
-        candidates: at the start.
-        train: trains some of them.
-        micro_batch: which parts must divide.
-        most: comparisons.
-
-    Attributes:
-        alive: candidates that were trained or may be, by name.
-        outcomes: what became of those that were trained, by name.
+    `alive` has the candidates that were trained or may be, `outcomes` what became of the first, by name.
     """
 
     def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        train: Train,
-        micro_batch: int,
-        most: int = MOST_COMPARISONS,
+        self, candidates: Sequence[Candidate], train: Train, micro_batch: int, most: int = MOST_COMPARISONS
     ) -> None:
         self._train, self._micro_batch, self._most = train, micro_batch, most
         self.alive = {candidate.backend: candidate for candidate in candidates}

@@ -56,6 +56,14 @@ def _rate(outcome: Trained) -> str:
     return f"{number(outcome.samples_per_s or 0)} samples/s"
 
 
+def _peak(outcome: Trained) -> str:
+    return "" if outcome.peak_gib is None else f", peak {outcome.peak_gib:.2f} GiB"
+
+
+def _failure(outcome: Trained) -> str:
+    return f"-  {_name(outcome.candidate)}: {outcome.status}: {outcome.message}"
+
+
 def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
     """Return one sentence: what trains fastest within the limit, and how sure that is."""
     best = advice.best
@@ -88,17 +96,15 @@ def table(advice: Advice) -> str:
     for place, outcome in enumerate(advice.outcomes, 1):
         candidate = outcome.candidate
         if best is None or outcome.samples_per_s is None:
-            lines.append(f"-  {_name(candidate)}: {outcome.status}: {outcome.message}")
+            lines.append(_failure(outcome))
             continue
         against = "" if outcome is best else f", {ratio_and_interval(outcome.against(best))} of the first"
-        peak = "" if outcome.peak_gib is None else f", peak {outcome.peak_gib:.2f} GiB"
         predicted = f"predicted {_memory(candidate.memory)}; {_speed(candidate.speed)}"
-        lines.append(f"{place}. {_name(candidate)}: {_rate(outcome)}{against}{peak} ({predicted})")
+        lines.append(f"{place}. {_name(candidate)}: {_rate(outcome)}{against}{_peak(outcome)} ({predicted})")
         lines.append(f"   {outcome.command}")
     lines += [f"-  {_name(each.candidate)}: {_rate(each)} in one launch" for each in advice.slower]
-    return "\n".join(
-        [*lines, *(f"-  {each.backend}: not trained: {reason}" for each, reason in advice.left_out)]
-    )
+    lines += [f"-  {each.backend}: not trained: {reason}" for each, reason in advice.left_out]
+    return "\n".join(lines)
 
 
 def before_check(count: int, seconds: float) -> str:
@@ -125,12 +131,11 @@ def check_answer(check: AdviceCheck, advice: Advice) -> str:
 
 def check_table(check: AdviceCheck) -> str:
     """A line for each configuration that was trained for the check."""
-    lines = ["checked, in one launch each:"]
-    for outcome in check.outcomes:
-        if outcome.samples_per_s is None:
-            lines.append(f"-  {_name(outcome.candidate)}: {outcome.status}: {outcome.message}")
-        else:
-            peak = "" if outcome.peak_gib is None else f", peak {outcome.peak_gib:.2f} GiB"
-            lines.append(f"-  {_name(outcome.candidate)}: {_rate(outcome)}{peak}")
-    lines += [f"-  {_name(candidate)}: had no turn" for candidate in check.untrained]
-    return "\n".join(lines)
+    outcomes = [
+        _failure(outcome)
+        if outcome.samples_per_s is None
+        else f"-  {_name(outcome.candidate)}: {_rate(outcome)}{_peak(outcome)}"
+        for outcome in check.outcomes
+    ]
+    untrained = [f"-  {_name(candidate)}: had no turn" for candidate in check.untrained]
+    return "\n".join(["checked, in one launch each:", *outcomes, *untrained])

@@ -126,12 +126,8 @@ def find_convergence(
 def judge_difference(differences: Floats, margin: float) -> str:
     """`equivalent`, `different` or `open`.
 
-    Equivalent if two one-sided t tests at 5 % say that the mean lies within ± `margin`; else different if the
-    95 % interval excludes 0.
-
-    Args:
-        differences: independent values, of shape (launches,).
-        margin: the largest difference that does not matter.
+    Equivalent if two one-sided t tests at 5 % say that the mean of these independent values, of shape
+    (launches,), lies within ± `margin`; else different if the 95 % interval excludes 0.
     """
     within = mean_with_interval(differences, confidence=TWO_ONE_SIDED)
     if within.half is None:
@@ -191,7 +187,7 @@ def _compared(
     if own is base or not both or {own.status, base.status} != {"ok"}:
         return own
     pairs = [(base.by_launch[launch], own.by_launch[launch]) for launch in both]
-    differences = np.array([ours.losses[-1] - theirs.losses[-1] for theirs, ours in pairs])
+    differences = np.array([own_course.losses[-1] - course.losses[-1] for course, own_course in pairs])
     all_reached = own.reached == own.launches and base.reached == base.launches
 
     def ratio(curve: str) -> Speedup | None:

@@ -11,11 +11,7 @@ MINI = "mini"
 def model_label(model: str, size: str, layers: Any, published_layers: Any) -> str:
     """Return `bert-large`, `bert-large, mini` or `bert-large, 6 of 24 layers`.
 
-    Args:
-        model: the name in the column `model`.
-        size: the column `size`: published, mini or layers:N.
-        layers: the column `layers`; blank where the configuration does not say.
-        published_layers: the column `published_layers`; likewise.
+    The arguments are columns of the results; the last two are blank where the configuration does not say.
     """
     if size == PUBLISHED:
         return model

@@ -102,14 +102,8 @@ class _CheckedBackend:
         def kind(name: str) -> tuple[str, ...]:
             return tuple(self.measured.text(name, column) for column in ("engine", "optimizer", "stack"))
 
-        return next(
-            (
-                name
-                for name in self.measured.backends
-                if self.measured.text(name, "sharding") == DDP and kind(name) == kind(self.backend)
-            ),
-            None,
-        )
+        alike = (name for name in self.measured.backends if kind(name) == kind(self.backend))
+        return next((name for name in alike if self.measured.text(name, "sharding") == DDP), None)
 
     def bytes(self) -> Iterator[dict[str, Any]]:
         """Bytes that a rank sends in a step."""
@@ -127,17 +121,15 @@ class _CheckedBackend:
         if base is None or (measured.ranks == 1 and self.backend == base):
             return
         allocator, peak = measured.text(self.backend, "allocator"), _trained_bytes(measured, self.backend)
-        for source in self.alone:
-            start = _trained_bytes(source, base)
-            if (
-                source.has_same(base, measured)
-                and start is not None
-                and source.text(base, "allocator") == allocator
-            ):
-                break
-        else:
-            return
-        if peak is not None:
+        starts = (
+            (source, start)
+            for source in self.alone
+            if source.has_same(base, measured)
+            and (start := _trained_bytes(source, base)) is not None
+            and source.text(base, "allocator") == allocator
+        )
+        source, start = next(starts, (None, 0.0))
+        if source is not None and peak is not None:
             activations = start - self._held_bytes(DDP, source, base, 0.0)
             sharding = measured.text(self.backend, "sharding")
             predicted = self._held_bytes(sharding, measured, self.backend, activations)

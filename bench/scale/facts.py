@@ -20,9 +20,8 @@ COUNTER = "bench.worker.observe.model_facts"
 def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tuple[Config, ModelFacts]:
     """The configuration of a command line, and the facts of its model as plain PyTorch trains it.
 
-    Args:
-        overrides: of Hydra; device and backends are chosen here, since shapes are the same on all.
-        micro_batch: in place of the configured one.
+    Device and backends are chosen here, since shapes are the same on all; `micro_batch` replaces the
+    configured one.
 
     Raises:
         UserError: the command line is wrong, or the model cannot be built.

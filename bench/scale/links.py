@@ -49,10 +49,7 @@ class Node:
 
 @contextmanager
 def two_nodes(gbit_per_s: float) -> Iterator[tuple[Node, Node]]:
-    """Make two namespaces with a link between them, and remove them at the end.
-
-    Args:
-        gbit_per_s: that the link carries, each way.
+    """Make two namespaces with a link of this rate each way between them, and remove them at the end.
 
     Raises:
         UserError: that takes rights or programs that this process does not have, or a second core.
@@ -95,12 +92,7 @@ def two_nodes(gbit_per_s: float) -> Iterator[tuple[Node, Node]]:
 
 
 def measure_over(gbit_per_s: float, overrides: Sequence[str]) -> int:
-    """Run `python -m bench` on two such nodes with one rank each; its exit status.
-
-    Args:
-        gbit_per_s: of the link.
-        overrides: of Hydra, beside those about nodes.
-    """
+    """Run `python -m bench` on two such nodes with one rank each; its exit status."""
     with two_nodes(gbit_per_s) as (first, second):
         endpoint = f"{first.address}:{PORT}"
         variables = os.environ | {"BENCH_SECRET": secrets.token_hex(16)}

@@ -49,13 +49,7 @@ CASES = (
 def scaling_rows(
     config: Config, facts: ModelFacts, topology: Topology, *, bandwidth: float = 1.0
 ) -> Iterator[dict[str, Any]]:
-    """A row for each case and world size.
-
-    Args:
-        config: whose precision, micro-batch and length are predicted for.
-        facts: of the model with them.
-        topology: of the ranks.
-        bandwidth: factor on that of all links.
+    """A row for each case and world size; `bandwidth` is a factor on that of all links.
 
     Raises:
         UserError: its devices do not have that precision.

@@ -14,8 +14,8 @@ import numpy as np
 from bench.analysis.reference import read_published_figures
 from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
 from bench.analysis.scale.network import LinkedNodes
-from bench.analysis.scale.sendings import sendings
-from bench.analysis.scale.steps import Parts, predict_step
+from bench.analysis.scale.sendings import Sending, sendings
+from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
 from bench.analysis.scale.topology import Topology, load
 from bench.results.step_parts import ModelFacts
 from bench.scale.assumed import COPY_BYTES, UPDATE_BYTES, ready_profile
@@ -111,13 +111,9 @@ def published_rows() -> Iterator[dict[str, Any]]:
 
 
 def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_seconds: float) -> Estimate:
-    """Throughput of ZeRO stage 1 over that of DDP, on one node.
+    """Throughput of ZeRO stage 1 over that of DDP, on one node, whose published step takes `ddp_seconds`.
 
-    Args:
-        facts: of the model and its micro-batch.
-        topology: of the node.
-        engine: `ortmodule` gives all gradients at its end, so that nothing hides their sending.
-        ddp_seconds: of a step with DDP, as published.
+    The engine `ortmodule` gives all gradients at its end, so that nothing hides their sending.
     """
     dice = Dice(DRAWS, SEED)
     network = LinkedNodes(topology, dice)
@@ -133,8 +129,8 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         elements, shares = np.array([0.0, 1.0]), np.array([1.0, 1.0])
     ranks = np.array([float(RANKS)])
 
-    def parts(passes: Floats, update: Any) -> Parts:
-        return Parts(
+    def step(passes: Floats, update: Any, sent: list[Sending], *, divides_update: bool) -> StepSeconds:
+        parts = Parts(
             forward=passes / 3,
             backward=passes * 2 / 3,
             update=update,
@@ -144,14 +140,15 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
             elements_ready=elements,
             share_ready=shares,
         )
+        return predict_step(parts, sent, network, ranks, divides_update=divides_update)
 
     update = unfused if engine == "pytorch" else fused
     ddp = sendings("ddp", tensors=facts.tensors, ranks=RANKS, on_cuda=True)
     zero = sendings("zero1_native", tensors=facts.tensors, ranks=RANKS, on_cuda=True, textbook=True)
     passes = np.full_like(bytes_per_s, ddp_seconds)
     for _ in range(ROUNDS):  # what is exposed depends on how long the passes are
-        step = predict_step(parts(passes, update), ddp, network, ranks, divides_update=False)
-        passes = np.maximum(passes - (step.total - ddp_seconds), SHORTEST * ddp_seconds)
-    with_zero = predict_step(parts(passes, fused), zero, network, ranks, divides_update=True)
-    with_ddp = predict_step(parts(passes, update), ddp, network, ranks, divides_update=False)
+        missed = step(passes, update, ddp, divides_update=False).total - ddp_seconds
+        passes = np.maximum(passes - missed, SHORTEST * ddp_seconds)
+    with_zero = step(passes, fused, zero, divides_update=True)
+    with_ddp = step(passes, update, ddp, divides_update=False)
     return estimates_of(with_ddp.total / with_zero.total)[0]

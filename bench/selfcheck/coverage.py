@@ -33,20 +33,13 @@ from bench.statistics.intervals import Floats
 RESULTS = Path("results")
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A file of recorded noise."""
-
-    file: str  # of the study selftest, on the machine that has it
-    resident: str  # `measure.resident` of what was recorded; with `one` a preset has more launches
-
-
 RECORDINGS = {
-    "recorded, default workload": Recording("recorded.noise.csv", "all"),
-    "recorded by the self-test": Recording("all.rounds.csv", "all"),
-    "recorded by the self-test, groups one after the other": Recording("one.rounds.csv", "one"),
+    "recorded, default workload": ("recorded.noise.csv", "all"),
+    "recorded by the self-test": ("all.rounds.csv", "all"),
+    "recorded by the self-test, groups one after the other": ("one.rounds.csv", "one"),
 }
-"""By the name in the column `noise`."""
+"""By the name in the column `noise`: the file in the study selftest of the machine that has it, and the
+`measure.resident` of what was recorded; with `one` a preset has more launches."""
 
 PRESETS = ("quick", "default", "thorough")
 COMPARISONS = 4000
@@ -97,14 +90,17 @@ def simulate(
 ) -> Coverage:
     """Simulate so many comparisons under this noise, with the launches and rounds of the preset."""
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
-    hits, widths, counts = [], [], []
+    average, hits, widths, counts = ESTIMATORS[estimator], [], [], []
+    estimate = partial(intervals.speedup_of_launches, stopped_by_width=until is not None)
+
+    def draw() -> Floats:  # a launch stands for its average, whose own average it is
+        return np.array([average(noise.draw_launch(random, measure.rounds))])
+
     for _ in range(comparisons):
-        average = _remembered(ESTIMATORS[estimator])
-        estimate = partial(intervals.speedup_of_launches, stopped_by_width=until is not None, middle=average)
-        launches = [noise.draw_launch(random, measure.rounds) for _ in range(measure.launches)]
+        launches = [draw() for _ in range(measure.launches)]
         speedup = estimate(launches)
         while until is not None and intervals.half_width(speedup) > until and len(launches) < most:
-            launches.append(noise.draw_launch(random, measure.rounds))
+            launches.append(draw())
             speedup = estimate(launches)
         assert speedup.low is not None, "there are several launches"
         assert speedup.high is not None, "there are several launches"
@@ -126,19 +122,15 @@ def simulate(
 
 
 def read_recording(name: str, rounds: int, results: Path = RESULTS) -> Noise:
-    """The noise of one of `RECORDINGS`, from launches of at least so many rounds."""
-    return recorded_noise(pd.read_csv(find_table(results, RECORDINGS[name].file)), rounds, name)
-
-
-def find_table(results: Path, file: str) -> Path:
-    """Where a table of the study selftest lies.
+    """The noise of one of `RECORDINGS`, from launches of at least so many rounds.
 
     Raises:
         UserError: no machine has it.
     """
+    file, _ = RECORDINGS[name]
     for folder in list_study(results, "selftest"):
         if (folder / file).exists():
-            return folder / file
+            return recorded_noise(pd.read_csv(folder / file), rounds, name)
     raise UserError(f"no machine in {results} has selftest/{file}", "run `make selftest` first")
 
 
@@ -150,23 +142,11 @@ def preset_of(preset: str, resident: str = "all") -> Measure:
 def every_noise() -> Iterator[tuple[str, Measure, Noise]]:
     """Every kind of noise under every preset: the preset's name, what it sets, the noise."""
     for preset in PRESETS:
-        for name, recording in RECORDINGS.items():
-            measure = preset_of(preset, recording.resident)
+        for name, (_, resident) in RECORDINGS.items():
+            measure = preset_of(preset, resident)
             yield preset, measure, read_recording(name, measure.rounds)
         for noise in artificial_noise():
             yield preset, preset_of(preset), noise
-
-
-def _remembered(average: Callable[[Floats], float]) -> Callable[[Floats], float]:
-    """A function that averages each launch once. Its launches must live as long as it does."""
-    known: dict[int, float] = {}
-
-    def of(launch: Floats) -> float:
-        if id(launch) not in known:
-            known[id(launch)] = average(launch)
-        return known[id(launch)]
-
-    return of
 
 
 def simulate_coverage(comparisons: int, seed: int = 0) -> pd.DataFrame:

@@ -5,7 +5,7 @@ same cores, threads, ranks, allocator, model and batch size. The last line is th
 step, harness over bare, with its 95 % interval.
 
 Exit status: 0 if the ratio lies between 0.98 and 1.02, 1 if not, 2 if the command line is wrong or a launch
-failed, 130 after Ctrl-C.
+failed, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import sys
@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from bench.closing import command_parser
+from bench.closing import command_parser, run_command
 from bench.config.compose import compose
 from bench.config.model import ALL
 from bench.config.schema import Config
-from bench.errors import LaunchFailed, Terminated, UserError
+from bench.errors import LaunchFailed, UserError
 from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
@@ -48,19 +48,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. measure=quick model=gpt2")
     parser.add_argument("--out", type=Path, help="a CSV for the seconds of every block")
     options = parser.parse_args(arguments)
-    console = Console(stderr=True)
+    return run_command(lambda: _compare_loops(options.overrides, options.out), "interrupted.")
+
+
+def _compare_loops(overrides: Sequence[str], out: Path | None) -> int:
     try:
-        config = _compose(options.overrides)
-        seconds = _measure_blocks(config, console)
-    except (UserError, LaunchFailed) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
-        return 130
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        seconds.to_csv(options.out, index=False)
+        seconds = _measure_blocks(_compose(overrides), Console(stderr=True))
+    except LaunchFailed as error:
+        raise UserError(str(error)) from error
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        seconds.to_csv(out, index=False)
     ratio = cost_of_harness(seconds)
     print(_describe_blocks(seconds))
     print(describe_ratio(ratio))
@@ -127,8 +125,7 @@ def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
 def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: int) -> list[dict[str, Any]]:
     """Start both sides, alternate their blocks, and end them; a row for each round.
 
-    Args:
-        steps: of a block; 0: they are found in this launch.
+    A block has so many steps; with 0 they are found in this launch.
     """
     measure, bar = config.measure, comparison.shared.bar
     where = f"launch {launch}/{measure.launches}"
@@ -170,5 +167,4 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
 
 
 if __name__ == "__main__":
-    Terminated.catch()  # SIGTERM, too, must reach the bare loop's stopped ranks
     sys.exit(main())

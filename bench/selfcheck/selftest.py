@@ -26,11 +26,11 @@ import pandas as pd
 from rich.console import Console
 
 from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
-from bench.closing import command_parser, print_closing
+from bench.closing import command_parser, print_closing, run_command
 from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.errors import Terminated, UserError
+from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
@@ -87,34 +87,30 @@ CASES = {
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is missing, print what was found, and return the exit status."""
     options = _parser().parse_args(arguments)
-    console = Console(stderr=True)
-    Terminated.catch()
-    try:
-        config = compose(["study=selftest", *options.overrides])
-        resident, folder = config.measure.resident, Path(config.results_dir)
-        paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
-        cases = [case for case in CASES[resident] if options.case in (None, case.name)]
-        lines = {case.name: _overrides_of(case, options.overrides) for case in CASES[resident]}
-        raw = folder / "runs" / resident
-        earlier = _read_earlier(paths, lines, gather=options.gather)
-        verdicts = _measure_missing(paths, raw, cases, lines, earlier, console, options.minutes)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as interruption:
-        print("interrupted; the same command goes on with the comparison that is missing.", file=sys.stderr)
-        return 143 if isinstance(interruption, Terminated) else 130
+    given = " ".join(sys.argv[1:] if arguments is None else arguments)
+    return run_command(
+        lambda: _run(options, f'make selftest ARGS="{given}"' if given else "make selftest"),
+        "interrupted; the same command goes on with the comparison that is missing.",
+    )
+
+
+def _run(options: argparse.Namespace, command: str) -> int:
+    config = compose(["study=selftest", *options.overrides])
+    resident, folder = config.measure.resident, Path(config.results_dir)
+    paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
+    cases = [case for case in CASES[resident] if options.case in (None, case.name)]
+    lines = {case.name: _overrides_of(case, options.overrides) for case in CASES[resident]}
+    earlier = _read_earlier(paths, lines, gather=options.gather)
+    verdicts = _measure_missing(paths, folder / "runs" / resident, cases, lines, earlier, options.minutes)
     planted = {share for case in CASES[resident] for share in case.slowed_by.values() if share}
     wanted = sum(case.comparisons for case in CASES[resident])
     made = len(_comparisons_in(verdicts))
     right = made > 0 and passed(verdicts, planted)
-    given = " ".join(sys.argv[1:] if arguments is None else arguments)
-    again = f'make selftest ARGS="{given}"' if given else "make selftest"
     print_closing(
         describe_outcome(right=right, made=made, wanted=wanted),
         table="\n".join(f"- {line}" for line in summary_lines(verdicts)) if made else "",
         files=[path for path in paths.values() if path.exists()],
-        next_command="make report" if made >= wanted else again,
+        next_command="make report" if made >= wanted else command,
         purpose="a page of it" if made >= wanted else "go on where it was stopped",
     )
     return 0 if right else 1
@@ -139,11 +135,10 @@ def _measure_missing(
     cases: Sequence[KnownCase],
     lines: Mapping[str, Sequence[str]],
     earlier: tuple[pd.DataFrame, pd.DataFrame],
-    console: Console,
     minutes: float,
 ) -> pd.DataFrame:
     """Measure into `raw` what is not among the verdicts and rounds of `earlier`; the verdicts of all."""
-    started = time.monotonic()
+    started, console = time.monotonic(), Console(stderr=True, highlight=False)
     verdicts, rounds = earlier
     for case in cases:
         for first in range(1, case.comparisons + 1, case.measured_as_one):
@@ -151,10 +146,10 @@ def _measure_missing(
             if {(case.name, number) for number in numbers} <= _comparisons_in(verdicts):
                 continue
             if time.monotonic() - started > 60 * minutes:
-                console.print(f"stopped after {minutes:g} minutes; the next call goes on", highlight=False)
+                console.print(f"stopped after {minutes:g} minutes; the next call goes on")
                 return verdicts
             several = f" to {numbers[-1]}" if len(numbers) > 1 else ""
-            console.print(f"self-test: {case.name} {first}{several} of {case.comparisons}", highlight=False)
+            console.print(f"self-test: {case.name} {first}{several} of {case.comparisons}")
             rows = _measure_rows(lines[case.name], f"{case.name}-{first}", raw)
             verdicts, rounds = (_without(table, case.name, numbers) for table in (verdicts, rounds))
             for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
@@ -193,10 +188,13 @@ def _is_interrupted(csv: Path, config: Config) -> bool:
         table = csv_files.read(csv)
     except UserError:  # missing, damaged, or of another schema
         return False
-    here = environment.hash_environment(identity.collect_environment(config))
-    wanted = {here}, {identity.config_hash(config)}
+    wanted = {_hash_of_this_machine(config)}, {identity.config_hash(config)}
     same = ({*table["environment_hash"]}, {*table["config_hash"]}) == wanted
     return same and table["launch"].max() < config.measure.launches
+
+
+def _hash_of_this_machine(config: Config) -> str:
+    return environment.hash_environment(identity.collect_environment(config))
 
 
 def _read_earlier(
@@ -207,7 +205,7 @@ def _read_earlier(
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (read_table(paths[name]) for name in TABLES)
     configs = {name: compose(line) for name, line in lines.items()}
-    here = environment.hash_environment(identity.collect_environment(next(iter(configs.values()))))
+    here = _hash_of_this_machine(next(iter(configs.values())))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     same = verdicts["config_hash"] == verdicts["case"].map(wanted)
     verdicts = verdicts[same if gather else same & (verdicts["environment_hash"] == here)]

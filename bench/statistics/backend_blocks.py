@@ -13,15 +13,7 @@ _LAUNCH_STRIDE = 2.0**26
 
 
 class BackendBlocks:
-    """One backend's rows in a comparison.
-
-    Args:
-        rows: all of them, failed launches and invalid blocks too.
-
-    Attributes:
-        rows: as given.
-        valid: the blocks that count.
-    """
+    """One backend's rows in a comparison; `valid` has the blocks that count."""
 
     def __init__(self, rows: ColumnArrays) -> None:
         self.rows = rows
@@ -49,11 +41,9 @@ class BackendBlocks:
     def roofline_share(self) -> float | None:
         """Share of the limit, averaged as throughput is; None if a block lacks it."""
         shares = self.valid["roofline_share"]
-        return (
-            None
-            if np.isnan(shares).any()
-            else _geometric_mean_of_midmeans(self.valid["launch"], np.log(shares))
-        )
+        if np.isnan(shares).any():
+            return None
+        return _geometric_mean_of_midmeans(self.valid["launch"], np.log(shares))
 
     def energy_per_sample_j(self) -> float | None:
         """Joules of all devices over all blocks, for each sample; None if a block lacks them."""

@@ -1,7 +1,7 @@
 """Speed-ups with their confidence intervals, from the log ratios of rounds: pure functions of arrays."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,12 +78,7 @@ def speedup_of_rounds(log_ratios: pd.Series, *, stopped_by_width: bool = False) 
     )
 
 
-def speedup_of_launches(
-    launches: Sequence[Floats],
-    *,
-    stopped_by_width: bool = False,
-    middle: Callable[[Floats], float] | None = None,
-) -> Speedup:
+def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = False) -> Speedup:
     """The speed-up with its interval from the log ratios of one or more launches.
 
     The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
@@ -95,9 +90,8 @@ def speedup_of_launches(
         launches: log ratios of samples/s, an array of shape (rounds,) per launch, none of them empty.
         stopped_by_width: whether `measure.until` chose the number of launches. To look until the interval is
             narrow favours samples that scatter too little, so it gets a larger quantile.
-        middle: averages a launch instead of `midmean`; for the simulation that compares estimators.
     """
-    middles = np.array([(middle or midmean)(launch) for launch in launches])
+    middles = np.array([midmean(launch) for launch in launches])
     rounds = sum(map(len, launches))
     several = len(middles) > 1
     sample = middles if several else launches[0]
@@ -144,7 +138,7 @@ def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped_by_width: bo
 
     Args:
         base: logs of samples/s, or of speed-ups, indexed by (launch, round).
-        new: likewise, of the other file.
+        new: logs of the other file.
         stopped_by_width: as in `speedup_of_launches`, for either side.
     """
     if base.empty or new.empty:

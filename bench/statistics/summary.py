@@ -10,11 +10,7 @@ import pandas as pd
 from bench.config.choices import OTHER_UPDATES
 from bench.results.column_arrays import ColumnArrays
 from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest, loader_share
-from bench.statistics.comparability import (
-    choices_of,
-    describe_permitted_differences,
-    find_inequalities,
-)
+from bench.statistics.comparability import choices_of, describe_permitted_differences, find_inequalities
 from bench.statistics.intervals import Speedup, half_width, speedup_of_launches, verdict
 from bench.statistics.memory_parts import MemoryParts, divide_peak
 
@@ -50,9 +46,8 @@ class BackendSummary:
     speedup: Speedup | None = None  # None for the reference itself
     no_speedup: str = ""  # why it has no speed-up although its blocks are valid
     verdict: str | None = None
-    over_best: Speedup | None = (
-        None  # over the comparison's best PyTorch; None for that, and if it is the reference
-    )
+    # over the comparison's best PyTorch; None for that, and if it is the reference
+    over_best: Speedup | None = None
     is_best_pytorch: bool = False
     host_peak_mib: float | None = None  # highest rank and block
     device_peak_mib: float | None = None  # highest device and block
@@ -214,8 +209,7 @@ def _compare_with_best_pytorch(
         if summary is best:
             compared.append(replace(summary, is_best_pytorch=True))
         elif best_blocks and best and not best.is_reference and _is_comparable(blocks, best_blocks):
-            over_best = _speedup(blocks, best_blocks)
-            compared.append(replace(summary, over_best=over_best))
+            compared.append(replace(summary, over_best=_speedup(blocks, best_blocks)))
         else:
             compared.append(summary)
     return compared
@@ -229,13 +223,11 @@ def _speedup(ours: BackendBlocks, theirs: BackendBlocks) -> Speedup:
 
 def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
     """Whether the numbers of a backend are the reference's but for fp32's rounding."""
-    updates = [
-        str(name) if name in OTHER_UPDATES else ""
-        for side in (ours, reference)
-        for name in side.rows.distinct("optimizer")
-    ]
-    precisions = [name for side in (ours, reference) for name in side.rows.distinct("precision")]
-    return len({*updates}) <= 1 and len({*precisions}) <= 1
+    sides = (ours.rows, reference.rows)
+    optimizers = {name for rows in sides for name in rows.distinct("optimizer")}
+    updates = {name if name in OTHER_UPDATES else "" for name in optimizers}
+    precisions = {name for rows in sides for name in rows.distinct("precision")}
+    return len(updates) <= 1 and len(precisions) <= 1
 
 
 def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:

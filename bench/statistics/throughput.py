@@ -6,9 +6,9 @@ import pandas as pd
 
 def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
     """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
-    mine = ((rows["backend"] == backend) & (rows["status"] == "ok")).to_numpy()
-    index = pd.MultiIndex.from_arrays([rows["launch"][mine], rows["round"][mine]], names=["launch", "round"])
-    values = np.log(rows["samples_per_s"].to_numpy(float)[mine])
+    valid = rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
+    index = pd.MultiIndex.from_frame(valid[["launch", "round"]])
+    values = np.log(valid["samples_per_s"].to_numpy(float))
     return pd.Series(values, index=index, name="samples_per_s")
 
 

@@ -43,7 +43,7 @@ def covered(
 def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
-    resident = RECORDINGS[recording].resident
+    resident = RECORDINGS[recording][1]
     noise = read_recording(recording, preset(name, resident).rounds, RESULTS)
     assert covered(noise, name, resident=resident) >= 0.93
 
@@ -52,7 +52,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
 @pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("name", coverage.PRESETS)
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
-    resident = RECORDINGS[recording].resident
+    resident = RECORDINGS[recording][1]
     measure = preset(name, resident)
     noise = read_recording(recording, measure.rounds, RESULTS)
     random = np.random.default_rng(20261121)

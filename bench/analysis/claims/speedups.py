@@ -111,24 +111,19 @@ def pairs_differing_in(
             yield first, second
 
 
-def faster_with(
-    choice: str, is_swapped: Swap, *, suits: Suits = lambda _comparison, _before: True
-) -> ClaimTest:
+def faster_with(choice: str, is_swapped: Swap, *, suits: Suits | None = None) -> ClaimTest:
     """Is a backend faster with this choice swapped alone, its stack and all else the same?"""
     return lambda comparisons: _swapped(comparisons, choice, is_swapped, suits)
 
 
 def _swapped(
-    comparisons: Comparisons,
-    choice: str,
-    is_swapped: Swap,
-    suits: Suits = lambda _comparison, _before: True,
+    comparisons: Comparisons, choice: str, is_swapped: Swap, suits: Suits | None = None
 ) -> Iterator[ChoiceSwapped]:
     for comparison in _at_equal_batch(comparisons):
         for old, new in pairs_differing_in(comparison, choice, is_swapped):
             # what must not be compared with the reference must not with anything
             comparable = all(side.is_reference or side.speedup for side in (old, new))
-            if not suits(comparison, old) or not comparable:
+            if not comparable or (suits and not suits(comparison, old)):
                 continue
             if speedup := comparison.speedup_between(new.backend, old.backend):
                 yield ChoiceSwapped(
@@ -208,10 +203,7 @@ def _reference_ratio(base: ComparisonResults, new: ComparisonResults) -> Speedup
 def _slower_across_files(comparisons: Comparisons, column: str, is_slower: Swap) -> Iterator[ClaimAnswer]:
     """Is the reference backend slower, in two files that differ in `column` alone?
 
-    Args:
-        comparisons: all results.
-        column: the one of `EQUAL_COLUMNS` that differs.
-        is_slower: whether the claim is that the first value is the slower of two.
+    `is_slower` says whether the claim is that the first value is the slower of two.
     """
     for (value, comparison), (other_value, other) in _files_that_differ(comparisons, column, is_slower):
         if ratio := _reference_ratio(other, comparison):

@@ -88,11 +88,8 @@ def _bucket_bytes(sharding: str, parameters: int, trainable: int, ranks: int, *,
 
 
 def largest_layers(held: Callable[[int], float], *, memory_bytes: float, most: int = 10_000) -> int:
-    """How many layers fit; 0 if not even one does.
+    """How many layers fit into a rank's memory, up to `most`; 0 if not even one does.
 
-    Args:
-        held: bytes of a rank with so many layers, never less with more of them.
-        memory_bytes: that it may hold.
-        most: layers that make sense.
+    `held` gives the bytes of a rank with so many layers, never less with more of them.
     """
     return bisect.bisect_right(range(1, most + 1), memory_bytes, key=held)

@@ -60,13 +60,14 @@ class LinkedNodes:
     def __init__(self, topology: Topology, dice: Dice, *, bandwidth: float = 1.0) -> None:
         self._per_node = topology.ranks_per_node
         inside, between = topology.inside_node, topology.between_nodes
-        self._all_reduce = [dice.draw(one.bytes_per_s) * bandwidth for one in (inside, between)]
+        self._all_reduce = [dice.draw(link.bytes_per_s) * bandwidth for link in (inside, between)]
         self._ring = [
-            drawn if one.ring_bytes_per_s == one.bytes_per_s else dice.draw(one.ring_bytes_per_s) * bandwidth
-            for drawn, one in zip(self._all_reduce, (inside, between), strict=True)
+            drawn
+            if link.ring_bytes_per_s == link.bytes_per_s
+            else dice.draw(link.ring_bytes_per_s) * bandwidth
+            for drawn, link in zip(self._all_reduce, (inside, between), strict=True)
         ]
-        self._hop_inside = dice.draw(topology.inside_node.latency_s)
-        self._hop_between = dice.draw(topology.between_nodes.latency_s)
+        self._hop_inside, self._hop_between = dice.draw(inside.latency_s), dice.draw(between.latency_s)
 
     def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
         """How long one call takes; arguments as of `Network.seconds`."""
@@ -135,11 +136,11 @@ class MeasuredRanks:
         if kind not in self._timed:
             raise ValueError(f"no {kind} was timed")
         sizes = self._timed[kind]
-        places = np.log([one.size for one in sizes])
-        logarithm = np.interp(np.log(size), places, np.log([one.seconds.value for one in sizes]))
+        places = np.log([timed.size for timed in sizes])
+        logarithm = np.interp(np.log(size), places, np.log([timed.seconds.value for timed in sizes]))
         beyond = max(1.0, size / sizes[-1].size)
         alone = np.exp(logarithm) * beyond * self._factors[kind]
-        busy_share = float(np.interp(np.log(size), places, [one.busy_share for one in sizes]))
+        busy_share = float(np.interp(np.log(size), places, [timed.busy_share for timed in sizes]))
         whole, busy = alone, alone * busy_share
         if self._bytes_per_s is not None:
             link = SENT[kind] * size * (self._ranks - 1) / self._ranks / self._bytes_per_s

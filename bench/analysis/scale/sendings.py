@@ -136,13 +136,13 @@ def ddp_buckets(tensors: Sequence[int]) -> list[int]:
     So torch's reducer begins; after the first step it goes by the order in which gradients came, which is
     about the same (compute_bucket_assignment_by_size in torch/csrc/distributed/c10d/reducer.cpp).
     """
-    found, filled, limit = [], 0, DDP_FIRST_BUCKET
+    buckets, filled, limit = [], 0, DDP_FIRST_BUCKET
     for numbers in reversed(tensors):
         filled += numbers
         if 4 * filled >= limit:
-            found.append(filled)
+            buckets.append(filled)
             filled, limit = 0, DDP_BUCKET
-    return [*found, filled] if filled else found
+    return [*buckets, filled] if filled else buckets
 
 
 def _deepspeed(sharding: str, parameters: int, ranks: int, *, on_cuda: bool, textbook: bool) -> list[Sending]:
@@ -173,44 +173,36 @@ def _stage_3(
 
     Each tensor is divided by itself, and so padded by itself.
     """
-    padded = [_padded(one, ranks) for one in tensors]
-    small = [each for each, one in zip(padded, tensors, strict=True) if one <= MOST_PERSISTENT]
+    padded = [_padded(numbers, ranks) for numbers in tensors]
+    small = [_padded(numbers, ranks) for numbers in tensors if numbers <= MOST_PERSISTENT]
     large = sum(padded) - sum(small)
     by_layer = in_buckets(large, -(-large // layers)) if large else []
     gathered_again = textbook or sum(tensors) > MOST_LIVE
     gradients = in_buckets(sum(padded), DEEPSPEED_BUCKET)
-    found = [
+    sent = [
         Sending("all_gather", by_layer, FORWARD, each_pass=gathered_again),
         Sending("reduce_scatter", gradients, BACKWARD if on_cuda else AFTER_BACKWARD, each_pass=True),
         Sending("all_gather", by_layer if gathered_again else [], BACKWARD, each_pass=True),
         Sending("all_gather", small, AFTER_UPDATE),  # one by one
     ]
-    return [one for one in found if one.sizes]
+    return [sending for sending in sent if sending.sizes]
 
 
 def _padded(elements: int, multiple: int) -> int:
     return -(-elements // multiple) * multiple
 
 
-def volume(found: Sequence[Sending], parameters: int) -> float:
+def volume(sent: Sequence[Sending], parameters: int) -> float:
     """Numbers per parameter that a rank sends in a step of one micro-batch, but for the share 1 / N."""
-    return sum(SENT[one.kind] * one.elements for one in found) / parameters
+    return sum(SENT[sending.kind] * sending.elements for sending in sent) / parameters
 
 
-def sent_in_a_step(found: Sequence[Sending], ranks: int, grad_accum: int, *, least_bytes: int = 0) -> float:
-    """Bytes that a rank sends.
-
-    Args:
-        found: what is sent.
-        ranks: the world size.
-        grad_accum: micro-batches of a step.
-        least_bytes: calls of no more do not count.
-    """
+def sent_in_a_step(sent: Sequence[Sending], ranks: int, grad_accum: int, *, least_bytes: int = 0) -> float:
+    """Bytes that a rank sends in calls of more than `least_bytes`, with `grad_accum` micro-batches a step."""
     total = 0.0
-    for one in found:
-        calls = [each for each in one.sizes if each * one.element_bytes > least_bytes]
-        counted = Collective(
-            kind=one.kind, bytes=sum(calls) * one.element_bytes, element_bytes=one.element_bytes
-        )
-        total += sent_bytes(counted, ranks) * (grad_accum if one.each_pass else 1)
+    for sending in sent:
+        each = sending.element_bytes
+        size = sum(numbers * each for numbers in sending.sizes if numbers * each > least_bytes)
+        counted = Collective(kind=sending.kind, bytes=size, element_bytes=each)
+        total += sent_bytes(counted, ranks) * (grad_accum if sending.each_pass else 1)
     return total

@@ -85,20 +85,20 @@ def predict_step(
     nothing = np.zeros_like(computed * ranks)
     exposed, sent = nothing, nothing
     along: dict[tuple[str, bool, bool], list[Call]] = defaultdict(list)
-    for one in sendings:
-        durations = _durations(one, network, ranks)
+    for sending in sendings:
+        durations = _durations(sending, network, ranks)
         together = sum((each.total for each in durations), nothing)
-        until = np.cumsum(one.sizes) / one.elements
+        until = np.cumsum(sending.sizes) / sending.elements
         since = np.concatenate([[0.0], until])[:-1]
-        gathers = one.kind == "all_gather"
-        times = passes if one.each_pass else 1.0
-        if one.moment in (AFTER_BACKWARD, AFTER_UPDATE):
+        gathers = sending.kind == "all_gather"
+        times = passes if sending.each_pass else 1.0
+        if sending.moment in (AFTER_BACKWARD, AFTER_UPDATE):
             exposed = exposed + times * together
         else:
             when = since if gathers else until
-            if one.moment == BACKWARD:
+            if sending.moment == BACKWARD:
                 when = np.interp(when, parts.elements_ready, parts.share_ready)
-            along[one.moment, gathers, one.each_pass] += zip(when.tolist(), durations, strict=True)
+            along[sending.moment, gathers, sending.each_pass] += zip(when.tolist(), durations, strict=True)
         sent = sent + times * together
     for moment, seconds in ((FORWARD, parts.forward), (BACKWARD, parts.backward)):
         in_pass = size * seconds + nothing
@@ -111,10 +111,10 @@ def predict_step(
 
 def _durations(sending: Sending, network: Network, ranks: Floats) -> list[Duration]:
     """How long each of its calls takes; equal calls are asked for once."""
-    known: dict[int, Duration] = {}
-    for elements in sending.sizes:
-        if elements not in known:
-            known[elements] = network.seconds(sending.kind, elements * sending.element_bytes, ranks)
+    known = {
+        elements: network.seconds(sending.kind, elements * sending.element_bytes, ranks)
+        for elements in dict.fromkeys(sending.sizes)
+    }
     return [known[elements] for elements in sending.sizes]
 
 
@@ -125,12 +125,7 @@ def _exposed(computed: Floats, gathers: Sequence[Call], gradients: Sequence[Call
     and that layer waits for them. The first of a pass have nothing to hide behind. Gradients are sent when
     they are there, before weights that are asked for at the same moment (as FSDP2 does it: `post_backward` of
     a layer comes before `pre_backward` of the next). While a collective keeps the processor busy, computing
-    waits.
-
-    Args:
-        computed: seconds of the pass if nothing were sent.
-        gathers: at which share of it the layers begin that need the weights.
-        gradients: at which share of it they are there.
+    waits. `computed` are the seconds of the pass if nothing were sent.
     """
     in_order = sorted(gathers, key=lambda call: call[0])
     marks = [(share, 0, number) for number, (share, _) in enumerate(gradients)]

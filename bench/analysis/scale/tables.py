@@ -18,7 +18,7 @@ COUNTED, TEXTBOOK = "counted", "textbook"
 """What is sent: as libraries were counted to do it, or as a sharding's authors say."""
 
 WEAK, STRONG = "weak", "strong"
-"""As many samples on every rank, or as many in all."""
+"""Whether every rank has as many samples on more ranks, or all of them together."""
 
 LEAST_GAIN = 1.0005
 """From this ratio of samples/s on one is faster than the other: what rounds to 1.000 is not."""
@@ -33,7 +33,7 @@ BYTES, MEMORY, SECONDS = "bytes sent", "memory of a rank", "seconds of a step"
 """Quantities that are both predicted and measured; the seconds are those of timed blocks."""
 
 IN_TURN, RATIO = "step timed among its parts", "step relative to DDP's"
-"""The same step in turn with the parts that it is predicted from; and timed blocks as a ratio."""
+"""A step timed in turn with the parts that it is predicted from; and timed blocks as a ratio."""
 
 
 def seconds_of_one(kind: str) -> str:

@@ -51,12 +51,6 @@ def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
     return rates
 
 
-def find_product_warnings(rows: pd.DataFrame) -> Warnings:
-    """What the libraries' matrix products explain."""
-    yield from _warn_of_difference(rows)
-    yield from _warn_of_low_limit(rows)
-
-
 def is_held_back_by_mkl(rows: pd.DataFrame) -> bool:
     """Whether PyTorch multiplies more slowly than ONNX Runtime for the path that MKL takes on this CPU."""
     return any(
@@ -67,7 +61,8 @@ def is_held_back_by_mkl(rows: pd.DataFrame) -> bool:
     ) and _mkl_may_hold_back(rows)
 
 
-def _warn_of_difference(rows: pd.DataFrame) -> Warnings:
+def warn_of_difference(rows: pd.DataFrame) -> Warnings:
+    """What the difference of two libraries' matrix products explains."""
     for rates in rates_by_stack(rows)[:1]:
         if rates.torch is None or rates.onnxruntime is None:
             continue
@@ -87,7 +82,7 @@ def _warn_of_difference(rows: pd.DataFrame) -> Warnings:
 
 
 def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
-    """Whether PyTorch multiplied with MKL as it is installed, on an CPU that Intel did not make.
+    """Whether PyTorch multiplied with MKL as it is installed, on a CPU that Intel did not make.
 
     In 16 bits it multiplies with oneDNN, which does not look at the maker.
     """
@@ -95,7 +90,7 @@ def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
     if any(set(rows[column]) != {value} for column, value in columns.items()):
         return False
     environments = [parse_environment(text) for text in rows["environment"].unique()]
-    vendors = {environment_entry(one, "cpu", "vendor") for one in environments}
+    vendors = {environment_entry(environment, "cpu", "vendor") for environment in environments}
     return None not in vendors and INTEL not in vendors and all(map(_is_x86, environments))
 
 
@@ -104,7 +99,7 @@ def _is_x86(environment: dict[str, Any]) -> bool:
     return "avx" in (environment_entry(environment, "cpu", "instruction_sets") or ())
 
 
-def _warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
+def warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
     """A block that reached more than the limit has no limit in its row, though products were timed."""
     cells = ColumnArrays(rows)
     valid = cells.where(cells["status"] == "ok")

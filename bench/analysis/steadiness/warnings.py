@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.steadiness.clusters import distance_of_two_clusters
-from bench.analysis.steadiness.products import Warnings, find_product_warnings
+from bench.analysis.steadiness.products import Warnings, warn_of_difference, warn_of_low_limit
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES
@@ -68,7 +68,7 @@ class SteadinessWarning:
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
-    warnings = [("", warning) for warning in find_product_warnings(rows)]
+    warnings = [("", warning) for warning in (*warn_of_difference(rows), *warn_of_low_limit(rows))]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
         warnings += [(str(backend), warning) for warning in _check_backend(blocks)]
