@@ -95,3 +95,6 @@ its parts and collectives; and those of every kind of collective from 4 KiB to 2
 
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
+
+USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+"""Those of `make bench`; names and titles say others, since they are why a comparison was made."""

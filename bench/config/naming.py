@@ -13,7 +13,7 @@ from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from bench.config.choices import RENDEZVOUS
+from bench.config.choices import RENDEZVOUS, USUAL_BACKENDS
 from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
@@ -26,9 +26,6 @@ DIGITS = 4
 
 SAID_BY_THEIR_VALUE = ("experiment", "precision", "after", "stack", "measure", "size")
 """Settings whose value alone says enough: bf16, mini."""
-
-USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
-"""Those of `make bench`; names and titles say others, since they are why a comparison was made."""
 
 MOST_NAMED = 2
 """How many of the other backends are named; more are counted."""

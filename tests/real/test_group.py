@@ -129,7 +129,7 @@ from pathlib import Path
 from tests.support.configs import a_config
 from bench.measure.comparison import Comparison
 from bench.measure.plan.launches import PARITY
-group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").starter.start("pytorch", PARITY)
+group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").shared.starter.start("pytorch", PARITY)
 group.connect()
 print("connected", flush=True)
 time.sleep(100)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from bench.config.naming import USUAL_BACKENDS
+from bench.config.choices import USUAL_BACKENDS
 from bench.config.overrides import last_values
 from bench.report.words import describe
 from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
