@@ -168,7 +168,7 @@ class _CheckedBackend:
                 yield _row(seconds_of_one(kind), sizes[-1].seconds, estimates_of(predicted)[0])
 
     def _predicted_seconds(self, backend: str, base: str) -> Draws | None:
-        """Of shape (draws, 1); None where something that it is made of was not measured.
+        """An array of shape (draws, 1); None where something that it is made of was not measured.
 
         Every call draws alike, so that a ratio of two has the spread of what they do not share.
         """

@@ -17,7 +17,7 @@ LEFT, HIGH, BELOW = 0.5, 3.0, 0.42
 """Inches beside the axes, of the axes, and below them."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Of the backends in their order, for readers who do not see colours."""
+"""Markers of the backends in their order, for readers who do not see colours."""
 
 
 def draw_convergence(one: ReportedComparison, theme: Theme) -> Figure:

@@ -18,7 +18,7 @@ from bench.report.figures.style import LIGHT, Theme
 from bench.results.atomic import write_atomically
 
 DOTS_PER_INCH = 300
-"""Of a PNG: as journals ask for."""
+"""Dots per inch of a PNG, as journals ask for."""
 
 _UNDATED = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
 

@@ -18,10 +18,10 @@ from bench.report.figures.style import Theme
 from bench.report.words.formatting import one_line
 
 MOST_FOR_NAMES = 0.36
-"""Of the width, for names left of the axis; longer ones are cut."""
+"""The largest share of the width for names left of the axis; longer ones are cut."""
 
 MOST_LINES = 2
-"""Of detail below a name; the text alternative has all."""
+"""Lines of detail below a name; the text alternative has all."""
 
 MOST_TRIALS = 12
 """Times that the axis is made longer so that a reason has room behind all marks."""

@@ -69,7 +69,7 @@ class Sheet:
 
     @property
     def points(self) -> float:
-        """Of names."""
+        """The size of names, in points."""
         return 6.5 * self.scale
 
     @property

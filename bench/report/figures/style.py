@@ -65,7 +65,7 @@ DARK = Theme(
 """The ground is that of the page (index.html.j2). An SVG in the light theme has the dark colours, too."""
 
 EDGE, WHITE = "#1b1b1b", "#fefefe"
-"""Of bars on any ground, since hatches are seen on bright colours: so they are no colour of a theme."""
+"""The edge of bars on any ground. Hatches are seen on bright colours, so the edge is no colour of a theme."""
 
 PARTS = {
     "libraries": ("#BBBBBB", ""),
