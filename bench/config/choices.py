@@ -83,7 +83,7 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 rounding to 24, 11, 11 and 8 significant bits."""
 
 LENGTHS = ("full", "uniform", "sst2", "squad")
-"""How the lengths of synthetic samples are distributed: bench.worker.workload.lengths."""
+"""How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
 EXPORT, CHECKPOINT = "export", "checkpoint"
 """What may follow training: models are exported to ONNX, run there and compared; or the state of the training

@@ -21,7 +21,7 @@ class Data:
     name: str = one_of("synthetic", "hf", "python_docs")
     # synthetic
     batches: int = at_least(2, 8)  # distinct micro-batches per rank, cycled through
-    # how long samples are without their padding: bench.worker.workload.lengths
+    # how long samples are without their padding: bench.worker.workload.synthetic
     lengths: str = one_of(*LENGTHS, default="uniform")
     min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
     # hf

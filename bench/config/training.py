@@ -7,7 +7,8 @@ from bench.config.fields import above_zero, at_least, below_one, check_fields, o
 from bench.errors import UserError
 
 LARGEST_SCALE = 2**40
-"""The largest loss scale to begin with: 40 halvings above 1, and bench.worker.training allows 64 in a row."""
+"""The largest loss scale to begin with: 40 halvings above 1;
+bench.worker.rank.training allows 64 in a row."""
 
 
 @dataclass(kw_only=True)

@@ -53,9 +53,9 @@ class Amount:
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """The median and its 95 % interval, which supposes nothing about the distribution.
 
-    Its bounds are values that so many others lie beyond that a binomial count of 95 % stays within them
-    (Conover 1999, Practical Nonparametric Statistics, section 3.2). Of fewer than six values the interval is
-    from the smallest to the largest, and covers less.
+    Its bounds are values of the sample: the order statistics that a sign test at 5 % does not reject as the
+    median (Conover 1999, Practical Nonparametric Statistics, section 3.2). Of fewer than six values the
+    interval is from the smallest to the largest, and covers less.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     count = len(ordered)

@@ -95,6 +95,31 @@ def duplicate_classes(modules: Iterable[tuple[Path, ast.Module]]) -> list[str]:
     ]
 
 
+MODULE = re.compile(r"\bbench\.(\w+)((?:\.[a-z_]\w*)+)")
+FILE = re.compile(r"\bbench/[\w/]+\.\w+")
+
+
+def missing_names(text: str) -> list[str]:
+    """Modules and files of `bench` that a text names and that are not there."""
+    missing = [path for path in FILE.findall(text) if not (ROOT / path).exists()]
+    for package, rest in MODULE.findall(text):
+        parts = [package, *rest[1:].split(".")]
+        if (ROOT / "bench" / package).is_dir() and not _leads_somewhere(ROOT / "bench", parts):
+            missing.append(f"bench.{'.'.join(parts)}")
+    return missing
+
+
+def _leads_somewhere(folder: Path, parts: list[str]) -> bool:
+    """Whether these are packages, then a module, then a name in it."""
+    first, *others = parts
+    if (folder / first).is_dir():
+        return not others or _leads_somewhere(folder / first, others)
+    module = folder / f"{first}.py"
+    names = others if module.exists() else parts
+    text = (module if module.exists() else folder / "__init__.py").read_text(encoding="utf-8")
+    return not names or re.search(rf"\b{names[0]}\b", text) is not None
+
+
 def in_files(found: Iterable[tuple[Path, list[str]]]) -> list[str]:
     """Complaints, each behind the file that it is about."""
     return [f"{path.relative_to(ROOT)}:{complaint}" for path, complaints in found for complaint in complaints]
@@ -102,6 +127,28 @@ def in_files(found: Iterable[tuple[Path, list[str]]]) -> list[str]:
 
 def test_every_docstring_says_by_itself_what_a_thing_is() -> None:
     assert in_files((path, riddles(parsed(path))) for path in MODULES) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("see bench.config.naming and bench/config/naming.py", []),
+        ("bench.config.naming.file_stem", []),
+        (
+            "bench.config.nothing, bench.config.naming.no_such_name",
+            ["bench.config.nothing", "bench.config.naming.no_such_name"],
+        ),
+        ("bench/config/nothing.py", ["bench/config/nothing.py"]),
+        ("a resolver, bench.default_model", []),
+    ],
+)
+def test_a_name_of_nothing_is_found(text: str, missing: list[str]) -> None:
+    assert missing_names(text) == missing
+
+
+def test_what_the_code_s_text_names_is_there() -> None:
+    texts = [path for path in TEXTS if path.suffix in (".py", ".yaml")]
+    assert in_files((path, missing_names(path.read_text(encoding="utf-8"))) for path in texts) == []
 
 
 def test_nothing_is_likewise() -> None:

@@ -62,7 +62,8 @@ DARK = Theme(
     best="#8ac4ff",
     status="#ff9b9b",
 )
-"""The ground is that of the page (index.html.j2). An SVG in the light theme has the dark colours, too."""
+"""The ground is that of the page (bench/report/render/page.css). An SVG in the light theme has the dark
+colours, too."""
 
 EDGE, WHITE = "#1b1b1b", "#fefefe"
 """The edge of bars on any ground. Hatches are seen on bright colours, so the edge is no colour of a theme."""

@@ -1,1 +1,1 @@
-"""One module for each format: it turns blocks into text of that format and knows nothing of what they say."""
+"""One module for each format: it turns blocks, tables or rows into text, whatever they say."""
