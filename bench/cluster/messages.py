@@ -1,15 +1,16 @@
 """What the coordinator asks of another node, and what the node answers."""
 
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Literal
 
 import msgspec
 
 from bench.cluster.rendezvous import Rendezvous
-from bench.launch.local_ranks import EndReport
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_sample import GpuSample
 
-A = TypeVar("A")
+RanksMethod = Literal[
+    "adopt", "signal", "has_ended", "wait_for_end", "states", "log_tail", "terminate", "close"
+]
 
 
 class NodeGreeting(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
     """The node did what it was asked.
 
     Attributes:
-        value: plain data; `answer_type` of the request says of what.
+        value: plain data, which `RemoteNode.request` makes a value of.
     """
 
     value: Any
@@ -59,18 +60,12 @@ class GpuReading(msgspec.Struct, frozen=True):
     absent: dict[str, str]
 
 
-class NodeRequest(msgspec.Struct, Generic[A], frozen=True, kw_only=True, tag_field="do"):
-    """Something that a node is asked for, and answers with an `A`."""
+class NodeRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
+    """Something that a node is asked for."""
 
 
-class RanksRequest(NodeRequest[A], Generic[A], frozen=True, kw_only=True):
-    """Something about the ranks that the node has started under this id."""
-
-    ranks_id: str
-
-
-class DescribeEnvironment(NodeRequest[dict[str, dict[str, Any] | None]], frozen=True, kw_only=True):
-    """The fingerprint of each stack's environment; None of one that is not set up there.
+class DescribeEnvironment(NodeRequest, frozen=True, kw_only=True):
+    """The fingerprint of each stack's environment, by its name; None of one that is not set up there.
 
     Attributes:
         settings: of the comparison, as `bench.machine.variables.worker_variables` takes them.
@@ -81,22 +76,23 @@ class DescribeEnvironment(NodeRequest[dict[str, dict[str, Any] | None]], frozen=
     stacks: list[str]
 
 
-class ShowLine(NodeRequest[None], frozen=True, kw_only=True):
+class ShowLine(NodeRequest, frozen=True, kw_only=True):
     """Print a line for whoever looks at the node's terminal."""
 
     text: str
 
 
-class SampleGpu(NodeRequest[GpuReading], frozen=True, kw_only=True):
+class SampleGpu(NodeRequest, frozen=True, kw_only=True):
     """Read one GPU."""
 
     uuid: str
 
 
-class StartRanks(RanksRequest[None], frozen=True, kw_only=True):
+class StartRanks(NodeRequest, frozen=True, kw_only=True):
     """Start a group's ranks on the node.
 
     Attributes:
+        ranks_id: by which `AskRanks` names them.
         node_rank: the node's place among the nodes; the coordinator's is 0.
         rendezvous: how the group's ranks find each other.
         spec: what they train.
@@ -104,6 +100,7 @@ class StartRanks(RanksRequest[None], frozen=True, kw_only=True):
         stack: whose interpreter runs them.
     """
 
+    ranks_id: str
     node_rank: int
     rendezvous: Rendezvous
     spec: WorkerSpec
@@ -111,64 +108,19 @@ class StartRanks(RanksRequest[None], frozen=True, kw_only=True):
     stack: str
 
 
-class AdoptRank(RanksRequest[None], frozen=True, kw_only=True):
-    """One of these ranks has reported to the coordinator."""
+class AskRanks(NodeRequest, frozen=True, kw_only=True):
+    """Call a method of the ranks that the node has started under this id; the answer is what it returns.
 
-    rank: int
-    pid: int
+    Attributes:
+        method: of `bench.launch.local_ranks.LocalRanks`.
+    """
 
-
-class SignalRanks(RanksRequest[None], frozen=True, kw_only=True):
-    """Send a signal to every one of these ranks."""
-
-    number: int
-
-
-class HasEnded(RanksRequest[bool], frozen=True, kw_only=True):
-    """Whether the torchrun of these ranks has ended."""
+    ranks_id: str
+    method: RanksMethod
+    arguments: list[Any]
 
 
-class WaitForEnd(RanksRequest[EndReport], frozen=True, kw_only=True):
-    """What is known of these ranks once their torchrun has ended, or so many seconds later."""
-
-    seconds: float
-
-
-class RankStates(RanksRequest[str], frozen=True, kw_only=True):
-    """What each of these ranks does at this moment, in words."""
-
-
-class LogTail(RanksRequest[str], frozen=True, kw_only=True):
-    """The end of what these ranks and their torchrun wrote."""
-
-
-class TerminateRanks(RanksRequest[None], frozen=True, kw_only=True):
-    """Ask the torchrun of these ranks to end."""
-
-
-class CloseRanks(RanksRequest[None], frozen=True, kw_only=True):
-    """End these ranks and their torchrun, by force where needed."""
-
-
-def answer_type(request: NodeRequest[Any]) -> Any:
-    """The type that a request is answered with."""
-    return get_args(type(request).__orig_bases__[0])[0]  # type: ignore[attr-defined]
-
-
-AnyNodeRequest = (
-    DescribeEnvironment
-    | ShowLine
-    | SampleGpu
-    | StartRanks
-    | AdoptRank
-    | SignalRanks
-    | HasEnded
-    | WaitForEnd
-    | RankStates
-    | LogTail
-    | TerminateRanks
-    | CloseRanks
-)
+AnyNodeRequest = DescribeEnvironment | ShowLine | SampleGpu | StartRanks | AskRanks
 NodeAnswer = Answered | CouldNot
 
 NODE_GREETINGS: "msgspec.msgpack.Decoder[NodeGreeting]" = msgspec.msgpack.Decoder(NodeGreeting)

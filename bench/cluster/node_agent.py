@@ -19,24 +19,17 @@ from typing import Any
 
 from bench.cluster.messages import (
     NODE_REQUESTS,
-    AdoptRank,
     Answered,
     AnyNodeRequest,
-    CloseRanks,
+    AskRanks,
     CouldNot,
     DescribeEnvironment,
     GpuReading,
-    HasEnded,
-    LogTail,
     NodeAnswer,
     NodeGreeting,
-    RankStates,
     SampleGpu,
     ShowLine,
-    SignalRanks,
     StartRanks,
-    TerminateRanks,
-    WaitForEnd,
 )
 from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
@@ -110,26 +103,12 @@ class Session:
                 return GpuReading(sample=meter.sample(), absent=meter.absent)
             case StartRanks():
                 return self._start(request)
-            case CloseRanks():
+            case AskRanks(method="close"):
                 if closed := self.ranks_by_id.pop(request.ranks_id, None):  # it may be asked twice
                     closed.close()
                 return None
-        ranks = self.ranks_by_id[request.ranks_id]
-        match request:
-            case AdoptRank():
-                return ranks.adopt(request.rank, request.pid)
-            case SignalRanks():
-                return ranks.signal(request.number)
-            case HasEnded():
-                return ranks.has_ended()
-            case WaitForEnd():
-                return ranks.wait_for_end(request.seconds)
-            case RankStates():
-                return ranks.states()
-            case LogTail():
-                return ranks.log_tail()
-            case TerminateRanks():
-                return ranks.terminate()
+            case AskRanks():
+                return getattr(self.ranks_by_id[request.ranks_id], request.method)(*request.arguments)
 
     def _start(self, request: StartRanks) -> None:
         """Start a group's ranks on this node, and keep off their cores."""

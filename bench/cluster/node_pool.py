@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
+from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, GpuReading, SampleGpu, ShowLine
 from bench.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode
 from bench.cluster.rendezvous import shared_secret
 from bench.config import identity
@@ -184,7 +184,7 @@ class NodePool:
             return ""
         sentence = f"{node.name} cannot take part: {differences}."
         with suppress(NodeLost):
-            node.request(ShowLine(text=f"refused by the coordinator: {sentence}"))
+            node.request(ShowLine(text=f"refused by the coordinator: {sentence}"), type(None))
         return sentence
 
     def _describe_differences(self, node: RemoteNode) -> str:
@@ -194,7 +194,7 @@ class NodePool:
                 f"{source_code.git_commit()}, or has other changes; bring both to the same"
             )
         described = DescribeEnvironment(settings=self.settings, stacks=self.stacks)
-        theirs = node.request(described, seconds=DESCRIBE_SECONDS)
+        theirs = node.request(described, dict[str, dict[str, Any] | None], seconds=DESCRIBE_SECONDS)
         lines: dict[str, None] = {}
         for name, own in self.own_environments.items():
             environment_there = theirs[name]
@@ -245,7 +245,7 @@ class RemoteDevice:
         """Everything about it at this moment; nothing once its node is lost."""
         node = self.nodes.members[self.place]
         try:
-            reading = node.request(SampleGpu(uuid=node.gpus[self.local_rank]))
+            reading = node.request(SampleGpu(uuid=node.gpus[self.local_rank]), GpuReading)
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
             return GpuSample(**dict.fromkeys(field.name for field in dataclasses.fields(GpuSample)))

@@ -2,32 +2,26 @@
 
 import secrets
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bench.cluster.messages import (
     NODE_ANSWERS,
-    A,
-    AdoptRank,
-    CloseRanks,
+    AnyNodeRequest,
+    AskRanks,
     CouldNot,
-    HasEnded,
-    LogTail,
     NodeGreeting,
-    NodeRequest,
-    RankStates,
-    SignalRanks,
+    RanksMethod,
     StartRanks,
-    TerminateRanks,
-    WaitForEnd,
-    answer_type,
 )
 from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel, Closed
 from bench.launch.local_ranks import AGENT_SECONDS, EndReport
 from bench.launch.spec import WorkerSpec
+
+A = TypeVar("A")
 
 ANSWER_SECONDS = 15
 """How long a node may take to answer, beyond what it was asked to wait, before it counts as lost."""
@@ -78,8 +72,8 @@ class RemoteNode:
             self.leave()
         return self._lost
 
-    def request(self, request: NodeRequest[A], *, seconds: float = 0) -> A:
-        """Ask for something that may take so many seconds.
+    def request(self, request: AnyNodeRequest, answer_type: type[A], *, seconds: float = 0) -> A:
+        """Ask for something that may take so many seconds and is answered with a value of this type.
 
         Raises:
             NodeLost: no answer.
@@ -96,7 +90,7 @@ class RemoteNode:
             raise NodeLost from None
         if isinstance(answer, CouldNot):
             raise NodeFailed(answer.reason)
-        value: A = msgspec.convert(answer.value, answer_type(request))
+        value: A = msgspec.convert(answer.value, answer_type)
         return value
 
     def leave(self) -> None:
@@ -144,7 +138,8 @@ class RemoteRanks:
                     spec=assignment.spec,
                     settings=assignment.settings,
                     stack=assignment.stack,
-                )
+                ),
+                type(None),
             )
         except NodeLost:
             raise LaunchFailed("crashed", f"{self.name} was lost during start") from None
@@ -153,15 +148,15 @@ class RemoteRanks:
 
     def adopt(self, rank: int, pid: int) -> None:
         """A rank has reported to this machine."""
-        self._ask(AdoptRank(ranks_id=self.id, rank=rank, pid=pid), if_lost=None)
+        self._ask("adopt", rank, pid, if_lost=None)
 
     def signal(self, number: int) -> None:
         """Send a signal to every rank; it is sent when this returns."""
-        self._ask(SignalRanks(ranks_id=self.id, number=int(number)), if_lost=None)
+        self._ask("signal", int(number), if_lost=None)
 
     def has_ended(self) -> bool:
         """Ask whether the agent has, so that a machine that does not answer is noticed as well."""
-        return self._ask(HasEnded(ranks_id=self.id), if_lost=True)
+        return self._ask("has_ended", if_lost=True)
 
     def is_lost(self) -> bool:
         """Whether the node cannot be reached any more."""
@@ -170,33 +165,34 @@ class RemoteRanks:
     def wait_for_end(self, seconds: float) -> EndReport:
         """What is known once the agent has ended, or so many seconds later; nothing of a lost node."""
         unknown = EndReport(exits={}, agent=None, oom_killer=False, log="")
-        return self._ask(WaitForEnd(ranks_id=self.id, seconds=seconds), if_lost=unknown, wait_s=seconds)
+        return self._ask("wait_for_end", seconds, if_lost=unknown, wait_s=seconds)
 
     def states(self) -> str:
         """What each rank does at this moment, as the node sees it."""
-        return self._ask_for_words(RankStates(ranks_id=self.id), if_lost=f"{self.name} is lost")
+        return self._ask_for_words("states", if_lost=f"{self.name} is lost")
 
     def log_tail(self) -> str:
         """The end of the log there."""
-        return self._ask_for_words(LogTail(ranks_id=self.id), if_lost="")
+        return self._ask_for_words("log_tail", if_lost="")
 
     def terminate(self) -> None:
         """Ask the agent there to end."""
-        self._ask(TerminateRanks(ranks_id=self.id), if_lost=None)
+        self._ask("terminate", if_lost=None)
 
     def close(self) -> None:
         """End every process there."""
-        self._ask(CloseRanks(ranks_id=self.id), if_lost=None, wait_s=AGENT_SECONDS)
+        self._ask("close", if_lost=None, wait_s=AGENT_SECONDS)
 
-    def _ask_for_words(self, request: NodeRequest[str], *, if_lost: str) -> str:
+    def _ask_for_words(self, method: RanksMethod, *, if_lost: str) -> str:
         """What explains a failure must not cause another: where the node could not tell, this says so."""
         try:
-            return self._ask(request, if_lost=if_lost)
+            return self._ask(method, if_lost=if_lost)
         except NodeFailed as error:
             return f"{self.name} could not tell: {error}"
 
-    def _ask(self, request: NodeRequest[A], *, if_lost: A, wait_s: float = 0) -> A:
+    def _ask(self, method: RanksMethod, *arguments: float, if_lost: A, wait_s: float = 0) -> A:
+        request = AskRanks(ranks_id=self.id, method=method, arguments=list(arguments))
         try:
-            return self.node.request(request, seconds=wait_s)
+            return self.node.request(request, type(if_lost), seconds=wait_s)
         except NodeLost:
             return if_lost
