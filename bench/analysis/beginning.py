@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest
+from bench.statistics.backend_blocks import blocks_by_backend, highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,21 +26,22 @@ def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
     """The beginning of each backend with valid blocks; empty for files of before this was recorded."""
     if rows.empty:
         return []
-    backends = blocks_by_backend(ColumnArrays(rows)).values()
-    return [_beginning_of(blocks) for blocks in backends if not np.isnan(blocks.valid["installed_mib"]).all()]
-
-
-def _beginning_of(blocks: BackendBlocks) -> Beginning:
-    valid = blocks.valid
-    setup, first = (blocks.median_over_launches(column) for column in ("setup_s", "first_step_s"))
-    on_cpu = valid["device"][0] == "cpu"
-    return Beginning(
-        backend=str(valid["backend"][0]),
-        engine=str(valid["engine"][0]),
-        installed=float(np.nanmax(valid["installed_mib"])),
-        loaded=highest(valid["loaded_mib"]),
-        imported_s=blocks.median_over_launches("import_s"),
-        first_step_s=None if setup is None or first is None else setup + first,
-        runtime=highest(valid["host_runtime_mib"]),
-        peak=highest(valid["host_peak_mib" if on_cpu else "device_peak_mib"]),
-    )
+    beginnings = []
+    for backend, blocks in blocks_by_backend(ColumnArrays(rows)).items():
+        valid = blocks.valid
+        if (installed := highest(valid["installed_mib"])) is None:
+            continue
+        setup, first = (blocks.median_over_launches(column) for column in ("setup_s", "first_step_s"))
+        beginnings.append(
+            Beginning(
+                backend=backend,
+                engine=str(valid["engine"][0]),
+                installed=installed,
+                loaded=highest(valid["loaded_mib"]),
+                imported_s=blocks.median_over_launches("import_s"),
+                first_step_s=None if setup is None or first is None else setup + first,
+                runtime=highest(valid["host_runtime_mib"]),
+                peak=highest(valid["host_peak_mib" if valid["device"][0] == "cpu" else "device_peak_mib"]),
+            )
+        )
+    return beginnings

@@ -147,35 +147,27 @@ def break_down(
         )
         of_operator = profiled[profiled["kind"] == "other"].groupby("operator")["seconds_per_step"].sum()
         unknown = (of_operator / len(spent)).sort_values(ascending=False)
+        main = {}
+        for kind, operators in profiled.groupby("kind"):
+            seconds = operators.groupby("operator")["seconds_per_step"].sum()
+            if seconds.max() > MAIN_SHARE * seconds.sum():
+                main[str(kind)] = str(seconds.idxmax())
+        timed_s = None
+        if summary.samples_per_s is not None and summary.micro_batch is not None:
+            ranks = int(measured["world_size"].iloc[0])
+            samples = global_batch(summary.micro_batch, int(summary.grad_accum), ranks)
+            timed_s = samples / summary.samples_per_s
         breakdowns.append(
             Breakdown(
                 backend=summary.backend,
                 rounds={kind: spent[kind].to_numpy(float) for kind in KINDS if kind in spent},
-                main=_main_operators(profiled),
-                timed_s=timed_step_s(summary, measured),
+                main=main,
+                timed_s=timed_s,
                 speedup=summary.speedup,
-                unknown=[(str(operator), float(seconds)) for operator, seconds in unknown.items()],
+                unknown=[(str(operator), float(took)) for operator, took in unknown.items()],
             )
         )
     return breakdowns
-
-
-def _main_operators(table: pd.DataFrame) -> dict[str, str]:
-    """By kind of work, the operator that has most of its seconds."""
-    main = {}
-    for kind, operators in table.groupby("kind"):
-        spent = operators.groupby("operator")["seconds_per_step"].sum()
-        if spent.max() > MAIN_SHARE * spent.sum():
-            main[str(kind)] = str(spent.idxmax())
-    return main
-
-
-def timed_step_s(summary: BackendSummary, rows: pd.DataFrame) -> float | None:
-    """Seconds of a timed step: its samples over the throughput that the table shows."""
-    if summary.samples_per_s is None or summary.micro_batch is None:
-        return None
-    accumulated, ranks = int(summary.grad_accum), int(rows["world_size"].iloc[0])
-    return global_batch(summary.micro_batch, accumulated, ranks) / summary.samples_per_s
 
 
 def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference | None:

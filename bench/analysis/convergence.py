@@ -113,7 +113,7 @@ def find_convergence(
     target, margin = float(followed["target_loss"].iloc[0]), float(followed["margin_loss"].iloc[0])
     names = sorted(dict.fromkeys(followed["backend"]), key=lambda name: name != reference)
     alone = {
-        name: _alone(name, _courses(whole[whole["backend"] == name]), target, statuses.get(name, "skipped"))
+        name: _alone(name, whole[whole["backend"] == name], target, statuses.get(name, "skipped"))
         for name in names
     }
     base = alone.get(reference)
@@ -137,9 +137,9 @@ def judge_difference(differences: Floats, margin: float) -> str:
     return DIFFERENT if mean_with_interval(differences).is_clear else OPEN
 
 
-def _courses(followed: pd.DataFrame) -> list[Course]:
-    """One backend's courses, in the order of the launches; those that went to their end."""
-    return [
+def _alone(name: str, followed: pd.DataFrame, target: float, status: str) -> BackendConvergence:
+    """What is known of a backend without another; `followed` has its launches that went to their end."""
+    courses = [
         Course(
             launch=int(str(launch)),
             steps=rows["steps"].to_numpy(float),
@@ -151,9 +151,6 @@ def _courses(followed: pd.DataFrame) -> list[Course]:
         for launch, rows in followed.sort_values(["launch", "evaluation"]).groupby("launch")
     ]
 
-
-def _alone(name: str, courses: Sequence[Course], target: float, status: str) -> BackendConvergence:
-    """What is known of a backend without another."""
     counted = [course for course in courses if course.counts]
     reached = [end for course in counted if (end := course.reaches(target)) is not None]
 

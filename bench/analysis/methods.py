@@ -106,14 +106,30 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
     with_libraries = not _knows_libraries(comparison)
     base_mib = _peak(comparison, base, with_libraries)
     methods = [_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others]
-    methods.sort(key=_place)
+    methods.sort(
+        key=lambda method: (
+            len(method.changes),
+            [FACTORS.index(change.choice) for change in method.changes],
+            method.backend,
+        )
+    )
+    # The Pareto front of speed and memory, by their point estimates.
+    points = [(base.backend, 1.0, 1.0)]
+    for method in methods:
+        if method.speedup and method.memory_ratio:
+            points.append((method.backend, method.speedup.ratio, method.memory_ratio))
+    front, least = [], math.inf
+    for name, _, memory in sorted(points, key=lambda point: (-point[1], point[2])):
+        if memory < least:
+            front.append(name)
+            least = memory
     return MethodsFound(
         reference=base.backend,
         reference_mib=base_mib,
         with_libraries=with_libraries,
         reference_state_bytes=_state_bytes(comparison, base),
         methods=methods,
-        front=_front(base.backend, methods),
+        front=front,
     )
 
 
@@ -142,10 +158,6 @@ def _method(
         state_bytes=_state_bytes(comparison, summary),
         loss_difference=summary.loss_difference,
     )
-
-
-def _place(method: Method) -> tuple[int, list[int], str]:
-    return len(method.changes), [FACTORS.index(change.choice) for change in method.changes], method.backend
 
 
 def _guided(changes: Sequence[ChangedChoice]) -> GuidedMethod | None:
@@ -180,21 +192,6 @@ def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> floa
     if summary.optimizer_state_bytes is None or parameters.empty:
         return None
     return arithmetic.ratio(float(summary.optimizer_state_bytes), float(parameters.max()))
-
-
-def _front(reference_name: str, methods: Sequence[Method]) -> list[str]:
-    """The Pareto front of speed and memory, by their point estimates."""
-    points = [(reference_name, 1.0, 1.0)]
-    for method in methods:
-        if method.speedup and method.memory_ratio:
-            points.append((method.backend, method.speedup.ratio, method.memory_ratio))
-    points.sort(key=lambda point: (-point[1], point[2]))
-    front, least = [], math.inf
-    for name, _, memory in points:
-        if memory < least:
-            front.append(name)
-            least = memory
-    return front
 
 
 def _agreement(guide: str, measured: bool) -> str | None:

@@ -94,7 +94,10 @@ def passed(table: pd.DataFrame, planted: Iterable[float]) -> bool:
         int(same["ratio"].notna().sum()) >= 40
         and len(false_alarms(same)) <= MOST_FALSE_ALARMS
         and beyond_the_margin(same).empty
-        and all(_count_slower(table, share) >= NEEDED_HITS[share] for share in planted)
+        and all(
+            int(((table["slowed_by"] == share) & (table["verdict"] == "slower")).sum()) >= NEEDED_HITS[share]
+            for share in planted
+        )
     )
 
 
@@ -111,10 +114,6 @@ def beyond_the_margin(same: pd.DataFrame) -> pd.DataFrame:
 def count_covered(table: pd.DataFrame) -> int:
     """How many intervals contain the truth."""
     return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
-
-
-def _count_slower(table: pd.DataFrame, share: float) -> int:
-    return int(((table["slowed_by"] == share) & (table["verdict"] == "slower")).sum())
 
 
 def _slowed_by(rows: pd.DataFrame, backend: str) -> float:

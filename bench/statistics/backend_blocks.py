@@ -55,9 +55,7 @@ class BackendBlocks:
     def median_over_launches(self, column: str) -> float | None:
         """The median of a figure that every row of a launch repeats, so that one row of each is read."""
         _, first = np.unique(self.valid["launch"], return_index=True)
-        values = self.valid[column][first]
-        values = values[~np.isnan(values)]
-        return None if values.size == 0 else float(np.median(values))
+        return median(self.valid[column][first])
 
 
 def blocks_by_backend(cells: ColumnArrays) -> dict[str, BackendBlocks]:
@@ -73,11 +71,14 @@ def highest(values: Floats) -> float | None:
     return None if np.isnan(values).all() else float(np.nanmax(values))
 
 
+def median(values: Floats) -> float | None:
+    """The median of the values that are there; None without any."""
+    return None if np.isnan(values).all() else float(np.nanmedian(values))
+
+
 def loader_share(blocks: ColumnArrays) -> float | None:
     """Share of a block's seconds that ranks waited for batches, median over the blocks; None: none waited."""
-    shares = blocks["loader_s"] / blocks["seconds"]
-    shares = shares[~np.isnan(shares)]
-    return None if shares.size == 0 else float(np.median(shares))
+    return median(blocks["loader_s"] / blocks["seconds"])
 
 
 def _geometric_mean_of_midmeans(launches: Floats, logs: Floats) -> float:

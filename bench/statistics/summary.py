@@ -52,8 +52,6 @@ class BackendSummary:
     host_peak_mib: float | None = None  # highest rank and block
     device_peak_mib: float | None = None  # highest device and block
     memory_parts: MemoryParts | None = None  # of the peak: the device's where there is one
-    torch_peak_allocated_mib: float | None = None
-    torch_peak_reserved_mib: float | None = None
     setup_s: float | None = None
     first_step_s: float | None = None
     break_even_steps: int | None = None
@@ -108,8 +106,6 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
         host_peak_mib=highest(valid["host_peak_mib"]),
         device_peak_mib=highest(valid["device_peak_mib"]),
         memory_parts=divide_peak(valid),
-        torch_peak_allocated_mib=highest(valid["torch_peak_allocated_mib"]),
-        torch_peak_reserved_mib=highest(valid["torch_peak_reserved_mib"]),
         setup_s=blocks.median_over_launches("setup_s"),
         first_step_s=blocks.median_over_launches("first_step_s"),
         loss_difference=highest(valid["loss_difference"]),

@@ -65,9 +65,8 @@ def attribute(
     launches = sorted(set.intersection(*(set(by_launch) for by_launch in logs.values())))
     if not launches:
         return None
-    none_changed: Subset = frozenset()
     values_by_launch = [
-        {none_changed: 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
+        {Subset(): 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
         for number in launches
     ]
     means = {

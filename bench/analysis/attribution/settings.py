@@ -1,6 +1,6 @@
 """How much of a speed-up comes from settings that a harness leaves alone, and not from the backend."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,9 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         for rows in sorted(tables, key=lambda rows: str(rows["started_at"].max()))
         if (left_alone := _settings_left_alone(rows)) is not None and backend in set(rows["backend"])
     }
-    settings = _settings_that_vary(combinations)
+    settings = Subset()  # that are held in some combinations and left alone in others
+    if combinations:
+        settings = frozenset.union(*combinations) - frozenset.intersection(*combinations)
     by_settings = {left_alone & settings: rows for left_alone, rows in combinations.items()}
     if not settings >= ALWAYS_DIVIDED or set(by_settings) != set(subsets_of(settings)):
         return None
@@ -99,10 +101,3 @@ def _settings_left_alone(rows: pd.DataFrame) -> Subset | None:
     if any(len(answers) != 1 for answers in left_alone.values()):
         return None
     return frozenset(factor for factor in SETTINGS if left_alone[factor] == {True})
-
-
-def _settings_that_vary(combinations: Collection[Subset]) -> Subset:
-    """The settings that are held in some of these combinations and left alone in others."""
-    return (
-        frozenset.union(*combinations) - frozenset.intersection(*combinations) if combinations else Subset()
-    )

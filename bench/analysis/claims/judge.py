@@ -75,7 +75,18 @@ def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[JudgedClaim]:
 
 
 def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
-    verdict, where, reason = _verdict(answers), _device_kinds(answers), ""
+    """Partly reproduced, where some comparisons cannot tell and others show the claim.
+
+    A claim that was made of GPUs is tested on a CPU for what that is worth.
+    """
+    found, on_cpu = {answer.holds for answer in answers}, {answer.comparison.on_cpu for answer in answers}
+    verdict = PARTLY if True in found else CONTRADICTED
+    if found <= {None}:
+        verdict = UNTESTED
+    elif found == {True}:
+        verdict = REPRODUCED
+    where = " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
+    reason = ""
     if not answers:
         reason = f"no committed comparison tests it: {claim.how_to_test}"
     elif verdict == UNTESTED:
@@ -86,19 +97,3 @@ def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
     if reason:
         return JudgedClaim(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
     return JudgedClaim(claim=claim, verdict=verdict, where=where, answers=answers)
-
-
-def _device_kinds(answers: Sequence[ClaimAnswer]) -> str:
-    """On what kind of device: a claim that was made of GPUs is tested on a CPU for what that is worth."""
-    on_cpu = {answer.comparison.on_cpu for answer in answers}
-    return " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
-
-
-def _verdict(answers: Sequence[ClaimAnswer]) -> str:
-    """Partly, where some comparisons cannot tell and others show the claim."""
-    kinds = {answer.holds for answer in answers}
-    if kinds <= {None}:
-        return UNTESTED
-    if kinds == {True}:
-        return REPRODUCED
-    return PARTLY if True in kinds else CONTRADICTED

@@ -7,7 +7,6 @@ behind computation.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -28,19 +27,6 @@ class Duration:
     def total(self) -> Floats:
         """Both parts."""
         return self.busy + self.on_the_way
-
-
-class Network(Protocol):
-    """Knows how long a collective takes."""
-
-    def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
-        """How long one call takes.
-
-        Args:
-            kind: of `bench.results.collectives.SENT`.
-            size: bytes of the whole tensor.
-            ranks: how many take part, shape (world sizes,).
-        """
 
 
 class LinkedNodes:
@@ -70,7 +56,13 @@ class LinkedNodes:
         self._hop_inside, self._hop_between = dice.draw(inside.latency_s), dice.draw(between.latency_s)
 
     def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
-        """How long one call takes; arguments as of `Network.seconds`."""
+        """How long one call takes.
+
+        Args:
+            kind: of `bench.results.collectives.SENT`.
+            size: bytes of the whole tensor.
+            ranks: how many take part, shape (world sizes,).
+        """
         nodes = np.ceil(ranks / self._per_node)
         inside, between = self._all_reduce if kind == "all_reduce" else self._ring
         speed = np.where(nodes > 1, np.minimum(inside, between), inside)
@@ -123,10 +115,14 @@ class MeasuredRanks:
         self._ranks = ranks
         self._timed = timed
         self._bytes_per_s = bytes_per_s
-        self._factors = {kind: dice.draw(_spread(sizes)) for kind, sizes in timed.items()}
+        self._factors = {}  # around 1: how far the largest size's seconds may be off, which matters most
+        for kind, sizes in timed.items():
+            largest = sizes[-1].seconds
+            low, high = largest.low / largest.value, largest.high / largest.value
+            self._factors[kind] = dice.draw(Estimate(value=1.0, low=low, high=high))
 
     def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
-        """How long one call takes; arguments as of `Network.seconds`.
+        """How long one call takes; arguments as of `LinkedNodes.seconds`.
 
         Raises:
             ValueError: a kind or a world size was not timed.
@@ -149,7 +145,4 @@ class MeasuredRanks:
         return Duration(busy=np.where(several, busy, 0.0), on_the_way=np.where(several, whole - busy, 0.0))
 
 
-def _spread(sizes: Sequence[TimedSize]) -> Estimate:
-    """A factor around 1: how far the largest size's seconds may be off, as the one that matters most."""
-    seconds = sizes[-1].seconds
-    return Estimate(value=1.0, low=seconds.low / seconds.value, high=seconds.high / seconds.value)
+Network = LinkedNodes | MeasuredRanks

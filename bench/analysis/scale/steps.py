@@ -86,7 +86,11 @@ def predict_step(
     exposed, sent = nothing, nothing
     along: dict[tuple[str, bool, bool], list[Call]] = defaultdict(list)
     for sending in sendings:
-        durations = _durations(sending, network, ranks)
+        known = {  # equal calls are asked for once
+            elements: network.seconds(sending.kind, elements * sending.element_bytes, ranks)
+            for elements in dict.fromkeys(sending.sizes)
+        }
+        durations = [known[elements] for elements in sending.sizes]
         together = sum((each.total for each in durations), nothing)
         until = np.cumsum(sending.sizes) / sending.elements
         since = np.concatenate([[0.0], until])[:-1]
@@ -107,15 +111,6 @@ def predict_step(
         once = along[moment, True, False], along[moment, False, False]
         exposed = exposed + _exposed(in_pass, weights + once[0], gradients + once[1])  # the last pass
     return StepSeconds(computed=computed + nothing, exposed=exposed, sent=sent)
-
-
-def _durations(sending: Sending, network: Network, ranks: Floats) -> list[Duration]:
-    """How long each of its calls takes; equal calls are asked for once."""
-    known = {
-        elements: network.seconds(sending.kind, elements * sending.element_bytes, ranks)
-        for elements in dict.fromkeys(sending.sizes)
-    }
-    return [known[elements] for elements in sending.sizes]
 
 
 def _exposed(computed: Floats, gathers: Sequence[Call], gradients: Sequence[Call]) -> Floats:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ import pandas as pd
 from bench.machine.mkl import INTEL
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, parse_environment
-from bench.statistics.intervals import Floats
+from bench.statistics.backend_blocks import median
 
 LEAST_DIFFERENCE = 0.1
 """How far two libraries' rates differ where the comparison is partly one of their matrix products."""
@@ -45,7 +44,7 @@ def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
     for stack in stacks:
         of_stack = valid.where(valid["stack"] == stack)
         torch, onnxruntime = (
-            _median_of_known(of_stack[f"{library}_matmul_flops_per_s"]) for library in ("torch", "ort")
+            median(of_stack[f"{library}_matmul_flops_per_s"]) for library in ("torch", "ort")
         )
         rates.append(ProductRates(stack=str(stack), torch=torch, onnxruntime=onnxruntime))
     return rates
@@ -91,12 +90,9 @@ def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
         return False
     environments = [parse_environment(text) for text in rows["environment"].unique()]
     vendors = {environment_entry(environment, "cpu", "vendor") for environment in environments}
-    return None not in vendors and INTEL not in vendors and all(map(_is_x86, environments))
-
-
-def _is_x86(environment: dict[str, Any]) -> bool:
-    """Whether MKL exists for its CPU: all CPUs of the last fifteen years of that kind know AVX."""
-    return "avx" in (environment_entry(environment, "cpu", "instruction_sets") or ())
+    # MKL exists for x86 alone, all of whose CPUs of the last fifteen years know AVX.
+    sets = [environment_entry(environment, "cpu", "instruction_sets") or () for environment in environments]
+    return not vendors & {None, INTEL} and all("avx" in known for known in sets)
 
 
 def warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
@@ -113,8 +109,3 @@ def warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
             f"{len(valid)} blocks ({names}): their share of the limit is left out",
             "measure again while nothing else has the cores",
         )
-
-
-def _median_of_known(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else None

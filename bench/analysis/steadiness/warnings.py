@@ -15,7 +15,7 @@ from bench.analysis.steadiness.products import Warnings, warn_of_difference, war
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES
-from bench.statistics.backend_blocks import loader_share
+from bench.statistics.backend_blocks import highest, loader_share
 from bench.statistics.intervals import Floats
 
 DRIFT = 0.03
@@ -237,31 +237,23 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
         seen = f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks"
         yield "clock", seen, "lock the clocks (nvidia-smi --lock-gpu-clocks)"
     before, busy = (
-        _highest_or_zero(valid[column]) for column in ("device_baseline_mib", "gpu_utilisation_before")
+        highest(valid[column]) or 0.0 for column in ("device_baseline_mib", "gpu_utilisation_before")
     )
     if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
         seen = f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy"
         yield "busy GPU", seen, END_OTHERS
+    launches = [valid.where(valid["launch"] == number) for number in set(valid["launch"])]
     unexplained = max(
-        _unexplained_mib(valid.where(valid["launch"] == number)) for number in set(valid["launch"])
+        _range(launch["device_peak_mib"]) - _range(launch["torch_peak_reserved_mib"]) for launch in launches
     )
     if unexplained > UNEXPLAINED_MIB:
         seen = f"device memory changed by {unexplained:,.0f} MiB within a launch, and not by torch"
         yield "busy GPU", seen, END_OTHERS
 
 
-def _unexplained_mib(launch: ColumnArrays) -> float:
-    """Change of device memory within a launch that is not torch's."""
-    ranges = [
-        float(np.nanmax(values) - np.nanmin(values)) if (~np.isnan(values)).any() else 0.0
-        for values in (launch["device_peak_mib"], launch["torch_peak_reserved_mib"])
-    ]
-    return ranges[0] - ranges[1]
-
-
-def _highest_or_zero(values: Floats) -> float:
-    """The highest value; 0 where nothing is known."""
-    return 0.0 if np.isnan(values).all() else float(np.nanmax(values))
+def _range(values: Floats) -> float:
+    """From the lowest value to the highest; 0 where nothing is known."""
+    return 0.0 if np.isnan(values).all() else float(np.nanmax(values) - np.nanmin(values))
 
 
 def _stands_out(effects: Floats, least: float) -> bool:
