@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.steadiness.products import is_held_back_by_mkl
-from bench.results import arithmetic
 from bench.statistics.intervals import Amount, Speedup, verdict
 from bench.statistics.summary import PYTORCH, BackendSummary
 
@@ -194,7 +193,7 @@ def _outcome(
         model=model,
         verdict=ONE_LAUNCH if speedup.launches < 2 else word or INCONCLUSIVE,
         speedup=speedup,
-        memory=arithmetic.ratio(peak, base_peak) if peak and base_peak else None,
+        memory=peak / base_peak if peak and base_peak else None,
     )
 
 

@@ -8,7 +8,6 @@ from bench.analysis import reference
 from bench.analysis.attribution.choices import FACTORS, changed_factors
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import GuidedMethod
-from bench.results import arithmetic
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 
@@ -154,7 +153,7 @@ def _method(
         speedup=summary.speedup,
         verdict=summary.verdict,
         memory_mib=mib,
-        memory_ratio=arithmetic.ratio(mib, base_mib) if mib and base_mib else None,
+        memory_ratio=mib / base_mib if mib and base_mib else None,
         state_bytes=_state_bytes(comparison, summary),
         loss_difference=summary.loss_difference,
     )
@@ -191,7 +190,7 @@ def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> floa
     parameters = comparison.rows["trainable_parameters"].dropna()
     if summary.optimizer_state_bytes is None or parameters.empty:
         return None
-    return arithmetic.ratio(float(summary.optimizer_state_bytes), float(parameters.max()))
+    return summary.optimizer_state_bytes / float(parameters.max())
 
 
 def _agreement(guide: str, measured: bool) -> str | None:

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +53,16 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@dataclass
 class Session:
-    """Serves one coordinator: what it has started here, and its requests.
+    """Serves one coordinator: what it has started here, and its requests."""
 
-    Args:
-        channel: to it.
-        secret: that both know.
-        folder: for specs and logs.
-    """
-
-    def __init__(self, channel: Channel, secret: str, folder: Path) -> None:
-        self.channel = channel
-        self.secret = secret
-        self.folder = folder
-        self.ranks_by_id: dict[str, LocalRanks] = {}
-        self.meters: dict[str, GpuMeter] = {}
-        self.coordinator = channel.socket.getpeername()[0]
-        self.own_address = channel.socket.getsockname()[0]
-        self.cores = os.sched_getaffinity(0)
+    channel: Channel  # to it
+    secret: str  # that both know
+    folder: Path  # for specs and logs
+    ranks_by_id: dict[str, LocalRanks] = field(default_factory=dict)
+    meters: dict[str, GpuMeter] = field(default_factory=dict)  # by UUID
+    cores: set[int] = field(default_factory=lambda: os.sched_getaffinity(0))
 
     def serve(self) -> None:
         """Answer requests until the coordinator ends; then nothing that was started here is left."""
@@ -118,15 +111,16 @@ class Session:
                 f"the {request.stack} stack is not set up here; run `make setup STACK={request.stack}`."
             )
         rendezvous = request.rendezvous
+        coordinator, own_address = self.channel.socket.getpeername()[0], self.channel.socket.getsockname()[0]
         os.sched_setaffinity(0, self.cores - set(itertools.chain(*request.spec.cores)) or self.cores)
         self.ranks_by_id[request.ranks_id] = LocalRanks(
             request.spec,
-            arguments=rendezvous.arguments(host=self.coordinator, node=request.node_rank),
+            arguments=rendezvous.arguments(host=coordinator, node=request.node_rank),
             folder=self.folder / request.ranks_id,
             variables={
-                **gloo_interface(self.own_address),
+                **gloo_interface(own_address),
                 **worker_variables(os.environ, **request.settings, prefix=installed.prefix),
-                **rendezvous.variables(host=self.coordinator, secret=self.secret),
+                **rendezvous.variables(host=coordinator, secret=self.secret),
             },
             interpreter=installed.interpreter,
             name=f"node {request.node_rank} ({socket.gethostname()})",

@@ -1,10 +1,10 @@
 """The other nodes of a comparison: waits for them, compares them with this one, replaces one that is lost."""
 
-import dataclasses
 import selectors
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, GpuReading, SampleGpu, ShowLine
@@ -226,20 +226,14 @@ def _comparable(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, 
     return own, theirs
 
 
+@dataclass
 class RemoteDevice:
-    """A GPU of another node, read through its program; has the methods of `GpuMeter`.
+    """A GPU of another node, read through its program; has the methods of `GpuMeter`."""
 
-    Args:
-        nodes: of the comparison.
-        place: of the node among them, whichever machine has taken it.
-        local_rank: whose GPU it is.
-    """
-
-    def __init__(self, nodes: NodePool, place: int, local_rank: int) -> None:
-        self.nodes = nodes
-        self.place = place
-        self.local_rank = local_rank
-        self.absent: dict[str, str] = {}
+    nodes: NodePool
+    place: int  # of the node among them, whichever machine has taken it
+    local_rank: int  # whose GPU it is
+    absent: dict[str, str] = field(default_factory=dict)  # why a figure is None, by its name
 
     def sample(self) -> GpuSample:
         """Everything about it at this moment; nothing once its node is lost."""
@@ -248,6 +242,6 @@ class RemoteDevice:
             reading = node.request(SampleGpu(uuid=node.gpus[self.local_rank]), GpuReading)
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
-            return GpuSample(**dict.fromkeys(field.name for field in dataclasses.fields(GpuSample)))
+            return GpuSample(**dict.fromkeys(each.name for each in fields(GpuSample)))
         self.absent |= reading.absent
         return reading.sample

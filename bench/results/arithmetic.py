@@ -1,7 +1,4 @@
-"""The arithmetic of one block: its counts, seconds and bytes become the figures of a row.
-
-Everything that divides raw figures is here or in `bench.analysis`; records hold only what was counted.
-"""
+"""The arithmetic of one block: its counts, seconds and bytes become the figures of a row."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -16,11 +13,6 @@ Number = TypeVar("Number", float, Floats)
 def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
     """Throughput of a block over all ranks; `seconds` are those of the slowest one."""
     return steps * global_batch / seconds
-
-
-def rate(amount: Number, seconds: Number) -> Number:
-    """`amount` per second."""
-    return amount / seconds
 
 
 def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
@@ -59,11 +51,6 @@ def mean_of_sums(sums: Iterable[float], counts: Iterable[int]) -> float:
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)
-
-
-def ratio(value: Number, base: Number) -> Number:
-    """`value` over `base`."""
-    return value / base
 
 
 def slowed_speedup(slowed_by: float) -> float:

@@ -44,8 +44,8 @@ def check_rows(table: pd.DataFrame, name: str) -> None:
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
         raise damaged(name, "samples_per_s is not steps x global_batch / seconds")
-    work = arithmetic.rate(blocks["model_flops_per_step"] * blocks["steps"], blocks["seconds"])
-    share = arithmetic.ratio(blocks["model_flops_per_s"], blocks["limit_flops_per_s"])
+    work = blocks["model_flops_per_step"] * blocks["steps"] / blocks["seconds"]
+    share = blocks["model_flops_per_s"] / blocks["limit_flops_per_s"]
     for column, derived in (("model_flops_per_s", work), ("roofline_share", share)):
         if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
             raise damaged(name, f"{column} is not what it is derived from")

@@ -21,28 +21,27 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
     if roofline.counted:
         ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)
         per_step = ranks_work * work.grad_accum * work.world_size
-        done = arithmetic.rate(per_step * steps, seconds)
+        done = per_step * steps / seconds
         cells |= {"model_flops_per_step": per_step, "model_flops_per_s": done}
         if roofline.layers_flops is not None:
-            share = arithmetic.ratio(roofline.layers_flops, roofline.counted[0][1])
+            share = roofline.layers_flops / roofline.counted[0][1]
             cells["layers_flops_share"] = share
             if work.size == "published":
                 cells["published_layers_flops_share"] = share
         if roofline.published_flops is not None:
             of_all, of_layers = roofline.published_flops
-            cells["published_layers_flops_share"] = arithmetic.ratio(of_layers, of_all)
+            cells["published_layers_flops_share"] = of_layers / of_all
         if limit is not None and done > limit:
             return cells
         if limit is not None:
-            cells["roofline_share"] = arithmetic.ratio(done, limit)
+            cells["roofline_share"] = done / limit
     return cells | {"limit_flops_per_s": limit}
 
 
 def rates_of_shapes(library: TimedLibrary) -> dict[Shape, float]:
     """FLOP/s of all ranks together at each shape that every rank has timed."""
     ranks = [
-        {product.shape: arithmetic.rate(product.flops, product.seconds) for product in products}
-        for products in library.ranks
+        {product.shape: product.flops / product.seconds for product in products} for products in library.ranks
     ]
     return {
         shape: sum(rank[shape] for rank in ranks)

@@ -56,13 +56,12 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     overrides = ["".join(pair) for pair in pairs if pair[0] not in OWN_KEYS]
     seconds = parse_minutes(own.get("minutes"))
     plan = load_plan(plan_name)
-    parts = select_parts(plan, _names(own.get("parts")))
+    parts = select_parts(plan, _names(own.get("parts")), _names(own.get("model")))
     if plan.images is not None:
         make_images(Path(plan.images))
     console = Console(stderr=True, highlight=False)
-    models = _names(own.get("model"))
-    fitted = fit_to_machine(plan, parts, models, overrides, seconds=seconds, console=console)
-    comparisons = plan_comparisons(plan, fitted.parts, fitted.models, overrides)
+    fitted = fit_to_machine(plan, parts, overrides, seconds=seconds, console=console)
+    comparisons = plan_comparisons(plan, fitted.parts, overrides)
     if "minutes" in own and not all(comparison.config.resume for comparison in comparisons):
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
     sweep = Sweep(

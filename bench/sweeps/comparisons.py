@@ -48,34 +48,29 @@ class PlannedComparison:
 
 
 def plan_comparisons(
-    plan: Plan, parts: Sequence[PlanPart], models: Sequence[str] | None, overrides: Sequence[str]
+    plan: Plan, parts: Sequence[PlanPart], overrides: Sequence[str]
 ) -> list[PlannedComparison]:
     """Compose and check every comparison, so that a mistake is known before any work.
 
     Args:
         plan: the whole plan.
         parts: the parts of it that are wanted.
-        models: measured instead of those that each part lists; None for those.
         overrides: of all comparisons, which take precedence; `backend=[…]` replaces the plan's backends.
 
     Raises:
         UserError: an override is wrong, this machine lacks something, or two comparisons are the same.
     """
-    planned = [comparison for part in parts for comparison in _comparisons_of(part, plan, models, overrides)]
+    planned = [comparison for part in parts for comparison in _comparisons_of(part, plan, overrides)]
     files = [comparison.csv for comparison in planned]
     if twice := next((path for path in files if files.count(path) > 1), None):
         raise UserError(f"two comparisons of the plan are the same and would both write {twice}.")
     return planned
 
 
-def _comparisons_of(
-    part: PlanPart, plan: Plan, models: Sequence[str] | None, overrides: Sequence[str]
-) -> Iterator[PlannedComparison]:
-    particular = part.overrides_by_model
-    for model in particular if models is None else models:
-        backends = plan.backend_overrides(overrides)
-        rest = [f"model={model}", *backends, *particular.get(model, []), *overrides]
-        line = [*plan.common, *part.overrides, *rest]
+def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Iterator[PlannedComparison]:
+    backends = plan.backend_overrides(overrides)
+    for model, own in part.overrides_by_model.items():
+        line = [*plan.common, *part.overrides, f"model={model}", *backends, *own, *overrides]
         config = compose(line)
         yield PlannedComparison(
             part=part.name,

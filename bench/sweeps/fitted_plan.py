@@ -44,42 +44,34 @@ class FittedPlan:
     """What of a plan this machine measures."""
 
     parts: Sequence[PlanPart]  # with what was chosen as overrides
-    models: Sequence[str] | None  # to take in place of the parts' own; None for those
     unmeasured: Mapping[str, str]  # models that it cannot train, and why
     seconds: float  # that the call may take
 
 
 def fit_to_machine(
-    plan: Plan,
-    parts: Sequence[PlanPart],
-    models: Sequence[str] | None,
-    overrides: Sequence[str],
-    *,
-    seconds: float,
-    console: Console,
+    plan: Plan, parts: Sequence[PlanPart], overrides: Sequence[str], *, seconds: float, console: Console
 ) -> FittedPlan:
     """The plan as it is on a GPU, or if it says nothing of fitting; else with what this machine can train.
 
     Args:
         plan: the whole plan.
         parts: that are wanted.
-        models: in place of the parts' own; None for those.
         overrides: of the command line.
         seconds: that the call may take; infinite if the command line does not say.
         console: where progress is shown.
     """
     if plan.fit is None or compose([*plan.common, *overrides]).device.type != "cpu":
-        return FittedPlan(parts=parts, models=models, unmeasured={}, seconds=seconds)
+        return FittedPlan(parts=parts, unmeasured={}, seconds=seconds)
     seconds = 60 * plan.fit.minutes if math.isinf(seconds) else seconds
     candidates = [
         _candidate(plan, plan.fit, part, model, overrides)
         for part in parts
-        for model in (models or part.overrides_by_model)
+        for model in part.overrides_by_model
     ]
     fitting = Fitting(candidates, seconds=seconds, say=lambda line: console.print(line, markup=False))
     fitting.choose_all()
     fitted = [_fitted(plan.fit, part, fitting) for part in parts]
-    return FittedPlan(parts=fitted, models=None, unmeasured=fitting.unmeasured, seconds=seconds)
+    return FittedPlan(parts=fitted, unmeasured=fitting.unmeasured, seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,15 +90,19 @@ def load_plan(name: str) -> Plan:
         raise UserError(f"{path} is not a plan: {' '.join(str(error).split())}.") from None
 
 
-def select_parts(plan: Plan, names: Sequence[str] | None) -> list[PlanPart]:
-    """The parts with these names, in the plan's order; all if None.
+def select_parts(
+    plan: Plan, names: Sequence[str] | None, models: Sequence[str] | None = None
+) -> list[PlanPart]:
+    """The parts with these names, in the plan's order; all if None. `models` replace those that they list.
 
     Raises:
         UserError: the plan has no part of that name.
     """
     known = [part.name for part in plan.parts]
-    if names is None:
-        return plan.parts
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in names or () if name not in known]:
         raise UserError(f"parts={','.join(unknown)} is not in the plan; choose from: {', '.join(known)}.")
-    return [part for part in plan.parts if part.name in names]
+    parts = [part for part in plan.parts if names is None or part.name in names]
+    if models is None:
+        return parts
+    own = [{model: [*part.overrides_by_model.get(model, ())] for model in models} for part in parts]
+    return [msgspec.structs.replace(part, models=chosen) for part, chosen in zip(parts, own, strict=True)]

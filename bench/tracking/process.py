@@ -1,4 +1,4 @@
-"""The process that logs one comparison: a request on its standard input, an answer in a file.
+"""The process that logs one comparison: results file and settings on its standard input, an answer in a file.
 
 Only here the trackers' libraries are imported. They start threads and processes, install handlers of exits
 and signals, and may hang or crash. The coordinator, which goes on to measure the next comparison, has none of
@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from bench.config.track import Track
 from bench.report.content.collection import read_comparison
 from bench.tracking.content import content_of
-from bench.tracking.track import TrackAnswer, TrackRequest
+from bench.tracking.track import TrackAnswer
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -29,16 +30,16 @@ QUIET = {
 def main() -> None:
     """Log to every tracker; one that fails stops no other. The answer is brought up to date after each."""
     os.environ.update(QUIET)
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=TrackRequest)
+    csv, track = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Path, Track])
     answer = TrackAnswer()
-    folder = Path(request.track.folder)
+    folder = Path(track.folder)
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as temporary:
-        content = content_of(read_comparison(Path(request.csv)), Path(temporary))
-        for name in request.track.names:
+        content = content_of(read_comparison(csv), Path(temporary))
+        for name in track.names:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 tracker = importlib.import_module(f"bench.tracking.{name}_tracker")
-                answer.logged[name] = tracker.log(content, getattr(request.track, name), folder)
+                answer.logged[name] = tracker.log(content, getattr(track, name), folder)
             except (Exception, SystemExit) as error:  # whatever a library raises
                 answer.failed[name] = _words(error)
             Path(sys.argv[1]).write_bytes(msgspec.json.encode(answer))

@@ -20,16 +20,8 @@ COMMAND = (sys.executable, "-m", "bench.tracking.process")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackRequest:
-    """One finished comparison, and the trackers that it is logged to: JSON to the process that does it."""
-
-    csv: str
-    track: Track
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrackAnswer:
-    """The answer of that process, in JSON."""
+    """The answer of the process that logs, in JSON."""
 
     logged: dict[str, str] = field(default_factory=dict)  # by tracker, where it went
     failed: dict[str, str] = field(default_factory=dict)  # by tracker, why not
@@ -57,7 +49,7 @@ def track(csv: Path, settings: Track, command: Sequence[str] | None = None) -> T
         return TrackOutcome()
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as folder:
         answer_path, log = Path(folder) / "answer.json", Path(folder) / "log"
-        request = msgspec.json.encode(TrackRequest(csv=str(csv), track=settings))
+        request = msgspec.json.encode((str(csv), settings))
         trouble = _run([*(command or COMMAND), str(answer_path)], request, log, settings.timeout_s)
         answer = TrackAnswer()
         if answer_path.exists():

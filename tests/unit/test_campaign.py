@@ -172,7 +172,7 @@ def test_a_call_ends_in_time_and_the_next_one_goes_on(
     a_campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = load_plan(str(a_campaign.file))
-    planned = plan_comparisons(plan, plan.parts, None, a_campaign.places)
+    planned = plan_comparisons(plan, plan.parts, a_campaign.places)
     a_campaign.rounds = [[2.0, 2.1]]
     a_campaign.write(planned[0].config, planned[0].stem)
     a_campaign.course = lambda *_: time.sleep(60)
@@ -212,7 +212,7 @@ def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measu
 ) -> None:
     elsewhere = {"environment": {"cpu": "another"}, "environment_hash": "another"}
     plan = load_plan(str(a_campaign.file))
-    planned = plan_comparisons(plan, select_parts(plan, ["short"]), None, a_campaign.places)
+    planned = plan_comparisons(plan, select_parts(plan, ["short"]), a_campaign.places)
     a_campaign.write(planned[0].config, planned[0].stem, **elsewhere)
     a_campaign.rounds = [[2.0, 2.1]]
     a_campaign.write(planned[1].config, planned[1].stem, **elsewhere)
@@ -224,7 +224,7 @@ def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measu
 def test_where_parity_alone_is_asked_for_every_backend_must_have_its_row(a_campaign: Campaign) -> None:
     plan = load_plan(str(a_campaign.file))
     overrides = [*a_campaign.places, "measure.launches=0", "backend=[pytorch,compile]"]
-    comparison, *_ = plan_comparisons(plan, plan.parts, None, overrides)
+    comparison, *_ = plan_comparisons(plan, plan.parts, overrides)
     a_campaign.failing, a_campaign.absent = {"pytorch": "unsupported"}, {"compile"}
     a_campaign.write(comparison.config, comparison.stem)
     assert not is_complete(comparison)
@@ -256,7 +256,7 @@ def test_a_mistake_is_refused_before_any_work(
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "check_and_name_device", lambda config: "h100")
     plan = load_plan("gpu-campaign")
-    found = plan_comparisons(plan, plan.parts, None, ["device.world_size=1"])
+    found = plan_comparisons(plan, plan.parts, ["device.world_size=1"])
     assert plan.skip_complete
     assert all(one.config.resume for one in found)
     assert len(found) == len({one.stem for one in found}) == 20

@@ -1,6 +1,5 @@
 """Ranks on another node: what it cannot start, and what of its log reaches the row of a failure."""
 
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -30,9 +29,7 @@ SECRET = "a secret of sixteen or more"
 def served(tmp_path: Path) -> Iterator[RemoteNode]:
     """A node whose requests the real session of the node's program answers, in a thread."""
     ours, theirs = socket.socketpair()
-    session = node_program.Session.__new__(node_program.Session)
-    session.channel, session.secret, session.folder = Channel(theirs), SECRET, tmp_path
-    session.ranks_by_id, session.meters, session.cores = {}, {}, os.sched_getaffinity(0)
+    session = node_program.Session(Channel(theirs), SECRET, tmp_path)
     threading.Thread(target=session.serve, daemon=True).start()
     node = RemoteNode(Channel(ours), node_program.greeting(), SECRET)
     yield node

@@ -35,7 +35,7 @@ SIXTEEN_MB = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Links:
+class Links(LinkedNodes):
     """A network whose calls take a time of their own, and a time for each byte.
 
     Attributes:

@@ -54,8 +54,8 @@ def state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = STA
             size = summary.optimizer_state_bytes if summary else None
             if comparison.uncontrolled or size is None or parameters.empty:
                 continue
-            each = arithmetic.ratio(size, int(parameters.max()))
-            close = abs(arithmetic.ratio(each, bytes_per_parameter) - 1) <= tolerance
+            each = size / int(parameters.max())
+            close = abs(each / bytes_per_parameter - 1) <= tolerance
             yield StateBytes(holds=close, comparison=comparison, backend=backend, bytes_per_parameter=each)
 
     return test
@@ -72,7 +72,7 @@ def state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
             whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
             if ranks < 2 or whole_bytes is None or shared_bytes is None:
                 continue
-            share = arithmetic.ratio(float(shared_bytes), float(whole_bytes or 1))
+            share = shared_bytes / (whole_bytes or 1)
             yield StateShared(
                 holds=abs(share * ranks - 1) <= STATE_TOLERANCE,
                 comparison=comparison,
@@ -95,7 +95,7 @@ def weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
             size = rows["weights_bytes"].dropna()
             if comparison.uncontrolled or mixed.precision not in SIXTEEN_BITS or not whole or size.empty:
                 continue
-            each = arithmetic.ratio(float(size.max()), float(parameters.max()))
+            each = float(size.max()) / float(parameters.max())
             yield WeightBytes(
                 holds=abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE,
                 comparison=comparison,

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.results import arithmetic
-
 FOLDER = Path(__file__).parent
 
 AT_LARGEST = "max-batch"
@@ -105,7 +103,7 @@ def published_speedups() -> tuple[Published, ...]:
             if row["flag"] == "range":
                 continue
             if row["samples_per_s"] and len(base) == 1:
-                ratio = arithmetic.ratio(float(row["samples_per_s"]), float(base["samples_per_s"].iloc[0]))
+                ratio = float(row["samples_per_s"]) / float(base["samples_per_s"].iloc[0])
             elif re.fullmatch(r"[\d.]+", row["speedup_percent"]):
                 ratio = 1 + float(row["speedup_percent"]) / 100
             else:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.report.content.collection import ReportedComparison
-from bench.results.arithmetic import ratio
 from bench.statistics.summary import BackendSummary
 
 
@@ -47,7 +46,7 @@ def _energy(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | 
 
 
 def _over(value: float | None, base: float | None) -> Ratio | None:
-    return Ratio(value=ratio(value, base)) if value and base else None
+    return Ratio(value=value / base) if value and base else None
 
 
 SPEEDUP = Quantity(
