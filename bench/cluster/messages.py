@@ -14,43 +14,26 @@ RanksMethod = Literal[
 
 
 class NodeGreeting(msgspec.Struct, frozen=True):
-    """A node's first message: enough to see whether both sides run the same harness.
+    """A node's first message: enough to see whether both sides run the same harness."""
 
-    Attributes:
-        host: the machine's name.
-        code: the hash of the harness's source files there.
-        commit: of its checkout.
-        cores: that ranks may use.
-        gpus: UUIDs.
-        near_cores: by GPU, the cores next to it.
-    """
-
-    host: str
-    code: str
-    commit: str
-    cores: list[int]
-    gpus: list[str]
-    near_cores: list[list[int]]
+    host: str  # the machine's name
+    code: str  # the hash of the harness's source files there
+    commit: str  # of its checkout
+    cores: list[int]  # that ranks may use
+    gpus: list[str]  # UUIDs
+    near_cores: list[list[int]]  # by GPU, the cores next to it
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
-    """The node did what it was asked.
+    """The node did what it was asked."""
 
-    Attributes:
-        value: plain data, which `RemoteNode.request` makes a value of.
-    """
-
-    value: Any
+    value: Any  # plain data, which `RemoteNode.request` makes a value of
 
 
 class CouldNot(msgspec.Struct, frozen=True, tag="could_not"):
-    """The node could not do what it was asked.
+    """The node could not do what it was asked."""
 
-    Attributes:
-        reason: a line.
-    """
-
-    reason: str
+    reason: str  # a line
 
 
 class GpuReading(msgspec.Struct, frozen=True):
@@ -65,15 +48,10 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
 
 
 class DescribeEnvironment(NodeRequest, frozen=True, kw_only=True):
-    """The fingerprint of each stack's environment, by its name; None of one that is not set up there.
+    """The fingerprint of each stack's environment, by its name; None of one that is not set up there."""
 
-    Attributes:
-        settings: of the comparison, as `bench.machine.variables.worker_variables` takes them.
-        stacks: their names.
-    """
-
-    settings: dict[str, Any]
-    stacks: list[str]
+    settings: dict[str, Any]  # of the comparison, as `bench.machine.variables.worker_variables` takes them
+    stacks: list[str]  # their names
 
 
 class ShowLine(NodeRequest, frozen=True, kw_only=True):
@@ -89,34 +67,21 @@ class SampleGpu(NodeRequest, frozen=True, kw_only=True):
 
 
 class StartRanks(NodeRequest, frozen=True, kw_only=True):
-    """Start a group's ranks on the node.
+    """Start a group's ranks on the node."""
 
-    Attributes:
-        ranks_id: by which `AskRanks` names them.
-        node_rank: the node's place among the nodes; the coordinator's is 0.
-        rendezvous: how the group's ranks find each other.
-        spec: what they train.
-        settings: as in `DescribeEnvironment`.
-        stack: whose interpreter runs them.
-    """
-
-    ranks_id: str
-    node_rank: int
-    rendezvous: Rendezvous
-    spec: WorkerSpec
-    settings: dict[str, Any]
-    stack: str
+    ranks_id: str  # by which `AskRanks` names them
+    node_rank: int  # the node's place among the nodes; the coordinator's is 0
+    rendezvous: Rendezvous  # how the group's ranks find each other
+    spec: WorkerSpec  # what they train
+    settings: dict[str, Any]  # as in `DescribeEnvironment`
+    stack: str  # whose interpreter runs them
 
 
 class AskRanks(NodeRequest, frozen=True, kw_only=True):
-    """Call a method of the ranks that the node has started under this id; the answer is what it returns.
-
-    Attributes:
-        method: of `bench.launch.local_ranks.LocalRanks`.
-    """
+    """Call a method of the ranks that the node has started under this id; the answer is what it returns."""
 
     ranks_id: str
-    method: RanksMethod
+    method: RanksMethod  # of `bench.launch.local_ranks.LocalRanks`
     arguments: list[Any]
 
 

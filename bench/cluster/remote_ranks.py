@@ -101,19 +101,12 @@ class RemoteNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """What a node has to start for one group.
+    """What a node has to start for one group."""
 
-    Args:
-        node: that starts them.
-        spec: of the ranks there.
-        settings: of `bench.machine.variables.worker_variables`.
-        stack: whose interpreter runs the ranks.
-    """
-
-    node: RemoteNode
-    spec: WorkerSpec
-    settings: dict[str, Any]
-    stack: str
+    node: RemoteNode  # that starts them
+    spec: WorkerSpec  # of the ranks there
+    settings: dict[str, Any]  # of `bench.machine.variables.worker_variables`
+    stack: str  # whose interpreter runs the ranks
 
 
 class RemoteRanks:

@@ -22,20 +22,13 @@ class Rendezvous:
     The rendezvous is torchrun's static one, its store on node 0: unlike the elastic one, it gives the ranks
     in the order of the nodes, and MASTER_ADDR is the address by which each node knows node 0, whether or not
     the host's own name resolves anywhere.
-
-    Args:
-        id: unlike any other group's.
-        nnodes: machines.
-        ranks_per_node: on each of them.
-        rendezvous_port: on node 0, of torchrun's store.
-        report_port: on node 0, where the coordinator listens for this group's ranks.
     """
 
-    id: str
-    nnodes: int
-    ranks_per_node: int
-    rendezvous_port: int
-    report_port: int
+    id: str  # unlike any other group's
+    nnodes: int  # machines
+    ranks_per_node: int  # on each of them
+    rendezvous_port: int  # on node 0, of torchrun's store
+    report_port: int  # on node 0, where the coordinator listens for this group's ranks
 
     def arguments(self, *, host: str, node: int) -> list[str]:
         """The arguments of torchrun on a node that knows node 0 as `host`."""

@@ -29,21 +29,13 @@ print(json.dumps([os.path.realpath(sys.executable), version, lacks]))
 
 @dataclass(frozen=True)
 class Choice:
-    """What an environment is made of; kept until `make clean` or until another device is asked for.
+    """What an environment is made of; kept until `make clean` or until another device is asked for."""
 
-    Args:
-        python: the interpreter, with every link resolved.
-        version: its full version.
-        device: one of `DEVICES`.
-        architectures: the compute capabilities that CUDA kernels are compiled for, such as `8.0;9.0`.
-        cpu_adam: whether DeepSpeed's Adam for CPUs is compiled, which few backends use.
-    """
-
-    python: str
-    version: str
-    device: str
-    architectures: str = ""
-    cpu_adam: bool = False
+    python: str  # the interpreter, with every link resolved
+    version: str  # its full version
+    device: str  # one of `DEVICES`
+    architectures: str = ""  # the compute capabilities that CUDA kernels are compiled for, such as `8.0;9.0`
+    cpu_adam: bool = False  # whether DeepSpeed's Adam for CPUs is compiled, which few backends use
 
     def __str__(self) -> str:
         return f"Python {self.version}, {self.device}"

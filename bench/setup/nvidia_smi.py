@@ -19,23 +19,14 @@ NO_DEVICES, WARNED = 6, 14
 
 @dataclass(frozen=True)
 class ListedGpu:
-    """One GPU.
+    """One GPU."""
 
-    Args:
-        name: as the driver calls it.
-        driver: the driver's version.
-        total_mib: its memory; 0 where nvidia-smi does not say.
-        free_mib: what of it is free.
-        capability: of CUDA, such as `9.0`; empty where the driver does not know, as those before 510.
-        processes: that compute on it; 0 where nobody asked.
-    """
-
-    name: str
-    driver: str
-    total_mib: int
-    free_mib: int
-    capability: str = ""
-    processes: int = 0
+    name: str  # as the driver calls it
+    driver: str  # the driver's version
+    total_mib: int  # its memory; 0 where nvidia-smi does not say
+    free_mib: int  # what of it is free
+    capability: str = ""  # of CUDA, such as `9.0`; empty where the driver does not know, as those before 510
+    processes: int = 0  # that compute on it; 0 where nobody asked
 
 
 def list_gpus() -> list[ListedGpu]:

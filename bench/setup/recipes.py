@@ -13,29 +13,20 @@ from bench.setup.stage import Stage
 
 @dataclass(frozen=True)
 class Stack:
-    """A set of versions that belong together, and how they are installed.
+    """A set of versions that belong together, and how they are installed."""
 
-    Args:
-        name: by which it is asked for.
-        folder: the environment's name in the checkout.
-        pythons: the supported versions, the preferred one first.
-        cuda: the version of CUDA that its torch is built with.
-        driver: the oldest NVIDIA driver that runs that CUDA (NVIDIA's table of minor version compatibility).
-        capabilities: of GPUs: the oldest that CUDA's compiler knows, the newest that torch has kernels for;
-            empty: it has them for all.
-        machine: the only one with packages for GPUs, as `platform.machine` names it; empty: there are more.
-        disk_gib: what a set-up needs, by device.
-        stages: makes the stages out of the checkout, the environment and what was chosen.
-    """
-
-    name: str
-    folder: str
-    pythons: tuple[str, ...]
-    cuda: str
+    name: str  # by which it is asked for
+    folder: str  # the environment's name in the checkout
+    pythons: tuple[str, ...]  # the supported versions, the preferred one first
+    cuda: str  # the version of CUDA that its torch is built with
+    # the oldest NVIDIA driver that runs that CUDA (NVIDIA's table of minor version compatibility)
     driver: str
+    # of GPUs: the oldest that CUDA's compiler knows, the newest that torch has kernels for; empty: it has
+    # them for all
     capabilities: tuple[str, str]
-    machine: str
-    disk_gib: dict[str, int]
+    machine: str  # the only one with packages for GPUs, as `platform.machine` names it; empty: there are more
+    disk_gib: dict[str, int]  # what a set-up needs, by device
+    # makes the stages out of the checkout, the environment and what was chosen
     stages: Callable[[Path, Path, Choice], tuple[Stage, ...]]
 
     @property

@@ -43,19 +43,12 @@ print(json.dumps({{"python": platform.python_version(), "packages": packages, "p
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment as it is.
+    """An environment as it is."""
 
-    Args:
-        interpreter: its Python.
-        prefix: its folder.
-        python: the version of Python.
-        packages: every distribution's version.
-    """
-
-    interpreter: str
-    prefix: Path
-    python: str
-    packages: Mapping[str, str]
+    interpreter: str  # its Python
+    prefix: Path  # its folder
+    python: str  # the version of Python
+    packages: Mapping[str, str]  # every distribution's version
 
 
 def own() -> str:

@@ -9,31 +9,21 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a set-up. A change of anything but the prose makes it be done again.
+    """One part of a set-up. A change of anything but the prose makes it be done again."""
 
-    Args:
-        name: names its stamp and its log.
-        after: the names of the stages whose results it needs; what else is to be done runs beside it.
-        commands: run one after the other in the checkout, the environment's `bin` first in PATH.
-        variables: added to the commands' environment.
-        discards: patterns below the environment, removed before the first command.
-        proof: patterns below the environment; without a match for each, the stage is not done.
-        inputs: the files whose content the result depends on.
-        tools: the programs that must be on PATH.
-        does: prose: what runs, and roughly how long.
-        remedy: prose: what to try when it fails.
-    """
-
-    name: str
+    name: str  # names its stamp and its log
+    # run one after the other in the checkout, the environment's `bin` first in PATH
     commands: tuple[tuple[str, ...], ...]
+    # the names of the stages whose results it needs; what else is to be done runs beside it
     after: tuple[str, ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
-    discards: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()  # added to the commands' environment
+    discards: tuple[str, ...] = ()  # patterns below the environment, removed before the first command
+    # patterns below the environment; without a match for each, the stage is not done
     proof: tuple[str, ...] = ()
-    inputs: tuple[Path, ...] = ()
-    tools: tuple[str, ...] = ()
-    does: str = field(default="", repr=False)
-    remedy: str = field(default="see the log", repr=False)
+    inputs: tuple[Path, ...] = ()  # the files whose content the result depends on
+    tools: tuple[str, ...] = ()  # the programs that must be on PATH
+    does: str = field(default="", repr=False)  # prose: what runs, and roughly how long
+    remedy: str = field(default="see the log", repr=False)  # prose: what to try when it fails
 
     def stamp(self, env: Path) -> Path:
         """Return the file that holds the hash of this stage once it is done."""
