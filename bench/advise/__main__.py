@@ -69,16 +69,15 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     check_and_name_device(config)
     results = Path(config.results_dir)
     try:
-        tried = try_plain(line, results, console.print)
+        plain_config, training, plain_results = try_plain(line, results, console.print)
     except TrialFailed as error:
         print(error, file=sys.stderr)
         return 1
-    machine, training = describe.short_machine(tried.results.rows), tried.training
-    plain = choices_of(tried.config, PLAIN)
-    effects = find_effects(read_comparisons(results), tried.results.machine_key, plain)
+    plain = choices_of(plain_config, PLAIN)
+    effects = find_effects(read_comparisons(results), plain_results.machine_key, plain)
     limit_bytes = limit_gib * 2**30
     candidates = [
-        predict(config, name, tried.config, training, effects=effects, limit_bytes=limit_bytes)
+        predict(config, name, plain_config, training, effects=effects, limit_bytes=limit_bytes)
         for name in config.backends
     ]
     selection = select(candidates, limit_bytes)
@@ -96,7 +95,8 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
         train_once=lambda chosen: train_once(chosen, line),
         measure=lambda chosen: measure_together(chosen, line),
     )
-    answer, table = words.answer(advice, config.model.name, limit_gib, machine), words.table(advice)
+    machine, table = describe.short_machine(plain_results.rows), words.table(advice)
+    answer = words.answer(advice, config.model.name, limit_gib, machine)
     outcomes = [*advice.outcomes]
     if check:
         all_s = comparison_seconds(compose([*overrides_of(candidates, line), *ONE_LAUNCH]), undivided_s)

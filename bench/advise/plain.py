@@ -58,17 +58,13 @@ class PlainTraining:
         return Bounds((1 - TIME_TOLERANCE) * min(extremes), (1 + TIME_TOLERANCE) * max(extremes))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """What the trials have shown."""
-
-    config: Config  # of all trials
-    training: PlainTraining  # the line through them
-    results: ReportedComparison  # of the last
-
-
-def try_plain(line: Sequence[str], results_dir: Path, say: Callable[[str], None]) -> Tried:
+def try_plain(
+    line: Sequence[str], results_dir: Path, say: Callable[[str], None]
+) -> tuple[Config, PlainTraining, ReportedComparison]:
     """Train plain PyTorch for some steps without a limit, for the comparison of these overrides.
+
+    Returns:
+        The configuration of the trials, the line through them, and the results of the last.
 
     Raises:
         TrialFailed: it did not train; with the reason.
@@ -83,8 +79,7 @@ def try_plain(line: Sequence[str], results_dir: Path, say: Callable[[str], None]
         say(f"a short trial of plain PyTorch, each micro-batch in {parts} parts")
         trials[parts], csv = train_shortly([*whole, f"backends.{PLAIN}.accumulate={parts}"], results_dir)
     held = held_bytes(config, PLAIN, next(iter(trials.values())))
-    training = learn(trials, config.micro_batch, held)
-    return Tried(config=config, training=training, results=read_comparison(csv))
+    return config, learn(trials, config.micro_batch, held), read_comparison(csv)
 
 
 def held_bytes(config: Config, name: str, trial: ModelTrial) -> float:

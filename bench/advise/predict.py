@@ -76,7 +76,9 @@ def predict(
     possible = divisors(config.micro_batch)
     needs = {parts: memory + sample_memory * exactly(training.samples_at_once(parts)) for parts in possible}
     parts = next((parts for parts in possible if needs[parts].middle <= limit_bytes), possible[-1])
-    speed = _speed(changes, effects)
+    speed, factors = effects.of(set(changes))  # both with undivided micro-batches
+    if factors > 1:
+        speed *= Bounds(1 - INTERPLAY, 1 + INTERPLAY)
     return Candidate(
         backend=name,
         changes=changes,
@@ -105,12 +107,6 @@ def _memory(
     ranks = config.device.world_size
     of_all = Bounds(ranks * (1 - MEMORY_TOLERANCE), ranks * (1 + MEMORY_TOLERANCE))
     return of_all * Bounds(held, held + cast), of_all * sample
-
-
-def _speed(changes: Sequence[Choice], effects: Effects) -> Bounds:
-    """Over plain PyTorch, both with undivided micro-batches."""
-    speed, factors = effects.of(set(changes))
-    return speed * Bounds(1 - INTERPLAY, 1 + INTERPLAY) if factors > 1 else speed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,12 +128,10 @@ class Difference:
 def break_down(
     table: pd.DataFrame, rows: pd.DataFrame, summaries: Sequence[BackendSummary]
 ) -> list[Breakdown]:
-    """Every backend's breakdown, in the order of the summaries.
+    """Every backend's breakdown, in the order of the summaries, which are of `rows`.
 
-    Args:
-        table: as `BREAKDOWN.read` returns it.
-        rows: the comparison's results; what was profiled in another configuration or environment is left out.
-        summaries: of these rows.
+    `table` is what `BREAKDOWN.read` returns; what was profiled in another configuration or environment than
+    the comparison's `rows` is left out.
     """
     hashes = ["config_hash", "environment_hash"]
     breakdowns = []

@@ -97,10 +97,8 @@ def find_convergence(
 ) -> Convergence | None:
     """What came of every backend; None if the losses belong to another comparison.
 
-    Args:
-        followed: as `bench.results.side_files.HELD_OUT_LOSSES` reads it.
-        rows: the comparison's results file.
-        statuses: of its backends; only one that is `ok` is compared with another.
+    `followed` is what `bench.results.side_files.HELD_OUT_LOSSES` reads, beside the comparison's `rows`. Only
+    backends whose status is `ok` are compared.
     """
     hashes = ["config_hash", "environment_hash"]
     followed = followed.merge(rows[hashes].drop_duplicates(), on=hashes)

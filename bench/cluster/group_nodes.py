@@ -13,8 +13,7 @@ from bench.launch.local_ranks import NodeRanks
 class GroupNodes:
     """Makes the ports and the rendezvous of one group; has the methods of `bench.launch.group.OtherNodes`.
 
-    Args:
-        assignments: what each other node has to start, in the order of their ranks; one or more.
+    `assignments` say what each other node has to start, in the order of their ranks; one or more.
     """
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:

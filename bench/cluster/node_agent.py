@@ -141,15 +141,10 @@ def greeting() -> NodeGreeting:
 
 
 def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False) -> Channel | None:
-    """A channel to the coordinator, once there is one; None if there was none in time.
+    """A channel to the coordinator at HOST:PORT, once there is one; None if there was none in time.
 
     The host's name may not be known yet, or no more: a container of a cluster has its name while it runs.
-
-    Args:
-        endpoint: HOST:PORT.
-        secret: that both know.
-        wait_s: how long to try.
-        met_before: whether there was one at this endpoint, so that its name is right.
+    `met_before` says that there was a coordinator at this endpoint, so that its name is right.
 
     Raises:
         UserError: there is one with another secret, or nobody knew such a host, to the last.

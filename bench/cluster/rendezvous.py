@@ -40,10 +40,7 @@ class Rendezvous:
 
     def variables(self, *, host: str, secret: str) -> dict[str, str]:
         """What the ranks on a node that knows node 0 as `host` need to report."""
-        return {
-            SOCKET_VARIABLE: f"tcp:{host}:{self.report_port}",
-            TOKEN_VARIABLE: token(secret, self.id),
-        }
+        return {SOCKET_VARIABLE: f"tcp:{host}:{self.report_port}", TOKEN_VARIABLE: token(secret, self.id)}
 
 
 class Port:

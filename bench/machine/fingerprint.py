@@ -53,11 +53,8 @@ SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
 def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
     """The environment of workers on this machine as plain JSON, which `environment` compares and hashes.
 
-    Nothing in it depends on time, load or where the checkout lies.
-
-    Args:
-        settings: the comparison's, as keyword arguments of `variables.worker_variables`.
-        stack: whose packages are described; this process's own if None.
+    Nothing in it depends on time, load or where the checkout lies. `settings` are keyword arguments of
+    `variables.worker_variables`; packages are those of `stack`, or this process's own if None.
     """
     installed = stacks.installed(stack)
     assert installed is not None, (

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def imported_packages() -> list[str]:
     """
     roots = [f"{os.path.realpath(path)}/" for path in sys.path if Path(path).name in INSTALLED]
     used = {os.path.realpath(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
-    used |= _mapped()
+    with suppress(OSError):
+        used |= {f"/{path}" for line in _MAPS.read_text().splitlines() if (path := line.partition("/")[2])}
     return sorted(
         {
             root + file.removeprefix(root).partition("/")[0]
@@ -47,11 +49,3 @@ def _file_of(module: object) -> str | None:
     """A module's file; some of what lies in `sys.modules` is no module, or says nothing."""
     file = getattr(module, "__dict__", {}).get("__file__")
     return file if isinstance(file, str) else None
-
-
-def _mapped() -> set[str]:
-    try:
-        lines = _MAPS.read_text().splitlines()
-    except OSError:
-        return set()
-    return {f"/{path}" for line in lines if (path := line.partition("/")[2])}

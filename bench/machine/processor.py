@@ -40,11 +40,8 @@ def describe_processor(
 ) -> dict[str, Any]:
     """Return the description of this machine's CPU, plain JSON that neither time nor load changes.
 
-    Args:
-        cpuinfo: the kernel's list of processors.
-        cpus: sysfs' folder with cpu0, cpu1 …
-        nodes: sysfs' folder of memory nodes (NUMA).
-        dmi: sysfs' folder in which the firmware names the machine.
+    The arguments are the kernel's list of processors, and sysfs' folders of cores, of memory nodes (NUMA) and
+    of what the firmware calls the machine.
     """
     text = _read(cpuinfo) or ""
     identity = parse_cpuinfo(text)
@@ -97,7 +94,8 @@ def read_caches(folder: Path) -> dict[str, int | None]:
 def count_threads_per_core(cpus: Path) -> int | None:
     """Return how many hardware threads share a core: 2 with SMT."""
     siblings = _read(cpus / "cpu0" / "topology" / "thread_siblings_list")
-    return _count_listed(siblings) if siblings else None
+    ends = [[int(end) for end in part.split("-")] for part in (siblings or "").split(",") if part]
+    return sum(part[-1] - part[0] + 1 for part in ends) or None  # of a list such as `0-1,8-9`
 
 
 def count_sockets(cpus: Path) -> int | None:
@@ -109,9 +107,7 @@ def count_sockets(cpus: Path) -> int | None:
 def find_virtual(cpuinfo: str, product: str) -> bool | None:
     """Return whether this is a virtual machine, by /proc/cpuinfo and DMI; None where nothing tells."""
     fields = _fields(cpuinfo)
-    if any("hypervisor" in flags.split() for flags in fields.get("flags", [])):
-        return True
-    if VIRTUAL_PRODUCTS.search(product):
+    if VIRTUAL_PRODUCTS.search(product) or any("hypervisor" in x.split() for x in fields.get("flags", [])):
         return True
     return False if "flags" in fields else None
 
@@ -155,12 +151,6 @@ def _kib(size: str | None) -> int | None:
     """`32K` or `16M` in KiB."""
     parts = re.fullmatch(r"(\d+)([KM])", size or "")
     return int(parts[1]) * {"K": 1, "M": 1024}[parts[2]] if parts else None
-
-
-def _count_listed(numbers: str) -> int:
-    """How many numbers a list of the kernel has, such as `0-1,8-9`."""
-    ends = [[int(end) for end in part.split("-")] for part in numbers.split(",")]
-    return sum(part[-1] - part[0] + 1 for part in ends)
 
 
 def _read(path: Path) -> str | None:

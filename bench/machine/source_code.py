@@ -60,11 +60,7 @@ def _git(*arguments: str) -> str:
     """What git prints; empty if it fails or is not there."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

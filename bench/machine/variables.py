@@ -56,10 +56,8 @@ def worker_variables(
 ) -> dict[str, str]:
     """Return the coordinator's variables without those of `REMOVED`, and with the comparison's settings.
 
-    Args:
-        base: the coordinator's variables.
-        device, threads, allocator, blas, precision, checkpointing: as `Config` has them.
-        prefix: the folder of the workers' virtual environment.
+    `base` are the coordinator's, `prefix` is the folder of the workers' environment, the rest is as in
+    `Config`.
     """
     variables = {
         name: value

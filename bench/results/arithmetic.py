@@ -18,11 +18,7 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
 def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
     """FLOPs of a micro-batch from those of two others: one part grows with the samples, one does not.
 
-    Exact, since either part is a whole number.
-
-    Args:
-        counted: two pairs of a micro-batch and the FLOPs that were counted with it.
-        micro_batch: in samples.
+    Exact, since either part is a whole number. `counted` pairs a micro-batch, in samples, with its FLOPs.
     """
     (small, small_flops), (large, large_flops) = counted
     return small_flops + (micro_batch - small) * ((large_flops - small_flops) // (large - small))

@@ -24,18 +24,14 @@ from bench.analysis.scale.sendings import TEXTBOOK, Sending, sendings, sent_in_a
 from bench.analysis.scale.steps import predict_step
 from bench.analysis.scale.tables import BYTES, IN_TURN, MEMORY, QUANTITIES, RATIO, SECONDS, seconds_of_one
 from bench.config.choices import DIVIDED
-from bench.config.overrides import last_values
 from bench.errors import UserError
 from bench.results.collectives import sent_bytes
 from bench.results.step_parts import TOGETHER, ModelFacts
 from bench.scale.facts import facts_of
-from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
 
 DDP = "ddp"
 """The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
-
-LOOPBACK = "loopback"
 
 DRAWS, SEED = 256, 1
 
@@ -49,13 +45,12 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
     known = read_measured(folder)
     if len({comparison.processor for comparison in known}) > 1:
         raise UserError(
-            f"the files in {folder} are of several kinds of CPU",
-            "keep those of each in a folder of its own",
+            f"the files in {folder} are of several kinds of CPU", "keep those of each in a folder of its own"
         )
     facts: dict[tuple[str, ...], ModelFacts] = {}
     seen: set[tuple[object, ...]] = set()
     for measured in known:
-        workload = _workload(measured)
+        workload = measured.workload
         if workload not in facts:
             _, facts[workload] = facts_of([setting for setting in workload if setting])
         for backend in measured.backends:
@@ -67,7 +62,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 "model": measured.model,
                 "backend": backend,
                 "sharding": sharding,
-                "link": _link(measured),
+                "link": measured.link,
                 "measured_in": str(measured.path.relative_to(results)),
                 "git_commit": measured.text(backend, "git_commit"),
                 "ranks": measured.ranks,
@@ -92,8 +87,8 @@ class _CheckedBackend:
     @cached_property
     def alone(self) -> list[Measured]:
         """The comparisons of this workload on one rank."""
-        workload = _workload(self.measured)
-        return [each for each in self.known if each.ranks == 1 and _workload(each) == workload]
+        workload = self.measured.workload
+        return [each for each in self.known if each.ranks == 1 and each.workload == workload]
 
     @cached_property
     def base(self) -> str | None:
@@ -172,12 +167,12 @@ class _CheckedBackend:
 
         Every call draws alike, so that a ratio of two has the spread of what they do not share.
         """
-        measured, workload = self.measured, _workload(self.measured)
+        measured = self.measured
         same = [
             each
             for each in sorted(self.known, key=lambda each: each is not measured)
             if (each is measured or each.bytes_per_s is None)
-            and (each.ranks, _workload(each)) == (measured.ranks, workload)
+            and (each.ranks, each.workload) == (measured.ranks, measured.workload)
             and each.has_same(base, measured)
             and each.has_parts(base)
         ]
@@ -223,9 +218,9 @@ class _CheckedBackend:
 
         Never over a slow link: what that does is predicted.
         """
-        measured, workload = self.measured, _workload(self.measured)
+        measured = self.measured
         near = [each for each in self.known if each.ranks == measured.ranks and each.bytes_per_s is None]
-        near.sort(key=lambda each: (each is not measured, _workload(each) != workload))
+        near.sort(key=lambda each: (each is not measured, each.workload != measured.workload))
         return merge_sizes(
             *(each.timed_sizes([backend]) for each in near[:1]),
             *(each.timed_sizes(each.backends) for each in near),
@@ -249,19 +244,6 @@ def _trained_bytes(measured: Measured, backend: str) -> float | None:
     if not measured.on_cpu:  # libraries lie on the host
         return peak
     return None if peak is None or runtime is None else peak - runtime
-
-
-def _workload(measured: Measured) -> tuple[str, ...]:
-    """The overrides that decide the model's shapes."""
-    chosen = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
-    last = sorted(last_values(measured.overrides).items())
-    return tuple(f"{key}={value}" for key, value in last if key in chosen or key.startswith("model."))
-
-
-def _link(measured: Measured) -> str:
-    if measured.bytes_per_s is None:
-        return LOOPBACK
-    return f"{measured.bytes_per_s * 8 / 1e9 / PAYLOAD_SHARE:g} Gbit/s"
 
 
 def _row(quantity: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:

@@ -98,8 +98,7 @@ def measure_over(gbit_per_s: float, overrides: Sequence[str]) -> int:
         variables = os.environ | {"BENCH_SECRET": secrets.token_hex(16)}
         agent = subprocess.Popen(
             second.command(
-                sys.executable,
-                *("-m", "bench.cluster.node_agent", endpoint, "--wait", str(SECONDS_TO_START)),
+                sys.executable, *("-m", "bench.cluster.node_agent", endpoint, "--wait", str(SECONDS_TO_START))
             ),
             cwd=ROOT,
             env=variables | {"GLOO_SOCKET_IFNAME": second.interface},

@@ -12,6 +12,7 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.network import TimedSize
 from bench.analysis.scale.steps import Parts
+from bench.config.overrides import last_values
 from bench.errors import UserError
 from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
@@ -47,6 +48,19 @@ class Measured(ComparisonResults):
         """What the slow link between its two nodes carries, without headers; None where there is none."""
         gbit_per_s = self.rows["link_gbit_per_s"].iloc[0]
         return None if np.isnan(gbit_per_s) else float(gbit_per_s) * 1e9 / 8 * PAYLOAD_SHARE
+
+    @cached_property
+    def link(self) -> str:
+        """What its ranks send over: `loopback`, or a rate such as `1 Gbit/s`."""
+        gbit_per_s = self.rows["link_gbit_per_s"].iloc[0]
+        return "loopback" if np.isnan(gbit_per_s) else f"{gbit_per_s:g} Gbit/s"
+
+    @cached_property
+    def workload(self) -> tuple[str, ...]:
+        """The overrides that decide the model's shapes."""
+        chosen = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
+        last = sorted(last_values(self.overrides).items())
+        return tuple(f"{key}={value}" for key, value in last if key in chosen or key.startswith("model."))
 
     def has_parts(self, backend: str) -> bool:
         """Whether the parts of this backend's steps are known."""

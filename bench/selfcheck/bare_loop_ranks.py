@@ -27,15 +27,10 @@ SCRIPT = Path(__file__).with_name("bare_loop.py")
 
 
 class BareLoop:
-    """The ranks of bare_loop.py, which train a block when they are asked to.
+    """The ranks of bare_loop.py, which train a block when they are asked to, each on its cores.
 
     They read how many steps from a pipe and answer over another with the seconds; between blocks they are
-    stopped.
-
-    Args:
-        config: what is trained, and on how many ranks.
-        cores: of each rank.
-        folder: an empty one, for the pipes, the batches and the log.
+    stopped. Pipes, batches and the log lie in `folder`, which is empty before.
 
     Raises:
         LaunchFailed: from `wait_until_built` and `train_block`, if the ranks fail or take longer than
@@ -48,7 +43,23 @@ class BareLoop:
         self.folder = folder
         self.pids: list[int] = []
         job = folder / "job.json"
-        job.write_text(json.dumps(_job_of(config, cores)), encoding="utf-8")
+        job.write_text(
+            json.dumps(
+                {
+                    "attention": config.attention,
+                    "seed": config.seed,
+                    "architecture": config.model.architecture,
+                    "config": _model_settings(config),
+                    "lr": config.adam.lr,
+                    "weight_decay": config.adam.weight_decay,
+                    "head": tasks.make(config.model.task).head,
+                    "device": config.device.type,
+                    "threads": config.device.threads,
+                    "cores": [list(share) for share in cores],
+                }
+            ),
+            encoding="utf-8",
+        )
         for rank in range(self.world_size):
             np.savez(folder / f"batches-{rank}.npz", **_batches_of(config, rank))
             os.mkfifo(folder / f"ask-{rank}")
@@ -120,22 +131,6 @@ class BareLoop:
         for pid in self.pids:
             with suppress(ProcessLookupError):
                 os.killpg(pid, number)
-
-
-def _job_of(config: Config, cores: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """What bare_loop.py reads about its work."""
-    return {
-        "attention": config.attention,
-        "seed": config.seed,
-        "architecture": config.model.architecture,
-        "config": _model_settings(config),
-        "lr": config.adam.lr,
-        "weight_decay": config.adam.weight_decay,
-        "head": tasks.make(config.model.task).head,
-        "device": config.device.type,
-        "threads": config.device.threads,
-        "cores": [list(share) for share in cores],
-    }
 
 
 def _model_settings(config: Config) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def _compare_loops(overrides: Sequence[str], out: Path | None) -> int:
         out.parent.mkdir(parents=True, exist_ok=True)
         seconds.to_csv(out, index=False)
     ratio = cost_of_harness(seconds)
-    print(_describe_blocks(seconds))
+    sides = [f"{name} {arithmetic.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
+    print(f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}")
     print(describe_ratio(ratio))
     return 0 if ALLOWED[0] <= ratio.ratio <= ALLOWED[1] else 1
 
@@ -98,11 +99,6 @@ def describe_ratio(ratio: intervals.Speedup) -> str:
     """The ratio and its interval, as in `ratio 1.003 [0.995, 1.012]`."""
     interval = "" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]"
     return f"ratio {ratio.ratio:.3f}{interval}"
-
-
-def _describe_blocks(seconds: pd.DataFrame) -> str:
-    sides = [f"{name} {arithmetic.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
-    return f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}"
 
 
 def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:

@@ -18,7 +18,7 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +86,17 @@ CASES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is missing, print what was found, and return the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = command_parser("bench.selfcheck.selftest", __doc__)
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
+    names = sorted({case.name for cases in CASES.values() for case in cases})
+    parser.add_argument("--case", choices=names, help="only this kind")
+    parser.add_argument(
+        "--gather", action="store_true", help="keep what other machines and commits have measured"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
+    )
+    options = parser.parse_args(arguments)
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     return run_command(
         lambda: _run(options, f'make selftest ARGS="{given}"' if given else "make selftest"),
@@ -151,19 +161,16 @@ def _measure_missing(
             several = f" to {numbers[-1]}" if len(numbers) > 1 else ""
             console.print(f"self-test: {case.name} {first}{several} of {case.comparisons}")
             rows = _measure_rows(lines[case.name], f"{case.name}-{first}", raw)
-            verdicts, rounds = (_without(table, case.name, numbers) for table in (verdicts, rounds))
+            verdicts, rounds = (
+                table[[row.case != case.name or row.number not in numbers for row in table.itertuples()]]
+                for table in (verdicts, rounds)
+            )
             for number, part in zip(numbers, split_launches(rows, len(numbers)), strict=True):
                 verdicts = pd.concat([verdicts, verdict_table(part, case.name, number, case.preset)])
                 rounds = pd.concat([rounds, noise_table(part, case.name, number)])
             for name, table in zip(TABLES, (verdicts, rounds), strict=True):
                 write_atomically(paths[name], table.to_csv(index=False, float_format="%.6g"))
     return verdicts
-
-
-def _without(table: pd.DataFrame, case: str, numbers: Container[int]) -> pd.DataFrame:
-    if table.empty:
-        return table
-    return table[[row.case != case or row.number not in numbers for row in table.itertuples()]]
 
 
 def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
@@ -221,23 +228,6 @@ def _read_earlier(
 def _comparisons_in(table: pd.DataFrame) -> set[tuple[str, int]]:
     """The case and the number of each comparison in a table."""
     return set(zip(table["case"], table["number"], strict=True)) if len(table) else set()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.selfcheck.selftest", __doc__)
-    parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
-    parser.add_argument(
-        "--case",
-        choices=sorted({case.name for cases in CASES.values() for case in cases}),
-        help="only this kind",
-    )
-    parser.add_argument(
-        "--gather", action="store_true", help="keep what other machines and commits have measured"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
-    )
-    return parser
 
 
 if __name__ == "__main__":

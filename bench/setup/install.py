@@ -26,7 +26,7 @@ from bench.errors import UserError
 from bench.setup import commands
 from bench.setup.choice import choice_file, choose, recorded_choice
 from bench.setup.recipes import Stack
-from bench.setup.stage import Stage, pending
+from bench.setup.stage import SetupStage, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
 TAIL_LINES = 30
@@ -40,13 +40,7 @@ POLL_SECONDS = 0.05
 
 
 def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam: bool = False) -> None:
-    """Bring the stack's environment in this checkout to completion.
-
-    Args:
-        stack: what to install.
-        checkout: the folder that holds the requirements and will hold the environment.
-        device: one of `DEVICES`, or None for what was chosen before, else what the machine has.
-        cpu_adam: whether DeepSpeed's Adam for CPUs is compiled, too; once it was, it is.
+    """Bring the stack's environment in this checkout to completion; arguments as of `choose`.
 
     Raises:
         UserError: if the machine lacks something, or a command fails.
@@ -81,7 +75,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
     say(f"{stack.folder} is complete ({choice}).")
 
 
-def complete(stages: tuple[Stage, ...], checkout: Path, env: Path, lock: int) -> None:
+def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:
     """Do every stage that is not done, as many at a time as do not come after each other; see `set_up`."""
     todo = pending(stages, env)
     for tool in sorted({tool for stage in todo for tool in stage.tools}):
@@ -118,16 +112,12 @@ def complete(stages: tuple[Stage, ...], checkout: Path, env: Path, lock: int) ->
 
 
 class RunningStage:
-    """A stage whose commands run, one after the other, from a clean state.
+    """A stage whose commands run in the checkout, one after the other, from a clean state.
 
-    Args:
-        stage: what is done.
-        checkout: the folder that its commands run in.
-        env: the environment's folder.
-        lock: the descriptor that its commands inherit.
+    They inherit the descriptor of the lock.
     """
 
-    def __init__(self, stage: Stage, checkout: Path, env: Path, lock: int) -> None:
+    def __init__(self, stage: SetupStage, checkout: Path, env: Path, lock: int) -> None:
         self.stage = stage
         self._checkout, self._env, self._lock = checkout, env, lock
         self._started = time.monotonic()
@@ -192,8 +182,12 @@ class RunningStage:
         }
         ours.update({"TMPDIR": str(self._scratch), **dict(self.stage.variables)})
         ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        ours["CXX"] = str(without_debugging(ours.get("CXX", "g++"), self._scratch))
-        ours["CC"] = ours["CXX"]  # torch lets nvcc compile with it
+        # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
+        # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.
+        wrapper = self._scratch / "g++"
+        wrapper.write_text(f'#!/bin/sh\nexec {ours.get("CXX", "g++")} "$@" -g0\n')
+        wrapper.chmod(0o755)
+        ours["CC"] = ours["CXX"] = str(wrapper)
         return ours
 
     def _failure(self, trouble: str) -> UserError:
@@ -203,17 +197,6 @@ class RunningStage:
         remedy = f"{self.stage.remedy}; the whole log is {log}"
         sentence = f"The set-up stopped in {self.stage.name}: {trouble} ({remedy})."
         return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
-
-
-def without_debugging(compiler: str, folder: Path) -> Path:
-    """Return a compiler that writes no debug information, which would be a third of its work.
-
-    CFLAGS would not do: DeepSpeed's own -g comes after them.
-    """
-    wrapper = folder / "g++"  # torch accepts compilers by their names
-    wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -g0\n')
-    wrapper.chmod(0o755)
-    return wrapper
 
 
 @contextlib.contextmanager
@@ -231,10 +214,10 @@ def locked(path: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def say(line: str, end: str = "\n") -> None:
+def say(line: str) -> None:
     """Print without buffering, also into a file or a pipe."""
     show("")
-    print(line, end=end, flush=True)
+    print(line, flush=True)
 
 
 def show(line: str) -> None:

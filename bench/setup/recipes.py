@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.setup.choice import Choice
-from bench.setup.stage import Stage
+from bench.setup.stage import SetupStage
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,12 @@ class Stack:
     machine: str  # the only one with packages for GPUs, as `platform.machine` names it; empty: there are more
     disk_gib: dict[str, int]  # what a set-up needs, by device
     # makes the stages out of the checkout, the environment and what was chosen
-    stages: Callable[[Path, Path, Choice], tuple[Stage, ...]]
+    stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]]
 
     @property
     def make(self) -> str:
         """The command that makes the environment."""
         return "make setup" if self.name == "ort" else f"make setup STACK={self.name}"
-
-    @property
-    def compiles_kernels(self) -> bool:
-        """Whether CUDA kernels are compiled for the GPUs."""
-        return self.name == "ort"
 
 
 SITE = "lib/python*/site-packages"
@@ -68,7 +63,7 @@ CUDA_HOME = "nvcc/nvidia/cu13"
 """The folder below an environment that holds its CUDA compiler."""
 
 
-def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
+def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, ...]:
     """Return the stages of the stack that ONNX Runtime Training 1.19.2 can run on."""
     gpu = choice.device == "cuda"
     requirements = checkout / "requirements" / ("ort-gpu.txt" if gpu else "ort-cpu.txt")
@@ -85,7 +80,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
         venv_stage(env, choice),
         packages_stage(checkout, env, requirements, torch_first=gpu, cuda=TORCHS_CUDA * gpu),
         *((cuda11_stage(checkout, env), compiler_stage(checkout, env)) if gpu else ()),
-        Stage(
+        SetupStage(
             name="ortmodule",
             after=("packages", *(("compiler",) * gpu)),
             commands=(
@@ -108,7 +103,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
     )
 
 
-def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...]:
+def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, ...]:
     """Return the stages of today's stack."""
     requirements = checkout / "requirements" / "modern.txt"
     return (
@@ -119,9 +114,9 @@ def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[Stage, ...
     )
 
 
-def venv_stage(env: Path, choice: Choice) -> Stage:
+def venv_stage(env: Path, choice: Choice) -> SetupStage:
     """Return the stage that makes an empty environment."""
-    return Stage(
+    return SetupStage(
         name="venv",
         commands=((choice.python, "-m", "venv", "--without-pip", str(env)),),
         discards=("bin", "include", "lib", "lib64", "share", "pyvenv.cfg"),
@@ -132,7 +127,7 @@ def venv_stage(env: Path, choice: Choice) -> Stage:
 
 def packages_stage(
     checkout: Path, env: Path, requirements: Path, *, torch_first: bool, cuda: str = ""
-) -> Stage:
+) -> SetupStage:
     """Return the stage that installs a file of requirements.
 
     With `torch_first` the file leaves out the CUDA libraries, which each build of torch pins itself; a CPU
@@ -142,7 +137,7 @@ def packages_stage(
     lines = requirements.read_text().splitlines() if torch_first else []
     torch = [line.split()[0] for line in lines if line.startswith("torch==")]
     uv_itself = checkout / "requirements" / "uv.txt"
-    return Stage(
+    return SetupStage(
         name="packages",
         after=("venv",),
         commands=(
@@ -166,7 +161,7 @@ def packages_stage(
     )
 
 
-def cuda11_stage(checkout: Path, env: Path) -> Stage:
+def cuda11_stage(checkout: Path, env: Path) -> SetupStage:
     """Return the stage that brings the CUDA 11.8 that ONNX Runtime's kernels are linked with."""
     requirements = checkout / "requirements" / "cuda11.txt"
     source = checkout / "bench" / "setup" / "inside" / "ort_cuda_libraries.py"
@@ -174,7 +169,7 @@ def cuda11_stage(checkout: Path, env: Path) -> Stage:
     preload = (
         'cd "$0"/lib/python*/site-packages/onnxruntime/capi && rm -f _ld_preload.py && cp "$1" _ld_preload.py'
     )
-    return Stage(
+    return SetupStage(
         name="cuda11",
         after=("packages",),
         commands=(
@@ -191,11 +186,11 @@ def cuda11_stage(checkout: Path, env: Path) -> Stage:
     )
 
 
-def compiler_stage(checkout: Path, env: Path) -> Stage:
+def compiler_stage(checkout: Path, env: Path) -> SetupStage:
     """Return the stage that assembles a CUDA compiler out of wheels, which fits the environment's torch."""
     requirements = checkout / "requirements" / "nvcc.txt"
     source = checkout / "bench" / "setup" / "inside" / "cuda_compiler.py"
-    return Stage(
+    return SetupStage(
         name="compiler",
         after=("packages",),
         commands=(
@@ -214,7 +209,7 @@ def compiler_stage(checkout: Path, env: Path) -> Stage:
     )
 
 
-def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choice) -> Stage:
+def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choice) -> SetupStage:
     """Return the stage that compiles what DeepSpeed would compile at its first start with gloo or CPUAdam.
 
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
@@ -222,13 +217,10 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
     names = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
     libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
-    return Stage(
+    return SetupStage(
         name="deepspeed",
         after=("packages",),
-        commands=(
-            (*install(env), *options, "deepspeed"),
-            prove(env, "libraries", *libraries),
-        ),
+        commands=((*install(env), *options, "deepspeed"), prove(env, "libraries", *libraries)),
         variables=(
             NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
@@ -247,7 +239,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     )
 
 
-def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) -> tuple[Stage, ...]:
+def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) -> tuple[SetupStage, ...]:
     """Return the stage that compiles the library of device.blas=full; none where there is no MKL."""
     if machine != MKL_MACHINE:
         return ()
@@ -255,7 +247,7 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
     # CXX is the user's compiler if there is one. The two functions need no other library, not even libc.
     compile_library = '"$CXX" -x c -O2 -shared -fPIC -nostdlib -o "$0" "$1"'
     return (
-        Stage(
+        SetupStage(
             name="blas",
             after=("venv",),
             commands=(("sh", "-c", compile_library, str(env / MKL_LIBRARY), str(source)),),

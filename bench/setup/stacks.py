@@ -69,13 +69,9 @@ def installed(stack: str | None = None) -> Installed | None:
 
 def find_cuda_compiler(prefix: Path) -> Path | None:
     """Return the nvcc for an environment: its own, else one that torch would find; None if there is none."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    on_path = [shutil.which("nvcc")]
-    candidates = [
-        str(prefix / CUDA_HOME / "bin/nvcc"),
-        *(f"{home}/bin/nvcc" for home in homes if home),
-        *on_path,
-    ]
+    others = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    homes = [str(prefix / CUDA_HOME), *filter(None, others)]
+    candidates = [*(f"{home}/bin/nvcc" for home in homes), shutil.which("nvcc")]
     return next((Path(nvcc) for nvcc in candidates if nvcc and Path(nvcc).exists()), None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Stage:
+class SetupStage:
     """One part of a set-up. A change of anything but the prose makes it be done again."""
 
     name: str  # names its stamp and its log
@@ -33,34 +33,29 @@ class Stage:
         """Return the file that takes what the commands print."""
         return env / f"setup-{self.name}.log"
 
-    def is_done(self, env: Path, fingerprint: str) -> bool:
-        """Tell whether this stage was finished with this hash and its result is still there."""
-        stamp = self.stamp(env)
-        if not stamp.exists() or stamp.read_text() != fingerprint:
-            return False
-        return not self.unproven(env)
-
     def unproven(self, env: Path) -> list[str]:
         """Return what this stage should have left behind and did not."""
         return [pattern for pattern in self.proof if not any(path.exists() for path in env.glob(pattern))]
 
 
-def pending(stages: tuple[Stage, ...], env: Path) -> dict[Stage, str]:
+def pending(stages: tuple[SetupStage, ...], env: Path) -> dict[SetupStage, str]:
     """Return every stage that is not done, and all that come after it, each with the hash for its stamp.
 
     A stage's hash covers its definition, its inputs, the environment's own path (environments do not move)
     and the stages that it comes after, which stand before it in `stages`.
     """
     hashes: dict[str, str] = {}
-    todo: dict[Stage, str] = {}
+    todo: dict[SetupStage, str] = {}
     for stage in stages:
-        digest = hashlib.sha256(f"{env}{stage!r}".encode())
+        defined = repr(stage).replace(SetupStage.__name__, "Stage", 1)  # as when today's stamps were made
+        digest = hashlib.sha256(f"{env}{defined}".encode())
         for path in stage.inputs:
             digest.update(path.read_bytes())
         for earlier in stage.after:
             digest.update(hashes[earlier].encode())
         hashes[stage.name] = digest.hexdigest()
-        undone = {each.name for each in todo}
-        if not undone.isdisjoint(stage.after) or not stage.is_done(env, hashes[stage.name]):
+        stamp, undone = stage.stamp(env), {each.name for each in todo}
+        finished = stamp.exists() and stamp.read_text() == hashes[stage.name] and not stage.unproven(env)
+        if not finished or not undone.isdisjoint(stage.after):
             todo[stage] = hashes[stage.name]
     return todo

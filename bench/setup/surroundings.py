@@ -46,7 +46,9 @@ def describe_gpus(stack: Stack, choice: Choice) -> str:
             "take STACK=modern after `make`",
         )
     gpus = list_gpus()
-    kernels = f"; kernels are compiled for compute capability {choice.architectures}" * stack.compiles_kernels
+    kernels = ""
+    if stack.name == "ort":  # which compiles CUDA kernels for the GPUs
+        kernels = f"; kernels are compiled for compute capability {choice.architectures}"
     if not gpus:
         needed = f"Where one is, the driver must be {stack.driver} or newer."
         return f"No NVIDIA driver shows a GPU here{kernels}. {needed}"

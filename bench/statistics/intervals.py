@@ -67,15 +67,10 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def speedup_of_rounds(log_ratios: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
-    """Summarise log ratios of samples/s, indexed by (launch, round), one per round; None without any.
-
-    As `speedup_of_launches`, which describes the interval.
-    """
-    return (
-        speedup_of_launches(_launches(log_ratios), stopped_by_width=stopped_by_width)
-        if len(log_ratios)
-        else None
-    )
+    """`speedup_of_launches` of log ratios of samples/s, indexed by (launch, round); None without any."""
+    if log_ratios.empty:
+        return None
+    return speedup_of_launches(_launches(log_ratios), stopped_by_width=stopped_by_width)
 
 
 def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = False) -> Speedup:

@@ -183,9 +183,7 @@ def _with_speedup(
     )
 
 
-def _compare_with_best_pytorch(
-    backends: list[tuple[BackendBlocks, BackendSummary]],
-) -> list[BackendSummary]:
+def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummary]]) -> list[BackendSummary]:
     """Mark the fastest PyTorch row, and add the speed-ups over it unless that is the reference anyway.
 
     It is chosen by its measured rate: of several that are equally fast it is the one that chance favoured. A

@@ -60,13 +60,11 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     if plan.images is not None:
         make_images(Path(plan.images))
     console = Console(stderr=True, highlight=False)
-    fitted = fit_to_machine(plan, parts, overrides, seconds=seconds, console=console)
-    comparisons = plan_comparisons(plan, fitted.parts, overrides)
+    parts, unmeasured, seconds = fit_to_machine(plan, parts, overrides, seconds=seconds, console=console)
+    comparisons = plan_comparisons(plan, parts, overrides)
     if "minutes" in own and not all(comparison.config.resume for comparison in comparisons):
         raise UserError("minutes=… needs resume=true: without it the next call would begin anew.")
-    sweep = Sweep(
-        plan, comparisons, unmeasured=fitted.unmeasured, deadline=started + fitted.seconds, console=console
-    )
+    sweep = Sweep(plan, comparisons, unmeasured=unmeasured, deadline=started + seconds, console=console)
     if own.get("plan_only") == "true":
         if not sweep.announce():
             console.print("nothing is left to measure.")

@@ -50,12 +50,9 @@ class PlannedComparison:
 def plan_comparisons(
     plan: Plan, parts: Sequence[PlanPart], overrides: Sequence[str]
 ) -> list[PlannedComparison]:
-    """Compose and check every comparison, so that a mistake is known before any work.
+    """Compose and check every comparison of these parts, so that a mistake is known before any work.
 
-    Args:
-        plan: the whole plan.
-        parts: the parts of it that are wanted.
-        overrides: of all comparisons, which take precedence; `backend=[…]` replaces the plan's backends.
+    The overrides take precedence in all comparisons; `backend=[…]` replaces the plan's backends.
 
     Raises:
         UserError: an override is wrong, this machine lacks something, or two comparisons are the same.

@@ -80,16 +80,10 @@ def comparison_seconds(config: Config, step_s: float) -> float:
 
 
 def choose(trial: ModelTrial, config: Config, *, memory_bytes: float, seconds: float) -> SizeChoice:
-    """Return the most layers that fit into memory and time; the fewest, if even those take longer.
+    """Return the most layers that fit into this memory and time; the fewest, if even those take longer.
 
     All groups live side by side if memory allows that with the fewest layers, since a ratio of neighbouring
-    blocks is the steadiest; else one after the other.
-
-    Args:
-        trial: of the comparison's model.
-        config: of the comparison, with the published model.
-        memory_bytes: of this machine.
-        seconds: that the comparison may take.
+    blocks is the steadiest; else one after the other. `config` has the published model.
     """
     model, backends, ranks = config.model, len(config.backends), config.device.world_size
     room = MEMORY_SHARE * memory_bytes / (ranks * ENGINES_PEAK)  # of a backend's rank, were it alone

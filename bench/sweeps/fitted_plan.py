@@ -39,29 +39,19 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, ChosenModel]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FittedPlan:
-    """What of a plan this machine measures."""
-
-    parts: Sequence[PlanPart]  # with what was chosen as overrides
-    unmeasured: Mapping[str, str]  # models that it cannot train, and why
-    seconds: float  # that the call may take
-
-
 def fit_to_machine(
     plan: Plan, parts: Sequence[PlanPart], overrides: Sequence[str], *, seconds: float, console: Console
-) -> FittedPlan:
-    """The plan as it is on a GPU, or if it says nothing of fitting; else with what this machine can train.
+) -> tuple[Sequence[PlanPart], Mapping[str, str], float]:
+    """What of these parts of a plan this machine measures, in the seconds that the call may take.
 
-    Args:
-        plan: the whole plan.
-        parts: that are wanted.
-        overrides: of the command line.
-        seconds: that the call may take; infinite if the command line does not say.
-        console: where progress is shown.
+    On a GPU, or if the plan says nothing of fitting, the parts stay as they are. Where the seconds are
+    infinite, the plan's own limit holds.
+
+    Returns:
+        The parts, with what was chosen as overrides; models that cannot be trained, and why; the seconds.
     """
     if plan.fit is None or compose([*plan.common, *overrides]).device.type != "cpu":
-        return FittedPlan(parts=parts, unmeasured={}, seconds=seconds)
+        return parts, {}, seconds
     seconds = 60 * plan.fit.minutes if math.isinf(seconds) else seconds
     candidates = [
         _candidate(plan, plan.fit, part, model, overrides)
@@ -70,8 +60,7 @@ def fit_to_machine(
     ]
     fitting = Fitting(candidates, seconds=seconds, say=lambda line: console.print(line, markup=False))
     fitting.choose_all()
-    fitted = [_fitted(plan.fit, part, fitting) for part in parts]
-    return FittedPlan(parts=fitted, unmeasured=fitting.unmeasured, seconds=seconds)
+    return [_fitted(plan.fit, part, fitting) for part in parts], fitting.unmeasured, seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,10 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def load_plan(name: str) -> Plan:
-    """Read a plan.
-
-    Args:
-        name: of a shipped plan (`matrix`), or the path of a YAML file.
+    """Read a plan, by the name of a shipped one (`matrix`) or by the path of a YAML file.
 
     Raises:
         UserError: there is no such plan, or the file is wrong.
@@ -92,7 +89,7 @@ def load_plan(name: str) -> Plan:
 
 def select_parts(
     plan: Plan, names: Sequence[str] | None, models: Sequence[str] | None = None
-) -> list[PlanPart]:
+) -> Sequence[PlanPart]:
     """The parts with these names, in the plan's order; all if None. `models` replace those that they list.
 
     Raises:

@@ -38,14 +38,9 @@ class TrialFailed(UserError):
 
 
 def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[ModelTrial, Path]:
-    """Train eager PyTorch for a few steps.
+    """Train eager PyTorch for a few steps; what that has shown, and the results file.
 
-    Args:
-        line: the overrides; `SHORT` comes after them.
-        results_dir: in which the trial's folder lies.
-
-    Returns:
-        What it has shown, and its results file.
+    `SHORT` comes after the overrides of `line`. The trial's folder lies in `results_dir`.
 
     Raises:
         TrialFailed: it did not train; with the reason.

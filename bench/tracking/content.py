@@ -73,12 +73,7 @@ class TrackedComparison:
 
 
 def content_of(comparison: ReportedComparison, folder: Path) -> TrackedComparison:
-    """What is logged of a comparison.
-
-    Args:
-        comparison: read from its file.
-        folder: an existing one, into which the page is written.
-    """
+    """What is logged of a comparison that has a file; its page is written into `folder`."""
     assert comparison.path is not None, "a comparison that is tracked has a file"
     page = folder / f"{comparison.stem}.md"
     text = f"# {escaped(comparison.title)}\n\n{render_comparison(comparison)}"

@@ -36,14 +36,10 @@ class TrackOutcome:
 
 
 def track(csv: Path, settings: Track, command: Sequence[str] | None = None) -> TrackOutcome:
-    """Log a finished comparison to the trackers that are wanted.
+    """Log a finished comparison, by its results file, to the trackers that are wanted.
 
-    Raises nothing that a tracker may cause: the results are written already and must not be lost.
-
-    Args:
-        csv: its results file.
-        settings: of the trackers.
-        command: starts the process; tests give their own.
+    Raises nothing that a tracker may cause: the results are written already and must not be lost. Tests start
+    another process, by `command`.
     """
     if not settings.names:
         return TrackOutcome()

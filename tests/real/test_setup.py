@@ -29,7 +29,7 @@ from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
-from bench.setup.stage import Stage
+from bench.setup.stage import SetupStage
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 from tests.support.fake_programs import write_nvidia_smi, write_program
 
@@ -38,13 +38,13 @@ pytestmark = pytest.mark.once
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def shell(name: str, script: str, **more: Any) -> Stage:
+def shell(name: str, script: str, **more: Any) -> SetupStage:
     """A stage that notes in the file `ran` that it ran, then does what `script` says."""
     command = ("sh", "-ec", f"echo {name} >> ran; {script}")
-    return Stage(name=name, commands=(command,), **more)
+    return SetupStage(name=name, commands=(command,), **more)
 
 
-def stack_of(*stages: Stage, **more: Any) -> Stack:
+def stack_of(*stages: SetupStage, **more: Any) -> Stack:
     """A stack of these stages, each of which comes after the one before it unless it says something else."""
     linked = tuple(
         stage if stage.after or not place else dataclasses.replace(stage, after=(stages[place - 1].name,))
@@ -53,7 +53,7 @@ def stack_of(*stages: Stage, **more: Any) -> Stack:
     return stack_that_makes(lambda *_: linked, **more)
 
 
-def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[Stage, ...]], **more: Any) -> Stack:
+def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]], **more: Any) -> Stack:
     """The default stack, of other stages."""
     return dataclasses.replace(STACKS["ort"], pythons=(VERSION,), stages=stages, **more)
 
@@ -286,9 +286,9 @@ DRIVER = f"""
 import dataclasses, sys
 from pathlib import Path
 from bench.setup import __main__ as command
-from bench.setup.stage import Stage
+from bench.setup.stage import SetupStage
 line = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
-slow = Stage("slow", commands=(line,), discards=("half",), proof=("it",))
+slow = SetupStage("slow", commands=(line,), discards=("half",), proof=("it",))
 known = dict(pythons=("{VERSION}",), stages=lambda *_: (slow,))
 command.STACKS = dict(ort=dataclasses.replace(command.STACKS["ort"], **known))
 command.ROOT = Path.cwd()

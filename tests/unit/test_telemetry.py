@@ -192,7 +192,7 @@ def test_a_group_that_has_just_ended_is_not_taken_for_somebody_else(nvml: FakeNv
         clocks.sleep(seconds)
         nvml.utilisation = 0
 
-    sampler._sleep = calming
+    sampler.sleep = calming
     (seen,) = sampler.look_before_a_group()
     assert (seen.utilisation_percent, clocks.now) == (0, 1.0)
     sampler.look_before_a_group()

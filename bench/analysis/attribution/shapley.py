@@ -14,9 +14,7 @@ Subset = frozenset[str]
 def shapley_values(game: Mapping[Subset, float], factors: Sequence[str]) -> dict[str, float]:
     """Each factor's mean marginal contribution over all orders; they add up to the whole.
 
-    Args:
-        game: the value of every subset of `factors`, the empty one included.
-        factors: the players.
+    `game` has the value of every subset of `factors`, the empty one included.
     """
     count = math.factorial(len(factors))
     shares = dict.fromkeys(factors, 0.0)

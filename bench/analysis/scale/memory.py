@@ -36,11 +36,10 @@ def predict_memory(
     world_sizes: Sequence[int],
     device: str,
 ) -> Held:
-    """What a rank holds at its peak.
+    """What a rank holds at its peak, at each of these world sizes.
 
     Args:
-        sharding: of the backend, as is the optimizer.
-        optimizer: whose states it holds.
+        sharding, optimizer: of the backend.
         parameters: of the model, tied ones once.
         trainable: those that are trained.
         activations: bytes of one micro-batch, and of whatever else does not depend on the world size.

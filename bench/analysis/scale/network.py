@@ -6,7 +6,7 @@ behind computation.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -91,35 +91,26 @@ class TimedSize:
     busy_share: float  # of them, in which a rank's core worked on it
 
 
+@dataclass
 class MeasuredRanks:
     """So many ranks of one machine, on which collectives of many sizes were timed.
 
     Between two sizes, seconds follow a line between logarithms. Below the smallest a call takes what that
     takes, above the largest it takes in proportion.
-
-    Args:
-        ranks: that were timed; of other world sizes nothing is known, but that one rank sends nothing.
-        timed: by kind, in order of size.
-        dice: draws a factor for each kind, since what makes one call slow makes others slow, too.
-        bytes_per_s: of a link that all of it has to pass besides; None if there is none.
     """
 
-    def __init__(
-        self,
-        ranks: int,
-        timed: Mapping[str, Sequence[TimedSize]],
-        dice: Dice,
-        *,
-        bytes_per_s: float | None = None,
-    ) -> None:
-        self._ranks = ranks
-        self._timed = timed
-        self._bytes_per_s = bytes_per_s
+    ranks: int  # that were timed; of other world sizes nothing is known, but that one rank sends nothing
+    timed: Mapping[str, Sequence[TimedSize]]  # by kind, in order of size
+    dice: Dice  # draws a factor for each kind, since what makes one call slow makes others slow, too
+    _: KW_ONLY
+    bytes_per_s: float | None = None  # of a link that all of it has to pass besides; None if there is none
+
+    def __post_init__(self) -> None:
         self._factors = {}  # around 1: how far the largest size's seconds may be off, which matters most
-        for kind, sizes in timed.items():
+        for kind, sizes in self.timed.items():
             largest = sizes[-1].seconds
             low, high = largest.low / largest.value, largest.high / largest.value
-            self._factors[kind] = dice.draw(Estimate(value=1.0, low=low, high=high))
+            self._factors[kind] = self.dice.draw(Estimate(value=1.0, low=low, high=high))
 
     def seconds(self, kind: str, size: float, ranks: Floats) -> Duration:
         """How long one call takes; arguments as of `LinkedNodes.seconds`.
@@ -127,19 +118,19 @@ class MeasuredRanks:
         Raises:
             ValueError: a kind or a world size was not timed.
         """
-        if set(np.unique(ranks)) - {1.0, float(self._ranks)}:
-            raise ValueError(f"collectives were timed with {self._ranks} ranks")
-        if kind not in self._timed:
+        if set(np.unique(ranks)) - {1.0, float(self.ranks)}:
+            raise ValueError(f"collectives were timed with {self.ranks} ranks")
+        if kind not in self.timed:
             raise ValueError(f"no {kind} was timed")
-        sizes = self._timed[kind]
+        sizes = self.timed[kind]
         places = np.log([timed.size for timed in sizes])
         logarithm = np.interp(np.log(size), places, np.log([timed.seconds.value for timed in sizes]))
         beyond = max(1.0, size / sizes[-1].size)
         alone = np.exp(logarithm) * beyond * self._factors[kind]
         busy_share = float(np.interp(np.log(size), places, [timed.busy_share for timed in sizes]))
         whole, busy = alone, alone * busy_share
-        if self._bytes_per_s is not None:
-            link = SENT[kind] * size * (self._ranks - 1) / self._ranks / self._bytes_per_s
+        if self.bytes_per_s is not None:
+            link = SENT[kind] * size * (self.ranks - 1) / self.ranks / self.bytes_per_s
             whole = np.maximum(alone, link) if kind in PIPELINED else alone + link
         several = ranks > 1
         return Duration(busy=np.where(several, busy, 0.0), on_the_way=np.where(several, whole - busy, 0.0))

@@ -34,15 +34,7 @@ MOST_PERSISTENT = 100_000
 """Numbers of a tensor that DeepSpeed's stage 3 leaves whole on every rank by default
 (stage3_param_persistence_threshold); it gathers those after the update."""
 
-TEXTBOOK = {
-    "ddp": 2,
-    "zero_redundancy": 2,
-    "zero1": 2,
-    "zero1_native": 2,
-    "zero2": 2,
-    "zero3": 3,
-    "fsdp2": 3,
-}
+TEXTBOOK = {"ddp": 2, "zero_redundancy": 2, "zero1": 2, "zero1_native": 2, "zero2": 2, "zero3": 3, "fsdp2": 3}
 """Numbers per parameter that a rank sends in a step, but for the share 1 / N."""
 
 

@@ -18,8 +18,7 @@ LEAST_DISTANCE = 0.03
 def distance_of_two_clusters(values: npt.ArrayLike) -> float | None:
     """The distance of two well-separated clusters, each at least a fifth of the values; None if there is one.
 
-    Args:
-        values: log throughputs, shape (blocks,), in any order.
+    `values` are log throughputs, shape (blocks,), in any order.
     """
     values = np.sort(np.asarray(values, float))
     least = max(2, len(values) // 5)

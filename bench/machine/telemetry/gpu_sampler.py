@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from bench.machine.telemetry.gpu_sample import GpuSample
@@ -28,27 +29,17 @@ class SampledDevice(Protocol):
         """How the device is doing at this moment."""
 
 
+@dataclass
 class GpuSampler:
-    """Samples of every device since `start`; without a thread, so that nothing runs unless it is called.
+    """Samples of every device since `start`; without a thread, so that nothing runs unless it is called."""
 
-    Args:
-        devices: the group's, by rank; none on a CPU.
-        clock, cpu_clock: return seconds, and CPU seconds of the calling thread.
-        sleep: waits for a number of seconds.
-    """
+    devices: Sequence[SampledDevice]  # the group's, by rank; none on a CPU
+    clock: Callable[[], float] = time.monotonic  # seconds
+    cpu_clock: Callable[[], float] = time.thread_time  # CPU seconds of the calling thread
+    sleep: Callable[[float], None] = time.sleep  # waits for a number of seconds
 
-    def __init__(
-        self,
-        devices: Sequence[SampledDevice],
-        clock: Callable[[], float] = time.monotonic,
-        cpu_clock: Callable[[], float] = time.thread_time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.devices = devices
-        self._clock = clock
-        self._cpu_clock = cpu_clock
-        self._sleep = sleep
-        self._due = clock()
+    def __post_init__(self) -> None:
+        self._due = self.clock()
         self._samples: list[tuple[GpuSample, ...]] = []
 
     def look(self) -> tuple[GpuSample, ...]:
@@ -65,7 +56,7 @@ class GpuSampler:
             samples = self.look()
             if not any(map(_is_busy, samples)):
                 return samples
-            self._sleep(SECONDS_BETWEEN_LOOKS)
+            self.sleep(SECONDS_BETWEEN_LOOKS)
         return self.look()
 
     def absent(self) -> dict[str, str]:
@@ -75,20 +66,20 @@ class GpuSampler:
     def start(self) -> None:
         """Begin a phase: forget earlier samples, and take the first one after a period."""
         self._samples = []
-        self._due = self._clock() + PERIOD_SECONDS
+        self._due = self.clock() + PERIOD_SECONDS
 
     def seconds_until_due(self) -> float:
         """How long to wait before the next `sample`; infinite without devices."""
-        return max(0.0, self._due - self._clock()) if self.devices else float("inf")
+        return max(0.0, self._due - self.clock()) if self.devices else float("inf")
 
     def sample(self) -> None:
         """Take a sample of every device if it is due."""
         if self.seconds_until_due() > 0:
             return
-        start = self._cpu_clock()
+        start = self.cpu_clock()
         self._samples.append(self.look())
-        cost = self._cpu_clock() - start
-        self._due = self._clock() + max(PERIOD_SECONDS, cost / LARGEST_SHARE)
+        cost = self.cpu_clock() - start
+        self._due = self.clock() + max(PERIOD_SECONDS, cost / LARGEST_SHARE)
 
     def take(self) -> tuple[tuple[GpuSample, ...], ...]:
         """For every device its samples since `start` or the last `take`."""

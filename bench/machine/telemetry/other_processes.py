@@ -72,12 +72,10 @@ def find_takers(
     seconds: float,
     is_left_out: Callable[[int], bool],
 ) -> tuple[Taker, ...]:
-    """Return who took the largest shares between two moments, the largest first.
+    """Return who took the largest shares in the seconds between two moments, the largest first.
 
-    Args:
-        before, after: all processes at either moment; who is not there before has started since.
-        seconds: between the two.
-        is_left_out: whether a process, by its id, is none that takes the cores away.
+    All processes are there at either moment; who is not there before has started since. `is_left_out` says
+    whether a process, by its id, is none that takes the cores away.
     """
     earlier = {key: before[key].seconds if key in before else 0.0 for key in after}
     takers = [
