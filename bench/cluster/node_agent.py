@@ -169,18 +169,14 @@ def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False
         except (OSError, Closed, ValueError, KeyError) as error:
             if channel is not None:
                 channel.close()
-            was_unknown, unknown = unknown, _why_unknown(error)
+            was_unknown = unknown  # what the resolver said if the host's name was the trouble; else empty
+            unknown = (error.strerror or str(error)) if isinstance(error, socket.gaierror) else ""
             if unknown and not was_unknown:
                 say(f"{host} is not known here now ({unknown}): misspelt, or not running; asking again")
             time.sleep(min(RETRY_SECONDS, left))
     if unknown and not met_before:
         raise UserError(f"{host} is not known here ({unknown}); give its address instead.")
     return None
-
-
-def _why_unknown(error: Exception) -> str:
-    """What the resolver said if the host's name was the trouble; else empty."""
-    return (error.strerror or str(error)) if isinstance(error, socket.gaierror) else ""
 
 
 def serve(endpoint: str, *, wait_s: float, once: bool) -> None:

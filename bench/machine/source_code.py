@@ -2,8 +2,6 @@
 
 import hashlib
 import subprocess
-from collections.abc import Iterable
-from pathlib import Path
 
 from bench.setup.checkout import ROOT
 
@@ -44,16 +42,11 @@ def git_commit() -> str:
 def code_hash() -> str:
     """A hash of the source files that measure, whether git knows of them or not."""
     hashed = hashlib.sha256()
-    for path in sorted(_sources()):
+    paths = {path for name in MEASURING for path in (ROOT / name, *(ROOT / name).rglob("*"))}
+    for path in sorted(path for path in paths if path.suffix in SOURCES and path.is_file()):
         hashed.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
         hashed.update(hashlib.sha256(path.read_bytes()).digest())
     return hashed.hexdigest()[:16]
-
-
-def _sources() -> Iterable[Path]:
-    for name in MEASURING:
-        paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else (ROOT / name,)
-        yield from (path for path in paths if path.suffix in SOURCES and path.is_file())
 
 
 def _git(*arguments: str) -> str:

@@ -144,22 +144,19 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
 
 
 def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Text cells as the types of `DTYPES`."""
+    """Text cells as the types of `DTYPES`; blank is missing."""
     columns: dict[str, Any] = {}
     for column, dtype in DTYPES.items():
         cells = table[column].tolist()
         try:
-            columns[column] = _convert(cells, dtype)
+            if dtype == TEXT:  # of a bare array pandas 3 makes a type of text of its own
+                columns[column] = pd.Series(cells, dtype=object)
+            elif dtype == REAL:
+                columns[column] = np.array([float(cell) if cell else math.nan for cell in cells])
+            else:
+                numbers = np.array([int(cell or 0) for cell in cells], dtype=np.int64)
+                blank = np.array([not cell for cell in cells], dtype=bool)
+                columns[column] = pd.arrays.IntegerArray(numbers, blank)
         except (TypeError, ValueError, OverflowError):
             raise damaged(name, f"{column} holds something that is not a number") from None
     return pd.DataFrame(columns, copy=False)
-
-
-def _convert(cells: list[str], dtype: str) -> Any:
-    """A column's cells as what pandas calls `dtype`; blank is missing."""
-    if dtype == TEXT:
-        return pd.Series(cells, dtype=object)  # of a bare array pandas 3 makes a type of text of its own
-    if dtype == REAL:
-        return np.array([float(cell) if cell else math.nan for cell in cells])
-    blank = np.array([not cell for cell in cells], dtype=bool)
-    return pd.arrays.IntegerArray(np.array([int(cell or 0) for cell in cells], dtype=np.int64), blank)

@@ -15,7 +15,12 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
     A limit that the block itself exceeds was measured too low, as when others had the cores; it is blank.
     """
     work, roofline = record.workload, record.roofline
-    cells: dict[str, Any] = _rates_of_libraries(roofline, record.stack)
+    cells: dict[str, Any] = {}
+    # Each library's rate on the row's own stack; of one that is not in it, on another stack.
+    for library in sorted(roofline.libraries, key=lambda library: library.stack != record.stack):
+        column = RATE_COLUMNS.get(library.library)
+        if column is not None and column not in cells:
+            cells[column] = rate_of_workload(roofline, library)
     rates = [rate for library in roofline.libraries for rate in rates_of_shapes(library).values()]
     limit = max(rates, default=None)  # of all ranks together, where shape and library make it highest
     if roofline.counted:
@@ -59,13 +64,3 @@ def rate_of_workload(roofline: Roofline, library: TimedLibrary) -> float | None:
     if not roofline.products or any(product.shape not in rates for product in roofline.products):
         return None
     return arithmetic.combined_rate([(product.flops, rates[product.shape]) for product in roofline.products])
-
-
-def _rates_of_libraries(roofline: Roofline, stack: str) -> dict[str, Any]:
-    """The rate of every library: of the row's own stack; of one that is not in it, of another stack."""
-    cells: dict[str, Any] = {}
-    for library in sorted(roofline.libraries, key=lambda library: library.stack != stack):
-        column = RATE_COLUMNS.get(library.library)
-        if column is not None and column not in cells:
-            cells[column] = rate_of_workload(roofline, library)
-    return cells

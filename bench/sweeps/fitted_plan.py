@@ -100,7 +100,11 @@ class Fitting:
 
     def choose_all(self) -> None:
         """Try what was not tried; then give the time to the models, to the slowest first."""
-        begun = [candidate for candidate in self.candidates if self._is_begun(candidate)]
+        begun = [  # those of which there are results under the choice on file
+            candidate
+            for candidate in self.candidates
+            if self._known(candidate) and any(self._results.glob(f"{candidate.model}-cpux*.csv"))
+        ]
         trials = self._run_trials({candidate.model for candidate in begun})
         left = self._end - self.clock()
         left -= sum(self.choices.models[candidate.model].choice.expected_s for candidate in begun)
@@ -143,10 +147,6 @@ class Fitting:
             trials[candidate.model] = trial
             self._keep(candidate, trial, _choose(candidate, trial, seconds=0))  # a kill loses no trial
         return trials
-
-    def _is_begun(self, candidate: UnsizedModel) -> bool:
-        """Whether there are results under the choice on file."""
-        return bool(self._known(candidate)) and any(self._results.glob(f"{candidate.model}-cpux*.csv"))
 
     def _known(self, candidate: UnsizedModel) -> ChosenModel | None:
         known = self.choices.models.get(candidate.model)

@@ -1,9 +1,8 @@
 """MLflow: one run for each comparison, in a SQLite file or on a server."""
 
 import re
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
@@ -31,13 +30,9 @@ def log(comparison: TrackedComparison, settings: Mlflow, folder: Path) -> str:
     started = int(1000 * comparison.started_s)
     run = client.create_run(experiment, start_time=started, run_name=comparison.name).info.run_id
     try:
-        for kind, entries in (
-            ("params", _params(comparison)),
-            ("tags", _tags(comparison)),
-            ("metrics", _metrics(comparison, started)),
-        ):
-            while batch := list(islice(entries, PER_CALL)):
-                client.log_batch(run, **{kind: batch})
+        for kind, entries in _entries(comparison, started).items():
+            for first in range(0, len(entries), PER_CALL):
+                client.log_batch(run, **{kind: entries[first : first + PER_CALL]})
         for file in comparison.files:
             client.log_artifact(run, str(file))
     except BaseException:
@@ -47,27 +42,21 @@ def log(comparison: TrackedComparison, settings: Mlflow, folder: Path) -> str:
     return f"run {run} of experiment {settings.experiment} in {settings.uri or database}"
 
 
-def _params(comparison: TrackedComparison) -> Iterator[Param]:
-    for name, value in comparison.settings.items():
-        yield Param(_allowed(name), value[:LONGEST_VALUE])
+def _entries(comparison: TrackedComparison, milliseconds: int) -> dict[str, list[Any]]:
+    """Parameters, tags and metrics, under the names of `log_batch`."""
+    params = [Param(_allowed(name), value[:LONGEST_VALUE]) for name, value in comparison.settings.items()]
+    tags, metrics = [], []
     for backend in comparison.backends:
         for name, value in backend.settings.items():
-            yield Param(_name(backend, name), value[:LONGEST_VALUE])
-
-
-def _tags(comparison: TrackedComparison) -> Iterator[RunTag]:
-    for backend in comparison.backends:
+            params.append(Param(_name(backend, name), value[:LONGEST_VALUE]))
         for name, value in backend.words.items():
-            yield RunTag(_name(backend, name), value[:LONGEST_VALUE])
-
-
-def _metrics(comparison: TrackedComparison, milliseconds: int) -> Iterator[Metric]:
-    for backend in comparison.backends:
-        for name, value in backend.figures.items():
-            yield Metric(_name(backend, name), value, milliseconds, 0)
+            tags.append(RunTag(_name(backend, name), value[:LONGEST_VALUE]))
+        for name, number in backend.figures.items():
+            metrics.append(Metric(_name(backend, name), number, milliseconds, 0))
         name = _name(backend, "samples_per_s_by_round")
-        for number, value in enumerate(backend.samples_per_s_by_round, start=1):
-            yield Metric(name, value, milliseconds, number)
+        for step, number in enumerate(backend.samples_per_s_by_round, start=1):
+            metrics.append(Metric(name, number, milliseconds, step))
+    return {"params": params, "tags": tags, "metrics": metrics}
 
 
 def _name(backend: TrackedBackend, entry: str) -> str:
