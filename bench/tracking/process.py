@@ -30,11 +30,11 @@ QUIET = {
 def main() -> None:
     """Log to every tracker; one that fails stops no other. The answer is brought up to date after each."""
     os.environ.update(QUIET)
-    csv, track = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Path, Track])
+    csv, track = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[str, Track])
     answer = TrackAnswer()
     folder = Path(track.folder)
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as temporary:
-        content = content_of(read_comparison(csv), Path(temporary))
+        content = content_of(read_comparison(Path(csv)), Path(temporary))
         for name in track.names:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
