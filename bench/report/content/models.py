@@ -25,7 +25,7 @@ class ModelRow:
     full_path: ReportedComparison | None  # with MKL's full path
 
     @property
-    def shown(self) -> list[ReportedComparison]:
+    def comparisons(self) -> list[ReportedComparison]:
         """The comparisons that are there; the row links to the first."""
         return [one for one in (self.as_installed, self.full_path) if one is not None]
 
@@ -40,12 +40,12 @@ class Setting:
     @cached_property
     def measured_at(self) -> str:
         """When the last launch of its newest comparison began, in ISO 8601, UTC."""
-        return max(one.measured_at for row in self.rows for one in row.shown)
+        return max(one.measured_at for row in self.rows for one in row.comparisons)
 
     @cached_property
     def backends(self) -> list[str]:
         """The backends that it is about: the usual ones that were tried, or else the first of the others."""
-        others = [other.backend for row in self.rows for one in row.shown for other in one.others]
+        others = [other.backend for row in self.rows for one in row.comparisons for other in one.others]
         usual = [name for name in CHART_BACKENDS if name in others]
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 

@@ -23,7 +23,6 @@ from bench.report.content.blocks import (
     Paragraph,
     Pictures,
     Preformatted,
-    Text,
     folded_section,
     table,
     text_column,
@@ -37,7 +36,7 @@ from bench.report.content.models import Setting
 from bench.report.content.pictures import SPEED, TIME, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.pages.model_table import model_table
-from bench.report.words.formatting import MISSING, plural, ratio, ratio_and_interval
+from bench.report.words.formatting import MISSING, as_sentence, plural, ratio, ratio_and_interval
 from bench.results.environment_cell import latest_environment
 from bench.statistics.table_values import distinct_text
 
@@ -190,7 +189,7 @@ class MachinePage:
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
-    anchors = {comparison.anchor for row in setting.rows for comparison in row.shown}
+    anchors = {comparison.anchor for row in setting.rows for comparison in row.comparisons}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
 
 
@@ -205,7 +204,7 @@ def _answer(answer: AnswerWords) -> list[Block]:
     first, *others = answer.sentences
     return [
         Heading(answer.setting),
-        *([Paragraph(_capitalised(answer.reduced), is_faint=True)] if answer.reduced else []),
+        *([Paragraph(as_sentence(answer.reduced), is_faint=True)] if answer.reduced else []),
         *_sentence(first),
         *([Paragraph([Bold("Why?"), f" {answer.why}"])] if answer.why else []),
         Paragraph([Bold("What to do?"), f" {answer.to_do}"]),
@@ -214,19 +213,11 @@ def _answer(answer: AnswerWords) -> list[Block]:
 
 
 def _sentence(sentence: Sentence) -> list[Block]:
-    """Its clauses one below the other."""
-    items: list[Text] = [
-        [f"than {clause.than} on ", Bold(clause.count), f" ({clause.details})"] for clause in sentence.clauses
-    ]
-    return [
-        Paragraph(sentence.begin),
-        *([Bullets(items)] if items else []),
-        *([Paragraph(_capitalised(sentence.memory))] if sentence.memory else []),
-    ]
-
-
-def _capitalised(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
+    """Its clauses one below the other: what stands above them claims nothing by itself."""
+    if not sentence.clauses:
+        return [Paragraph(sentence.begin)]
+    memory = [Paragraph(as_sentence(sentence.memory))] if sentence.memory else []
+    return [Paragraph(f"How often {sentence.begin}:"), Bullets(sentence.clauses), *memory]
 
 
 # Everything else
