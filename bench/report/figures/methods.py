@@ -46,16 +46,7 @@ Floats = npt.NDArray[np.float64]
 def draw_methods(
     results: MethodsFound, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
 ) -> Figure:
-    """Draw the plane, with the numbered methods beside it.
-
-    Args:
-        results: with at least one method that was measured.
-        names: of its methods, in words, in their order.
-        theme: light or dark.
-        title: of the figure.
-        subtitle: workload and machine.
-        caption: below it.
-    """
+    """Draw the plane, and beside it the methods under these names; at least one of them was measured."""
     sheet = Sheet(REPORT_WIDTH, theme)
     sheet.title(title, subtitle)
     sheet.y += 0.1

@@ -75,13 +75,6 @@ def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: P
     """Draw the figures of a report: `models-speedup.svg` and so on.
 
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
-
-    Args:
-        sets: the most important first.
-        folder: where to.
-
-    Returns:
-        The figures, in the order in which they are to be shown.
     """
     written = []
     for number, comparisons in enumerate(sets, 1):

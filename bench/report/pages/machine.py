@@ -68,25 +68,15 @@ PUBLISHED: list[Column[reference.Published]] = [
 
 @dataclass(frozen=True, kw_only=True)
 class MachinePage:
-    """Everything that the page of a machine is made of.
+    """Everything that the page of a machine is made of."""
 
-    Attributes:
-        machine: what it is called; empty for a folder that is no machine's.
-        collection: the comparisons, none under the title of another.
-        settings: the same, one row for each model.
-        figures: in the order in which they are shown.
-        not_drawn: what there was too much of for a figure, a sentence for each.
-        findings: what became of each claim.
-        other_pages: links to those that this report has.
-    """
-
-    machine: str
-    collection: Collection
-    settings: Sequence[Setting]
-    figures: Sequence[ReportFigure]
-    not_drawn: Sequence[str]
-    findings: Sequence[JudgedClaim]
-    other_pages: Sequence[Link]
+    machine: str  # what it is called; empty for a folder that is no machine's
+    collection: Collection  # the comparisons, none under the title of another
+    settings: Sequence[Setting]  # the same, one row for each model
+    figures: Sequence[ReportFigure]  # in the order in which they are shown
+    not_drawn: Sequence[str]  # what there was too much of for a figure, a sentence for each
+    findings: Sequence[JudgedClaim]  # what became of each claim
+    other_pages: Sequence[Link]  # to those that this report has
 
     @cached_property
     def answers(self) -> list[AnswerWords]:
@@ -100,12 +90,7 @@ class MachinePage:
         return f"Training backends, compared: {count}, rebuilt from the results alone"
 
     def blocks(self, *, on_screen: bool) -> list[Block]:
-        """The page.
-
-        Args:
-            on_screen: whether it has the sortable table and the environments, for which Markdown has no
-                room.
-        """
+        """The page; on a screen with the sortable table and environments, for which Markdown has no room."""
         tops = [_figures_of(setting, self.figures) for setting in self.settings]
         top = [figure for figures in tops for figure in figures]
         fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]

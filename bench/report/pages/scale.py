@@ -98,7 +98,8 @@ def _trust(predictions: Predictions) -> list[Block]:
     evidence: list[Text] = []
     if predictions.checks:
         errors = ", ".join(
-            f"{accuracy.quantity} {absolute(accuracy.mean)}" for accuracy in predictions.accuracies
+            f"{accuracy.quantity} {absolute(mean_error(accuracy.checks))}"
+            for accuracy in predictions.accuracies
         )
         evidence.append(
             [
@@ -275,7 +276,7 @@ _PUBLISHED_COLUMNS: list[Column[PublishedRatio]] = [
     Column("ranks", lambda row: f"{row.ranks:,}"),
     Column("batch", lambda row: count(row.micro_batch)),
     Column("published", lambda row: ratio(row.published)),
-    Column("predicted [95 %]", lambda row: row.predicted.three_decimals(TIMES)),
+    Column("predicted [95 %]", lambda row: row.predicted.written(3, TIMES)),
     Column("error", lambda row: signed(row.error)),
     text_column("source", lambda row: row.source),
 ]

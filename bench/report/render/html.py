@@ -13,13 +13,7 @@ ASSETS = Path(__file__).parent
 
 
 def render_html(title: str, about: str, content: Iterable[blocks.Block]) -> str:
-    """The page.
-
-    Args:
-        title: of the window.
-        about: a line above everything.
-        content: the page itself.
-    """
+    """The page under the title of its window, with a line about it above everything."""
     style, script = ((ASSETS / name).read_text(encoding="utf-8").rstrip() for name in ("page.css", "page.js"))
     return f"""<!doctype html>
 <html lang="en">
