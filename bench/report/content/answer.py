@@ -163,7 +163,7 @@ def _reduced(answer: ModelsAnswer) -> str:
 
 
 def sentence_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome]]) -> str:
-    """The answer of one comparison about each other backend: `Faster than pytorch: ortmodule 1.25× […]; …`."""
+    """The answer of one comparison about each backend: `Faster than pytorch: ortmodule 1.25× […]; …`."""
     than = f"than {reference}"
     kinds = (
         (FASTER, f"faster {than}"),

@@ -196,8 +196,3 @@ class Preformatted:
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded | Preformatted
-
-
-def folded_section(summary: str, blocks: Sequence[Block], anchor: str = "") -> list[Block]:
-    """A folded part of the page; nothing if it would be empty."""
-    return [Folded(summary, blocks, anchor, is_section=True)] if blocks else []

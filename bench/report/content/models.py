@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.answer import MeasuredModel, ModelsAnswer, answer
-from bench.report.content.collection import ReportedComparison, group_by_machine
+from bench.report.content.collection import FAIRNESS, ReportedComparison, group_by_machine
 from bench.report.content.selection import CHART_BACKENDS, choose_one_of_each_model
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
@@ -89,7 +89,7 @@ def _is_eligible(one: ReportedComparison) -> bool:
     base = one.of(one.reference)
     return (
         not one.uncontrolled
-        and not one.of_fairness
+        and one.study != FAIRNESS
         and bool(one.others)
         and {summary.status for summary in one.summaries} != {"untimed"}
         and (base is None or base.engine in PYTORCH)

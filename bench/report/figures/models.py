@@ -16,20 +16,16 @@ _OWN = ("task", "batch", "length")
 """Parts of a workload that may differ between the models of a chart without being named at each."""
 
 
-def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
-    """The chart's rows, for a drawing of so many inches."""
-    return _Rows(chart, theme, width).chart_of_rows()
-
-
 @dataclass(frozen=True)
-class _Rows:
-    """Makes rows of models."""
+class ModelRows:
+    """Makes rows of models, for a drawing of so many inches."""
 
     chart: ModelChart
     theme: Theme
     width: float
 
-    def chart_of_rows(self) -> RowChart:
+    def make(self) -> RowChart:
+        """The chart's rows."""
         chart = self.chart
         several, grouped = len(chart.panels) > 1, len({line.modality for line in chart.lines}) > 1
         panels = [
