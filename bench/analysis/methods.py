@@ -46,7 +46,7 @@ class Method:
     message: str  # why it has none, or what else is to be said
     speedup: Speedup | None  # over the reference; None if there is none
     verdict: str | None  # of that
-    memory_mib: float | None  # its peak, as `MethodsFound.with_libraries` says
+    memory_mib: float | None  # its peak, as `MethodsStudy.with_libraries` says
     memory_ratio: float | None  # of that to the reference's
     state_bytes: float | None  # of the optimizer, for each trained parameter
     loss_difference: float | None  # the largest relative one of the parity steps
@@ -80,7 +80,7 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodsFound:
+class MethodsStudy:
     """What a comparison of methods found."""
 
     reference: str  # the baseline's name
@@ -98,7 +98,7 @@ class MethodsFound:
         return [method for method in self.methods if method.speedup and method.memory_ratio]
 
 
-def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
+def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
     """What each backend of a comparison does to speed and memory; None if its reference was not measured."""
     base = comparison.of(comparison.reference)
     if base is None or base.status != "ok":
@@ -107,7 +107,7 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
     base_mib = _peak(comparison, base, with_libraries)
     methods = [_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others]
     methods.sort(key=_place)
-    return MethodsFound(
+    return MethodsStudy(
         reference=base.backend,
         reference_mib=base_mib,
         with_libraries=with_libraries,

@@ -64,7 +64,7 @@ def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
     return MeasuredModel(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
 
 
-def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
+def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
     """The settings of these comparisons: those with most models first, of as many the one measured last.
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in

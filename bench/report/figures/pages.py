@@ -33,7 +33,7 @@ def cut_into_pages(panels: dict[str, list[ReportedComparison]]) -> list[Page]:
     return pages
 
 
-def panels_of(
+def row_panels(
     page: Page,
     row: Callable[[ReportedComparison, BackendSummary], Row],
     *,

@@ -37,7 +37,13 @@ from bench.report.content.scale import (
     mean_error,
     name_sharding,
 )
-from bench.report.pages.scale_answer import absolute, accuracy_in_words, answer, signed, textbook
+from bench.report.pages.scale_answer import (
+    absolute,
+    accuracy_in_words,
+    answer_about_scaling,
+    signed,
+    textbook,
+)
 from bench.report.words.formatting import MISSING, TIMES, count, enumerated, number, plural, ratio
 
 SHOWN_FIRST = (1, 8, 64, 1024)
@@ -85,7 +91,7 @@ def _answer(predictions: Predictions) -> list[Block]:
         blocks.append(Paragraph(Bold(sentence)))
     for topology in predictions.topologies:
         answers: list[Text] = [
-            [Bold(scaling.title), f": {' '.join(answer(scaling))}"]
+            [Bold(scaling.title), f": {' '.join(answer_about_scaling(scaling))}"]
             for scaling in predictions.scalings
             if scaling.topology.name == topology.name
         ]

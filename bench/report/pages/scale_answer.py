@@ -10,7 +10,7 @@ ASKED = (8, 64, 1024)
 """World sizes at which the answer says how well DDP scales."""
 
 
-def answer(scaling: Scaling) -> list[str]:
+def answer_about_scaling(scaling: Scaling) -> list[str]:
     """What is predicted for a model on a topology, in sentences."""
     return [part for part in (_zero1_or_ddp(scaling), _efficiency(scaling), _memory(scaling)) if part]
 
