@@ -45,7 +45,7 @@ class Method:
     message: str  # why it has none, or what else is to be said
     speedup: Speedup | None  # over the reference; None if there is none
     verdict: str | None  # of that
-    memory_mib: float | None  # its peak, as `MethodsFound.with_libraries` says
+    memory_mib: float | None  # its peak, as `MethodsStudy.with_libraries` says
     memory_ratio: float | None  # of that to the reference's
     state_bytes: float | None  # of the optimizer, for each trained parameter
     loss_difference: float | None  # the largest relative one of the parity steps
@@ -79,7 +79,7 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodsFound:
+class MethodsStudy:
     """What a comparison of methods found."""
 
     reference: str  # the baseline's name
@@ -97,7 +97,7 @@ class MethodsFound:
         return [method for method in self.methods if method.speedup and method.memory_ratio]
 
 
-def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
+def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
     """What each backend of a comparison does to speed and memory; None if its reference was not measured."""
     base = comparison.of(comparison.reference)
     if base is None or base.status != "ok":
@@ -122,7 +122,7 @@ def find_methods(comparison: ComparisonResults) -> MethodsFound | None:
         if memory < least:
             front.append(name)
             least = memory
-    return MethodsFound(
+    return MethodsStudy(
         reference=base.backend,
         reference_mib=base_mib,
         with_libraries=with_libraries,

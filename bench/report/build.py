@@ -15,7 +15,7 @@ from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import rows_of
 from bench.report.content.blocks import Block, Link
 from bench.report.content.collection import Collection, ReportedComparison, collect, with_distinct_titles
-from bench.report.content.models import settings_of
+from bench.report.content.models import find_settings
 from bench.report.content.scale_files import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages import summary
@@ -108,7 +108,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     page = MachinePage(
         machine=machine,
         collection=everything,
-        settings=settings_of(shown),
+        settings=find_settings(shown),
         figures=[*of_models, *(plan.save(job, out_dir) for job in plan.planned_figures(drawn))],
         not_drawn=plan.not_drawn(drawn),
         findings=judge_claims([*everything.comparisons, *chain(*evidence)]),

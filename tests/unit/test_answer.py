@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bench.report.content.models import settings_of
+from bench.report.content.models import find_settings
 from tests.support.answers import OTHER_CPU, UNDECIDED, answer, answers, compared, first_sentence
 from tests.support.factories import ENVIRONMENT, workload
 
@@ -161,7 +161,7 @@ def test_as_many_ranks_are_a_setting_of_their_own() -> None:
 def test_what_was_left_uncontrolled_or_not_timed_or_is_not_over_a_pytorch_answers_nothing() -> None:
     free = compared("gpt2", {"pytorch": 2.0, "ortmodule": 1.6}, allocator="system")
     over_ort = compared("gpt2", {"ortmodule": 2.0, "ortmodule_zero1": 1.6}, reference="ortmodule")
-    assert settings_of([[free, over_ort]]) == []
+    assert find_settings([[free, over_ort]]) == []
 
 
 # The best PyTorch, and MKL's full path

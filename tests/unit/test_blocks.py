@@ -21,7 +21,6 @@ from bench.report.content.blocks import (
     Picture,
     Pictures,
     Small,
-    folded_section,
     plain,
     table,
 )
@@ -73,13 +72,12 @@ def test_foreign_words_are_harmless_in_every_part(make: Callable[[str], Inline])
         assert "\\[y](" in text or "[y\\](" in text
 
 
-def test_folded_parts_have_an_anchor_and_an_empty_one_is_left_out() -> None:
-    part = folded_section("All <14>", [Paragraph("in it", is_faint=True)], anchor="all")
+def test_folded_parts_have_an_anchor() -> None:
+    part = [Folded("All <14>", [Paragraph("in it", is_faint=True)], "all", is_section=True)]
     assert render_markdown(part).startswith(
         '<a id="all"></a>\n\n<details><summary><b>All &lt;14&gt;</b></summary>\n\nin it\n'
     )
     assert '<details id="all"><summary><h2>All &lt;14&gt;</h2></summary>' in page_in_html(*part)
-    assert folded_section("nothing", []) == []
 
 
 def test_pictures_are_files_in_markdown_and_lie_inside_the_page_in_html(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from bench.analysis.claims.judge import judge_claims
-from bench.analysis.methods import AGREES, DISAGREES, MethodsFound, find_methods
+from bench.analysis.methods import AGREES, DISAGREES, MethodsStudy, find_methods
 from bench.config.compose import compose
 from bench.config.identity import measured_settings
 from bench.errors import UserError
 from bench.report.build import write_methods
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures.methods import APART, at_most, spread
-from bench.report.pages.methods import answer, name_method
+from bench.report.pages.methods import answer_about_methods, name_method
 from bench.results.records import Record, Workload
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts
@@ -68,7 +68,7 @@ def guided() -> ReportedComparison:
     )
 
 
-def find(comparison: ReportedComparison) -> MethodsFound:
+def find(comparison: ReportedComparison) -> MethodsStudy:
     found = find_methods(comparison)
     assert found is not None
     return found
@@ -155,7 +155,7 @@ def test_a_peak_that_contains_a_library_says_nothing_of_the_guide() -> None:
 
 
 def test_the_answer_is_true_of_the_rows() -> None:
-    assert answer(find(guided())) == (
+    assert answer_about_methods(find(guided())) == (
         "Of 5 methods 1 train faster than pytorch, 3 need less memory, 0 do both. The fastest is fused "
         "AdamW: 1.250× the speed, 1.00× the memory. The smallest is bf16 + checkpointing + accumulation × 4: "
         "0.25× the memory, 0.500× the speed. The guide is right here 5 of 8 times; it is wrong here on "
@@ -165,7 +165,7 @@ def test_the_answer_is_true_of_the_rows() -> None:
 
 def test_without_any_result_it_says_so() -> None:
     nothing = results(launches("pytorch", 2.0, 400), [failed("compile", "crashed", "no", launch=0)])
-    assert answer(find(nothing)) == "No method has a result."
+    assert answer_about_methods(find(nothing)) == "No method has a result."
     assert find_methods(results([failed("pytorch", "oom", "no")])) is None
 
 

@@ -28,7 +28,7 @@ from bench.report.figures.model_figures import (
     figure_sets,
     write_report_figures,
 )
-from bench.report.figures.models import model_rows
+from bench.report.figures.models import ModelRows
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import Axis, ratio_axis
 from bench.report.words.formatting import one_line
@@ -64,12 +64,12 @@ def look() -> Iterator[None]:
 
 
 def of_speed(comparisons: list[ReportedComparison], width: float) -> Figure:
-    rows = model_rows(model_chart(comparisons, SPEEDUP), style.LIGHT, width)
+    rows = ModelRows(model_chart(comparisons, SPEEDUP), style.LIGHT, width).make()
     return draw_rows(rows, style.LIGHT, width)
 
 
 def of_memory(comparisons: list[ReportedComparison], width: float) -> Figure:
-    rows = model_rows(model_chart(comparisons, MEMORY), style.LIGHT, width)
+    rows = ModelRows(model_chart(comparisons, MEMORY), style.LIGHT, width).make()
     return draw_rows(rows, style.LIGHT, width)
 
 

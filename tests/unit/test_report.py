@@ -16,7 +16,7 @@ from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
-from tests.support.reports import SECONDS, golden_records, page_of, printed, save, section_of
+from tests.support.reports import SECONDS, golden_records, page_of, printed, rendered, save, section_of
 from tests.support.result_files import table_of_records, write_records
 
 GOLDEN = """
@@ -197,6 +197,17 @@ def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
     )
     assert "memory limit 4.5 GiB per backend" in describe.workload(limited)
     assert "memory" not in describe.workload(free)
+
+
+@pytest.mark.parametrize("seconds", [2.5, 2.0, 1.6], ids=["slower", "as fast", "faster"])
+def test_no_line_of_the_answer_claims_more_than_its_count(tmp_path: Path, seconds: float) -> None:
+    records = comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[seconds]] * 3})
+    rendered(tmp_path, records)
+    for page in ("index.md", "index.html"):
+        lines = re.sub("<[^>]*>", "", (tmp_path / "reports" / page).read_text(encoding="utf-8")).splitlines()
+        about_speed = [line for line in lines if line.startswith("ONNX Runtime is faster")]
+        assert not [line for line in about_speed if " of 1 model" not in line], "a line is read by itself"
+        assert any(f"{int(seconds < 2)} of 1 model" in line for line in lines)
 
 
 # The terminal

@@ -18,7 +18,7 @@ from bench.report.figures import scale, style
 from bench.report.figures.scale_checks import draw_checks
 from bench.report.figures.scale_published import draw_published
 from bench.report.pages.scale import scale_page
-from bench.report.pages.scale_answer import accuracy_in_words, answer, textbook
+from bench.report.pages.scale_answer import accuracy_in_words, answer_about_scaling, textbook
 from bench.report.render.markdown import render_markdown
 from tests.support.reports import svg_texts
 
@@ -145,7 +145,7 @@ def scaling_of(folder: Path, rows: list[Row]) -> Scaling:
 
 
 def test_the_answer_is_true_of_the_rows_and_says_that_it_is_predicted(tmp_path: Path) -> None:
-    assert answer(scaling_of(tmp_path, points())) == [
+    assert answer_about_scaling(scaling_of(tmp_path, points())) == [
         "ZeRO-1 is predicted to be faster than DDP at 8 ranks, with 1.053× the samples/s; the brackets "
         "of their efficiency overlap there.",
         "Of a lone rank's speed each of DDP's ranks is predicted to keep 95 % [86–104] at 8, 90 % [81–99] at "
@@ -156,7 +156,7 @@ def test_the_answer_is_true_of_the_rows_and_says_that_it_is_predicted(tmp_path: 
 
 def test_where_zero1_is_nowhere_faster_the_answer_says_how_near_it_comes(tmp_path: Path) -> None:
     rows = [point("ddp", 8, 76.0), point("zero1", 8, 38.0), point("ddp", 2, 19.0), point("zero1", 2, 18.0)]
-    first, *_ = answer(scaling_of(tmp_path, rows))
+    first, *_ = answer_about_scaling(scaling_of(tmp_path, rows))
     assert first == (
         "ZeRO-1 is predicted to be faster than DDP at no world size; at best it reaches 0.947× the "
         "samples/s, at 2 ranks."
@@ -170,7 +170,7 @@ def test_shardings_that_fit_later_or_never_are_named(tmp_path: Path) -> None:
         *(point("zero2", ranks, ranks, predicted_memory_gib=100 - 15 * ranks) for ranks in (1, 2, 4)),
         *(point("fsdp2", ranks, ranks, predicted_memory_gib=10) for ranks in (1, 2, 4)),
     ]
-    assert answer(scaling_of(tmp_path, rows))[-1] == (
+    assert answer_about_scaling(scaling_of(tmp_path, rows))[-1] == (
         "Predicted to fit in the 79.2 GiB of a rank: FSDP2 at every world size; ZeRO-1 and ZeRO-2 from "
         "2 ranks on; not DDP."
     )

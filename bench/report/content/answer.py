@@ -21,9 +21,11 @@ from bench.analysis.answer import (
 )
 from bench.report.content.answer_advice import advise
 from bench.report.content.answer_causes import because
+from bench.report.content.blocks import Bold, Inline, plain
 from bench.report.words.formatting import (
     MOST_NAMED,
     TIMES,
+    as_sentence,
     enumerated,
     interval,
     plural,
@@ -40,20 +42,12 @@ _WORDS = {FASTER: "faster", SAME: "the same", SLOWER: "slower", INCONCLUSIVE: "i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clause:
-    """Over one PyTorch: than which, on how many models, and what became of all of them."""
-
-    than: str
-    count: str
-    details: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Sentence:
     """How fast one backend is."""
 
     begin: str  # what stands before the clauses; the whole sentence if there are none
-    clauses: Sequence[Clause] = ()  # a page shows each on a line of its own, and their counts in bold
+    # over each PyTorch, on how many models and with which ratios; a page gives each a line of its own
+    clauses: Sequence[Sequence[Inline]] = ()
     memory: str = ""  # a clause of its own about peak memory; empty if none is known
 
     @property
@@ -61,9 +55,8 @@ class Sentence:
         """The whole sentence."""
         if not self.clauses:
             return self.begin
-        clauses = [f"than {clause.than} on {clause.count} ({clause.details})" for clause in self.clauses]
         memory = f"; {self.memory}" if self.memory else ""
-        return f"{self.begin} {enumerated(clauses, ', and ')}{memory}."
+        return f"{self.begin} {enumerated(list(map(plain, self.clauses)), ', and ')}{memory}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +79,7 @@ class AnswerWords:
 def put_in_words(answer: ModelsAnswer) -> AnswerWords:
     """The sentences that are true of an answer."""
     backends = [(SUBJECTS.get(each.backend, each.backend), each) for each in answer.backends]
-    sentences = [_sentence(subject, backend, _conditions(backend, answer)) for subject, backend in backends]
+    sentences = [_sentence(subject, backend, answer) for subject, backend in backends]
     return AnswerWords(
         setting=answer.setting,
         reduced=_reduced(answer),
@@ -99,22 +92,16 @@ def put_in_words(answer: ModelsAnswer) -> AnswerWords:
 # How fast
 
 
-def _conditions(backend: BackendAnswer, answer: ModelsAnswer) -> list[tuple[str, tuple[Outcome, ...]]]:
-    """Over what a backend was measured, in words, and what became of it there."""
+def _sentence(subject: str, backend: BackendAnswer, answer: ModelsAnswer) -> Sentence | None:
+    """On how many models a backend is faster, over each PyTorch that it was measured beside; None without."""
     name = "PyTorch" if answer.reference == "pytorch" else answer.reference
-    conditions = (
+    pytorches = (
         (f"{name} as installed" if answer.on_cpu else name, backend.over_reference),
         ("the best PyTorch measured beside it", backend.over_best),
         (f"{name} with MKL's full path", backend.full_path),
         ("the best PyTorch with that path", backend.full_path_over_best),
     )
-    return [(than, outcomes) for than, outcomes in conditions if outcomes]
-
-
-def _sentence(
-    subject: str, backend: BackendAnswer, conditions: Sequence[tuple[str, Sequence[Outcome]]]
-) -> Sentence | None:
-    """On how many models a backend is faster, over each PyTorch that it was measured beside; None without."""
+    conditions = [(than, outcomes) for than, outcomes in pytorches if outcomes]
     if not conditions:
         return None
     every = [outcome for _, outcomes in conditions for outcome in outcomes]
@@ -124,12 +111,12 @@ def _sentence(
     if not any(outcome.verdict in _WORDS for outcome in every):
         unknown = f"Nobody knows yet whether {subject} is faster than {than}"
         return Sentence(begin=f"{unknown}, since one launch alone has no verdict: {_one_by_one(outcomes)}.")
-    clauses: list[Clause] = []
+    clauses: list[list[Inline]] = []
     for than, outcomes in conditions:
         faster = sum(outcome.verdict == FASTER for outcome in outcomes)
         models = len(outcomes) if clauses else plural(len(outcomes), "model")
         details = _one_by_one(outcomes) if len(outcomes) == 1 else _by_verdict(outcomes)
-        clauses.append(Clause(than=than, count=f"{faster} of {models}", details=details))
+        clauses.append([f"than {than} on ", Bold(f"{faster} of {models}"), f" ({details})"])
     peaks = [outcome.memory for outcome in backend.over_reference if outcome.memory is not None]
     memory = f"its peak memory is {ratio_range(peaks)} times that of PyTorch" if peaks else ""
     return Sentence(begin=f"{subject} is faster", clauses=clauses, memory=memory)
@@ -176,12 +163,7 @@ def _reduced(answer: ModelsAnswer) -> str:
 
 
 def sentence_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome]]) -> str:
-    """The answer of one comparison: `faster than pytorch: ortmodule 1.25× […]; slower: …`.
-
-    Args:
-        reference: its name.
-        outcomes: each other backend's name, and what became of it.
-    """
+    """The answer of one comparison about each backend: `Faster than pytorch: ortmodule 1.25× […]; …`."""
     than = f"than {reference}"
     kinds = (
         (FASTER, f"faster {than}"),
@@ -201,4 +183,4 @@ def sentence_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome
     failed = [f"{name} ({outcome.verdict})" for name, outcome in outcomes if outcome.failed]
     parts += [f"without a result: {', '.join(failed)}"] * bool(failed)
     sentence = "; ".join(parts) or f"nothing was compared with {reference}"
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    return as_sentence(sentence)

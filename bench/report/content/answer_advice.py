@@ -24,12 +24,7 @@ _CHOICES = {
 
 
 def advise(answer: ModelsAnswer, subject: str) -> str:
-    """What to do, for every model by the strictest PyTorch that the backend was measured beside.
-
-    Args:
-        answer: of one setting; the advice is about its first backend.
-        subject: what that backend is called.
-    """
+    """What to do with the first backend, for every model by the strictest PyTorch measured beside it."""
     backend = answer.backends[0]
     over_any = (*backend.over_reference, *backend.over_best)
     with_path = (*backend.full_path, *backend.full_path_over_best)
@@ -77,12 +72,9 @@ def advise(answer: ModelsAnswer, subject: str) -> str:
 
 
 def _use_best(bests: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
-    """Which PyTorch to train with, if one was faster than the reference.
+    """Which PyTorch to train with, if one was faster than the reference, which is called `than`.
 
-    Args:
-        bests: the best PyTorch of each model that this is about.
-        than: what the reference is called.
-        after_others: whether a sentence about other models stands before it.
+    A sentence about other models may stand before it; then it begins with the models.
     """
     faster = [best for best in bests if best.outcome.verdict == FASTER]
     if not faster:

@@ -65,30 +65,20 @@ def _plain(value: object) -> str:
 
 @dataclass(frozen=True)
 class BackendColumn:
-    """One column.
+    """One column."""
 
-    Attributes:
-        key: its name in summary.csv; empty if it is not there.
-        value: what summary.csv writes of a backend and a screen sorts by; None where it is not known.
-        header: its name for readers, which may depend on the backends: all are of one device.
-        places: the tables for readers that have it.
-        cell: what readers see, where this needs more than the value.
-        words: what readers see of the value, else.
-        is_text: whether it holds no numbers.
-        optional: where it is left out if no backend has a value; on a screen all columns of numbers are.
-        look: the class of its cells on a screen.
-    """
-
-    key: str
-    value: Value
+    key: str  # its name in summary.csv; empty if it is not there
+    value: Value  # what summary.csv writes of a backend and a screen sorts by; None where it is not known
+    # its name for readers, which may depend on the backends: all are of one device
     header: str | Callable[[Sequence[BackendRow]], str] = ""
-    places: Set[Place] = frozenset()
+    places: Set[Place] = frozenset()  # the tables for readers that have it
     _: KW_ONLY
-    cell: Callable[[BackendRow], Text] | None = None
-    words: Callable[[Any], str] = _plain
-    is_text: bool = False
+    cell: Callable[[BackendRow], Text] | None = None  # what readers see, where this needs more than the value
+    words: Callable[[Any], str] = _plain  # what readers see of the value, else
+    is_text: bool = False  # whether it holds no numbers
+    # where it is left out if no backend has a value; on a screen all columns of numbers are
     optional: Set[Place] = frozenset()
-    look: Callable[[BackendRow], str] | None = None
+    look: Callable[[BackendRow], str] | None = None  # the class of its cells on a screen
 
     def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
         """Whether a table of these backends has it."""
@@ -195,8 +185,8 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("model", attrgetter("comparison.model")),
     _text("label", attrgetter("comparison.label"), "model", {SCREEN, PAPER}, look=lambda _: "name"),
     BackendColumn("size", lambda row: row.cell("size")),
-    BackendColumn("layers", attrgetter("comparison.layers")),
-    BackendColumn("published_layers", attrgetter("comparison.published_layers")),
+    BackendColumn("layers", lambda row: row.comparison.whole("layers")),
+    BackendColumn("published_layers", lambda row: row.comparison.whole("published_layers")),
     BackendColumn("modality", lambda row: modality_of(row.comparison.model, row.cell("task"))),
     BackendColumn("task", lambda row: row.cell("task")),
     BackendColumn("machine", attrgetter("comparison.hardware")),

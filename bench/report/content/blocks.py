@@ -87,21 +87,14 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column of a table over things of one kind.
-
-    Attributes:
-        header: its words.
-        cell: what it says of a thing.
-        is_text: whether it is aligned to the left; all others hold numbers.
-        sort_key: what a screen sorts by; None in place of a missing number, which comes last.
-        look: the class of a cell on a screen, for its colour.
-    """
+    """A column of a table over things of one kind."""
 
     header: str
-    cell: Callable[[Row], Text]
-    is_text: bool = False
+    cell: Callable[[Row], Text]  # what it says of a thing
+    is_text: bool = False  # whether it is aligned to the left; all others hold numbers
+    # what a screen sorts by; None in place of a missing number, which comes last
     sort_key: Callable[[Row], float | None] | None = None
-    look: Callable[[Row], str] | None = None
+    look: Callable[[Row], str] | None = None  # the class of a cell on a screen, for its colour
 
 
 def text_column(header: str, cell: Callable[[Row], Text]) -> Column[Row]:
@@ -120,21 +113,14 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table.
+    """A table."""
 
-    Attributes:
-        columns: header and alignment of each; what fills the cells was called already.
-        rows: as many cells each as there are columns.
-        label: what it shows, for readers who do not see it.
-        anchor: where links lead to it; empty without any.
-        is_sortable: whether a screen sorts and filters its rows.
-    """
-
+    # header and alignment of each; what fills the cells was called already
     columns: Sequence[Column]  # type: ignore[type-arg]  # of things of any kind
-    rows: Sequence[Sequence[Cell]]
-    label: str = ""
-    anchor: str = ""
-    is_sortable: bool = False
+    rows: Sequence[Sequence[Cell]]  # as many cells each as there are columns
+    label: str = ""  # what it shows, for readers who do not see it
+    anchor: str = ""  # where links lead to it; empty without any
+    is_sortable: bool = False  # whether a screen sorts and filters its rows
 
 
 def table(
@@ -185,32 +171,21 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Box:
-    """Blocks that belong together; a screen sets them apart.
-
-    Attributes:
-        label: what it is, for readers who do not see it.
-        look: the class on a screen.
-    """
+    """Blocks that belong together; a screen sets them apart."""
 
     blocks: Sequence["Block"]
-    label: str
-    look: str
+    label: str  # what it is, for readers who do not see it
+    look: str  # the class on a screen
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A part that opens at a click.
+    """A part that opens at a click."""
 
-    Attributes:
-        summary: what is seen before.
-        anchor: where links lead to it, and open it; empty without any.
-        is_section: whether it is a part of the page, and not a detail within one.
-    """
-
-    summary: str
+    summary: str  # what is seen before
     blocks: Sequence["Block"]
-    anchor: str = ""
-    is_section: bool = False
+    anchor: str = ""  # where links lead to it, and open it; empty without any
+    is_section: bool = False  # whether it is a part of the page, and not a detail within one
 
 
 @dataclass(frozen=True)
@@ -221,8 +196,3 @@ class Preformatted:
 
 
 Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded | Preformatted
-
-
-def folded_section(summary: str, blocks: Sequence[Block], anchor: str = "") -> list[Block]:
-    """A folded part of the page; nothing if it would be empty."""
-    return [Folded(summary, blocks, anchor, is_section=True)] if blocks else []

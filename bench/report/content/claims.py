@@ -1,18 +1,6 @@
 """What the comparisons say about a claim, in words."""
 
-from bench.analysis.claims.evidence import (
-    Checkpointing,
-    ChoiceSwapped,
-    ClaimAnswer,
-    ColumnChanged,
-    LargestBatches,
-    OverBestPyTorch,
-    OverReference,
-    PeakMemory,
-    StateBytes,
-    StateShared,
-    WeightBytes,
-)
+from bench.analysis.claims import evidence
 from bench.analysis.claims.judge import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, JudgedClaim
 from bench.analysis.comparison_results import ComparisonResults
 from bench.report.content.backend_columns import what_runs
@@ -47,44 +35,44 @@ def name_of(comparison: ComparisonResults) -> str:
     return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
 
 
-def _answer(answer: ClaimAnswer) -> str:
+def _answer(answer: evidence.ClaimAnswer) -> str:
     comparison = answer.comparison
     name, reference = name_of(comparison), comparison.reference
     where = f"on {describe.hardware(comparison.rows)}"
     match answer:
-        case OverReference(backend=backend, speedup=speedup):
+        case evidence.OverReference(backend=backend, speedup=speedup):
             runs = f"{backend.backend} ({what_runs(backend)}) {ratio_and_interval(speedup)}"
             return f"{name}: {runs} over {reference} {where}"
-        case OverBestPyTorch(backend=backend, speedup=speedup):
+        case evidence.OverBestPyTorch(backend=backend, speedup=speedup):
             best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
             ratio = ratio_and_interval(speedup)
             return f"{name}: {backend.backend} {ratio} over {best}, the best PyTorch there"
-        case ChoiceSwapped(before=before, after=after, speedup=speedup):
+        case evidence.ChoiceSwapped(before=before, after=after, speedup=speedup):
             return f"{name}: {after} {ratio_and_interval(speedup)} over {before} {where}"
-        case ColumnChanged():
+        case evidence.ColumnChanged():
             return (
                 f"{name} against {name_of(answer.other)}: {reference} with {answer.column} {answer.value} "
                 f"runs at {ratio_and_interval(answer.ratio)} of {answer.other_value}, {where}"
             )
-        case Checkpointing(without=without, ratio=speedup):
+        case evidence.Checkpointing(without=without, ratio=speedup):
             ratio = ratio_and_interval(speedup)
             return (
                 f"{name} against {name_of(without)}: {reference} with checkpointing runs at {ratio}, {where}"
             )
-        case LargestBatches():
+        case evidence.LargestBatches():
             close = "" if answer.distinguishable else ", no further apart than the search tells"
             return (
                 f"{name}: the largest micro-batch is {answer.ortmodule} with ortmodule and {answer.pytorch} "
                 f"with pytorch{close}, {where}; {describe.largest_batch_rule(comparison.rows)}"
             )
-        case PeakMemory(before_mib=before_mib, after_mib=after_mib):
+        case evidence.PeakMemory(before_mib=before_mib, after_mib=after_mib):
             return f"{name}: its peak memory goes from {number(before_mib)} to {number(after_mib)} MiB"
-        case StateBytes(backend=backend_name, bytes_per_parameter=size):
+        case evidence.StateBytes(backend=backend_name, bytes_per_parameter=size):
             return f"{name}: {backend_name} holds {size:.2f} bytes per trained parameter"
-        case WeightBytes(backend=backend_name, bytes_per_parameter=size):
+        case evidence.WeightBytes(backend=backend_name, bytes_per_parameter=size):
             holds = f"{backend_name} holds {size:.2f} bytes of weights per parameter"
             return f"{name}: in {answer.precision} {holds}"
-        case StateShared():
+        case evidence.StateShared():
             return (
                 f"{name}: {answer.shared} holds {answer.share:.3f} of {answer.whole}'s optimizer state on "
                 f"each of {answer.ranks} ranks"

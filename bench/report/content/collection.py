@@ -15,7 +15,6 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.labels import model_label
 from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
-from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.machine.processor_identity import describe_instruction_sets, name_processor
 from bench.report.content.breakdown import coverage, explain
@@ -78,11 +77,6 @@ class ReportedComparison(ComparisonResults):
         statuses = {summary.backend: summary.status for summary in self.summaries}
         return find_convergence(self.followed, self.rows, statuses)
 
-    @property
-    def is_of_devices(self) -> bool:
-        """Whether a backend trains as on a device, where it counts what it takes to begin."""
-        return any(beginning.engine == ON_DEVICE for beginning in self.beginnings)
-
     @cached_property
     def explanation(self) -> list[str]:
         """Sentences that say what makes each backend faster or slower, and how far to trust them."""
@@ -97,25 +91,15 @@ class ReportedComparison(ComparisonResults):
     def label(self) -> str:
         """The model and what was left out of it, such as `bert-large, 6 of 24 layers`."""
         size = one_line(distinct_text(self.rows, "size"))
-        return model_label(self.model, size, self.layers, self.published_layers)
+        return model_label(self.model, size, self.whole("layers"), self.whole("published_layers"))
 
     @property
     def is_reduced(self) -> bool:
         """Whether the model is a miniature of the published one, or has fewer layers."""
         return self.label != self.model
 
-    @property
-    def layers(self) -> int | None:
-        """The model's layers; None where the file does not tell."""
-        return self._whole("layers")
-
-    @property
-    def published_layers(self) -> int | None:
-        """The layers of the published model; None where the file does not tell."""
-        return self._whole("published_layers")
-
-    def _whole(self, column: str) -> int | None:
-        """A whole number; None where a file is blank, or is of before it was recorded."""
+    def whole(self, column: str) -> int | None:
+        """A whole number, equal in all rows; None where a file is blank, or is of before it was recorded."""
         known = self.rows[column].dropna() if column in self.rows else pd.Series(dtype=object)
         return None if known.empty else int(known.iloc[0])
 
@@ -156,11 +140,6 @@ class ReportedComparison(ComparisonResults):
         every = published_speedups_of(self.model)
         return [published for published in every if (published.flag == AT_LARGEST) == self.at_largest]
 
-    @property
-    def of_fairness(self) -> bool:
-        """Whether it is one of the comparisons that leave settings alone on purpose."""
-        return self.study == FAIRNESS
-
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
@@ -180,19 +159,15 @@ class Collection:
         return [one for one in self.controlled if not one.at_largest]
 
     @cached_property
-    def at_largest(self) -> list[ReportedComparison]:
-        """The controlled comparisons in which each backend has its own largest batch."""
-        return [one for one in self.controlled if one.at_largest]
-
-    @cached_property
     def panels(self) -> dict[str, list[ReportedComparison]]:
         """The controlled comparisons by hardware; those at the largest batches apart, and last."""
-        return group_by_machine([*self.at_equal, *self.at_largest], lambda one: one.panel)
+        largest_last = sorted(self.controlled, key=lambda one: one.at_largest)
+        return group_by_machine(largest_last, lambda one: one.panel)
 
     @cached_property
     def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
         """The comparisons that leave settings alone on purpose, by workload and machine."""
-        experiments = [one for one in self.comparisons if one.of_fairness]
+        experiments = [one for one in self.comparisons if one.study == FAIRNESS]
         return group_by_machine(experiments, lambda one: f"{one.model}, {one.workload}")
 
     @cached_property

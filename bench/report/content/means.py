@@ -1,12 +1,12 @@
 """Each backend's geometric mean over several comparisons."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from bench.report.content.collection import ReportedComparison
-from bench.results import arithmetic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +23,17 @@ class Mean:
 
 def geometric_means(comparisons: Sequence[ReportedComparison]) -> list[Mean]:
     """The mean of each backend over the comparisons with the same reference."""
-    logs: dict[str, dict[tuple[str, str], list[float]]] = {}  # by backend and workload
-    tried: Counter[str] = Counter()
+    logs: dict[str, list[tuple[str, float]]] = {}  # of each backend: workload, and NaN without a speed-up
     for comparison in comparisons:
         for summary in comparison.others:
+            log = math.log(summary.speedup.ratio) if summary.speedup else math.nan
             name = f"{summary.backend} over {comparison.reference}"
-            tried[name] += 1
-            by_workload = logs.setdefault(name, {})
-            if summary.speedup:
-                key = (comparison.model, comparison.workload)
-                by_workload.setdefault(key, []).append(math.log(summary.speedup.ratio))
+            logs.setdefault(name, []).append((f"{comparison.model}, {comparison.workload}", log))
     means = []
-    for name, workloads in logs.items():
-        middles = list(map(arithmetic.mean, workloads.values()))
-        ratio = math.exp(arithmetic.mean(middles)) if middles else None
-        speedups = sum(map(len, workloads.values()))
-        means.append(Mean(backend=name, ratio=ratio, speedups=speedups, tried=tried[name]))
+    for name, pairs in logs.items():
+        table = pd.DataFrame(pairs, columns=["workload", "log"])
+        known = table.dropna()
+        middle = known.groupby("workload")["log"].mean().mean()
+        ratio = None if known.empty else math.exp(middle)
+        means.append(Mean(backend=name, ratio=ratio, speedups=len(known), tried=len(table)))
     return means

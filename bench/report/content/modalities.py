@@ -25,12 +25,7 @@ _ENCODER_DECODERS = re.compile(r"(m|mt)?bart|m?t5|pegasus|marian")
 
 
 def modality_of(model: str, task: str) -> str:
-    """One of `MODALITIES`; a model that is not known to be something else counts as a text encoder.
-
-    Args:
-        model: its name, such as `llama-2-7b`.
-        task: the column `task`.
-    """
+    """One of `MODALITIES`; a model that is not known to be something else counts as a text encoder."""
     if task in _BY_TASK:
         return _BY_TASK[task]
     if _DECODERS.match(model):

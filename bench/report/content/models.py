@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.answer import MeasuredModel, ModelsAnswer, answer
-from bench.report.content.collection import ReportedComparison, group_by_machine
+from bench.report.content.collection import FAIRNESS, ReportedComparison, group_by_machine
 from bench.report.content.selection import CHART_BACKENDS, choose_one_of_each_model
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
@@ -25,7 +25,7 @@ class ModelRow:
     full_path: ReportedComparison | None  # with MKL's full path
 
     @property
-    def shown(self) -> list[ReportedComparison]:
+    def comparisons(self) -> list[ReportedComparison]:
         """The comparisons that are there; the row links to the first."""
         return [one for one in (self.as_installed, self.full_path) if one is not None]
 
@@ -40,12 +40,12 @@ class Setting:
     @cached_property
     def measured_at(self) -> str:
         """When the last launch of its newest comparison began, in ISO 8601, UTC."""
-        return max(one.measured_at for row in self.rows for one in row.shown)
+        return max(one.measured_at for row in self.rows for one in row.comparisons)
 
     @cached_property
     def backends(self) -> list[str]:
         """The backends that it is about: the usual ones that were tried, or else the first of the others."""
-        others = [other.backend for row in self.rows for one in row.shown for other in one.others]
+        others = [other.backend for row in self.rows for one in row.comparisons for other in one.others]
         usual = [name for name in CHART_BACKENDS if name in others]
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 
@@ -64,7 +64,7 @@ def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
     return MeasuredModel(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
 
 
-def settings_of(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
+def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
     """The settings of these comparisons: those with most models first, of as many the one measured last.
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
@@ -89,7 +89,7 @@ def _is_eligible(one: ReportedComparison) -> bool:
     base = one.of(one.reference)
     return (
         not one.uncontrolled
-        and not one.of_fairness
+        and one.study != FAIRNESS
         and bool(one.others)
         and {summary.status for summary in one.summaries} != {"untimed"}
         and (base is None or base.engine in PYTORCH)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.report.content.blocks import Picture
 
-SPEED = "models-speedup"
+SPEED, ATTRIBUTION, UNCONTROLLED = "models-speedup", "attribution", "fairness"
 TIME = ("models-breakdown", "breakdown")
 """Kinds of figures about a step's time."""
 
@@ -17,8 +17,8 @@ CAPTIONS = {
     "models-breakdown": "Where a step's time goes, model by model",
     "speedup": "Speed-up over the reference backend",
     "breakdown": "Where a step's time goes",
-    "attribution": "What made the difference",
-    "fairness": "What an uncontrolled harness would print",
+    ATTRIBUTION: "What made the difference",
+    UNCONTROLLED: "What an uncontrolled harness would print",
     "memory": "Peak memory",
     "converge": "Held-out loss against time",
     "beginning": "What each backend takes to begin",

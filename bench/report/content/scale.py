@@ -47,24 +47,17 @@ class Banded:
         """Where its interval begins and ends."""
         return self.low, self.high
 
-    def scaled(self, factor: float) -> "Banded":
-        """The number in other units."""
-        return Banded(value=factor * self.value, low=factor * self.low, high=factor * self.high)
-
-    def words(self, digits: int = 4) -> str:
+    def words(self) -> str:
         """`1,234 [1,200–1,270]`."""
-        return self._written(len(number(self.value, digits).partition(".")[2]))
-
-    def three_decimals(self, unit: str = "") -> str:
-        """`1.234 [1.200–1.270]`, for a ratio."""
-        return self._written(3, unit)
+        return self.written(len(number(self.value).partition(".")[2]))
 
     def per_cent(self) -> str:
         """`96 % [94–98]`, for a share."""
-        return self.scaled(100)._written(0 if abs(self.value) >= 0.1 else 1, " %")
+        return self.written(0 if abs(self.value) >= 0.1 else 1, " %", 100)
 
-    def _written(self, decimals: int, unit: str = "") -> str:
-        value, low, high = (f"{end:,.{decimals}f}" for end in (self.value, self.low, self.high))
+    def written(self, decimals: int, unit: str = "", factor: float = 1) -> str:
+        """`1.234× [1.200–1.270]`: everything times the factor, with so many decimals."""
+        value, low, high = (f"{factor * end:,.{decimals}f}" for end in (self.value, self.low, self.high))
         return f"{value}{unit} [{low}–{high}]" if self.low < self.high else f"{value}{unit}"
 
 
@@ -73,23 +66,14 @@ class Banded:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalePoint:
-    """What is predicted for a world size.
-
-    Attributes:
-        ranks: how many there are.
-        samples: a second, of all ranks.
-        efficiency: samples a second of a rank, as a share of those of a rank alone.
-        exposed: share of the step by which sending makes it longer.
-        memory_gib: of a rank.
-        limit_gib: that it has.
-    """
+    """What is predicted for a world size."""
 
     ranks: int
-    samples: Banded
-    efficiency: Banded
-    exposed: float
-    memory_gib: float
-    limit_gib: float
+    samples: Banded  # a second, of all ranks
+    efficiency: Banded  # samples a second of a rank, as a share of those of a rank alone
+    exposed: float  # share of the step by which sending makes it longer
+    memory_gib: float  # that a rank needs
+    limit_gib: float  # that it has
 
     @property
     def fits(self) -> bool:
@@ -117,29 +101,17 @@ class ScaleLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """One file: a model on a topology.
+    """One file: a model on a topology."""
 
-    Attributes:
-        stem: the file's name without its ending.
-        model: its name.
-        topology: the machines.
-        lines: by kind of scaling, with the volume that the page is about.
-        by_textbook: the lines with the textbook's volume where that is another; may be empty.
-        volume: that the page is about.
-        workload: precision, batch and length in words.
-        bases: where the seconds of computing are from.
-        made_by: the command, and the commit.
-    """
-
-    stem: str
+    stem: str  # the file's name without its ending
     model: str
     topology: Topology
-    lines: dict[str, list[ScaleLine]]
-    by_textbook: dict[str, list[ScaleLine]]
-    volume: str
-    workload: str
-    bases: Sequence[str]
-    made_by: str
+    lines: dict[str, list[ScaleLine]]  # by kind of scaling, with the volume that the page is about
+    by_textbook: dict[str, list[ScaleLine]]  # with the textbook's volume where that is another; may be empty
+    volume: str  # that the page is about
+    workload: str  # precision, batch and length in words
+    bases: Sequence[str]  # where the seconds of computing are from
+    made_by: str  # the command, and the commit
 
     @property
     def title(self) -> str:
@@ -230,11 +202,6 @@ class Accuracy:
         )
 
     @property
-    def mean(self) -> float:
-        """The mean of the absolute errors."""
-        return mean_error(self.checks)
-
-    @property
     def worst(self) -> CheckedPoint:
         """The point that is off most."""
         return max(self.checks, key=lambda point: abs(point.error))
@@ -294,8 +261,7 @@ def name_sharding(sharding: str) -> str:
 
 def place_of_sharding(sharding: str) -> int:
     """Where a sharding stands among others; unknown ones are last."""
-    known = list(SHARDINGS)
-    return known.index(sharding) if sharding in known else len(known)
+    return [*SHARDINGS, sharding].index(sharding)
 
 
 def mean_error(predicted: Sequence[CheckedPoint | PublishedRatio]) -> float:

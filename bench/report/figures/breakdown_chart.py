@@ -35,9 +35,7 @@ class StepBar:
 def breakdown_chart(comparisons: Sequence[ReportedComparison], *, backends: Sequence[str] = ()) -> ModelChart:
     """The chart of the comparisons whose reference was profiled and timed.
 
-    Args:
-        comparisons: of any kind.
-        backends: whose steps, beside those of the reference and of the best PyTorch.
+    It has the steps of these backends, beside those of the reference and of the best PyTorch.
 
     Raises:
         UserError: there is no such comparison, or a backend is in none of them.

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.figures.pages import Page, comparisons_of, row_panels
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import Axis, Bar, Row, RowChart, stacked
 from bench.report.figures.sheet import Swatch
@@ -29,7 +29,7 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
     better = "; all may use the same" if at_largest else ", lower is better"
     chart = RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
-        panels=panels_of(page, _memory_row),
+        panels=row_panels(page, _memory_row),
         axis=Axis(low=0, high=1.04 * max([1.0, *peaks])),
         label=f"peak of the timed blocks per rank or GPU (MiB{better})",
         caption=CAPTION,

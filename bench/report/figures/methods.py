@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.methods import Method, MethodsFound
+from bench.analysis.methods import Method, MethodsStudy
 from bench.report.figures import style
 from bench.report.figures.measured_text import line_inches, wrapped
 from bench.report.figures.rows import Axis
@@ -44,18 +44,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def draw_methods(
-    results: MethodsFound, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
+    results: MethodsStudy, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
 ) -> Figure:
-    """Draw the plane, with the numbered methods beside it.
-
-    Args:
-        results: with at least one method that was measured.
-        names: of its methods, in words, in their order.
-        theme: light or dark.
-        title: of the figure.
-        subtitle: workload and machine.
-        caption: below it.
-    """
+    """Draw the plane, and beside it the methods under these names; at least one of them was measured."""
     sheet = Sheet(REPORT_WIDTH, theme)
     sheet.title(title, subtitle)
     sheet.y += 0.1
@@ -125,7 +116,7 @@ def _scale(axes: Axes, theme: Theme, places: Sequence[tuple[float, float]]) -> N
         line(1, color=theme.faint, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
 
 
-def _draw_front(axes: Axes, theme: Theme, results: MethodsFound) -> None:
+def _draw_front(axes: Axes, theme: Theme, results: MethodsStudy) -> None:
     """A line of steps through those that no other beats in both."""
     places = {results.reference: (1.0, 1.0)}
     places |= {method.backend: place for method in results.methods if (place := place_of(method))}
@@ -170,7 +161,7 @@ def spread(anchors: Floats, obstacles: Floats) -> Floats:
     return shifts
 
 
-def _draw_list(sheet: Sheet, results: MethodsFound, names: Sequence[str]) -> float:
+def _draw_list(sheet: Sheet, results: MethodsStudy, names: Sequence[str]) -> float:
     """List the baseline and every method, with what the plane does not show; where the list ends."""
     x, theme = sheet.width - RIGHT + 0.2, sheet.theme
     listed: list[tuple[str, Method | None]] = [(results.reference, None)]

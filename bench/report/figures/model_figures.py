@@ -12,7 +12,7 @@ from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES
 from bench.report.content.selection import choose_one_of_each_model, panels_of
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
 from bench.report.figures.model_chart import model_chart
-from bench.report.figures.models import describe_models, model_rows
+from bench.report.figures.models import ModelRows, describe_models
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.sheet import REPORT_WIDTH
@@ -55,7 +55,7 @@ def write_model_figure(
         rows, description = breakdown_rows(chart, theme), describe_steps(chart)
     else:
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
-        rows, description = model_rows(chart, theme, width), describe_models(chart)
+        rows, description = ModelRows(chart, theme, width).make(), describe_models(chart)
     drawn = replace(
         rows,
         title=rows.title if title is None else title,
@@ -75,13 +75,6 @@ def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: P
     """Draw the figures of a report: `models-speedup.svg` and so on.
 
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
-
-    Args:
-        sets: the most important first.
-        folder: where to.
-
-    Returns:
-        The figures, in the order in which they are to be shown.
     """
     written = []
     for number, comparisons in enumerate(sets, 1):

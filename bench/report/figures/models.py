@@ -10,26 +10,22 @@ from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, ha
 from bench.report.figures.rows import Bar, Marks, Panel, Row, RowChart, RowGroup, ends_of, ratio_axis
 from bench.report.figures.sheet import WIDE, Swatch
 from bench.report.figures.style import Look, Theme
-from bench.report.words.formatting import TIMES, enumerated, one_line, plural
+from bench.report.words.formatting import TIMES, as_sentence, enumerated, one_line, plural
 
 _OWN = ("task", "batch", "length")
 """Parts of a workload that may differ between the models of a chart without being named at each."""
 
 
-def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
-    """The chart's rows, for a drawing of so many inches."""
-    return _Rows(chart, theme, width).chart_of_rows()
-
-
 @dataclass(frozen=True)
-class _Rows:
-    """Makes rows of models."""
+class ModelRows:
+    """Makes rows of models, for a drawing of so many inches."""
 
     chart: ModelChart
     theme: Theme
     width: float
 
-    def chart_of_rows(self) -> RowChart:
+    def make(self) -> RowChart:
+        """The chart's rows."""
         chart = self.chart
         several, grouped = len(chart.panels) > 1, len({line.modality for line in chart.lines}) > 1
         panels = [
@@ -158,7 +154,7 @@ def _notes(chart: ModelChart) -> list[str]:
         for bar in line.bars
         if (summary := line.comparison.of(bar.backend)) and summary.speedup and summary.speedup.note
     }
-    return [f"{note[0].upper()}{note[1:]}." for note in sorted(notes)]
+    return [as_sentence(note) for note in sorted(notes)]
 
 
 def _about_published(chart: ModelChart) -> list[str]:

@@ -33,21 +33,16 @@ def cut_into_pages(panels: dict[str, list[ReportedComparison]]) -> list[Page]:
     return pages
 
 
-def panels_of(
+def row_panels(
     page: Page,
     row: Callable[[ReportedComparison, BackendSummary], Row],
     *,
     relative: bool = False,
     best: Callable[[ReportedComparison], float | None] = lambda _: None,
 ) -> list[Panel]:
-    """The panels of a page.
+    """The panels of a page, with a row for each backend and a line at `best` across a comparison's rows.
 
-    Args:
-        page: the comparisons.
-        row: makes the row of one backend.
-        relative: whether the rows show ratios over the reference, which then has no row; its name stands
-            in the headings if there are several.
-        best: where a line crosses all rows of a comparison.
+    Where rows are `relative` to the reference it has none; its name is in the headings if there are several.
     """
     several = relative and len({one.reference for one in comparisons_of(page)}) > 1
     count = Counter(_heading(one, several) for one in comparisons_of(page))

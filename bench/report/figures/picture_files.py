@@ -33,14 +33,11 @@ def write_figure(
 ) -> None:
     """Draw a figure in a theme and write it in the format that the path's ending names.
 
-    Args:
-        path: ends in .svg, .pdf or .png.
-        draw: the figure in a theme.
-        theme: light, which as SVG follows the screen, or dark.
-        title, description: in the file, for whoever does not see the picture; empty where the page says them.
+    Title and description stand in the file, for whoever does not see the picture, unless the page says them.
+    The light theme as SVG follows the screen.
 
     Raises:
-        UserError: another ending.
+        UserError: the path ends in none of .svg, .pdf and .png.
     """
     ending = path.suffix.lower().removeprefix(".")
     if ending not in _UNDATED:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
+from bench.config.choices import ON_DEVICE
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.pictures import ReportFigure
 from bench.report.figures import waterfall
@@ -32,7 +33,7 @@ Draw: TypeAlias = Callable[[ReportedComparison, Theme], Figure]
 
 OF_ONE: dict[str, tuple[int, Draw, Callable[[ReportedComparison], object]]] = {
     "breakdown": (12, draw_breakdown_of, base_seconds),
-    "beginning": (6, draw_beginning, lambda one: one.is_of_devices),
+    "beginning": (6, draw_beginning, lambda one: any(each.engine == ON_DEVICE for each in one.beginnings)),
     "converge": (6, draw_convergence, lambda one: one.convergence),
     "attribution": (6, waterfall.draw_attribution, lambda one: one.attribution),
 }

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.figures.pages import Page, comparisons_of, row_panels
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import Axis, Marks, Row, RowChart
 from bench.report.figures.style import Theme
@@ -22,7 +22,7 @@ def draw_rounds(page: Page, theme: Theme) -> Figure:
     blocks = max(int((one.rows["backend"] == one.reference).sum()) for one in comparisons_of(page))
     chart = RowChart(
         title="Step time in every round",
-        panels=panels_of(page, _rounds_row),
+        panels=row_panels(page, _rounds_row),
         axis=Axis(low=0, high=blocks + 1),
         label="blocks in the order in which they were timed (rounds of all launches)",
         caption="Height: seconds per step against the backend's median (to the right), slower is up; a row "

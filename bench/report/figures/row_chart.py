@@ -4,7 +4,7 @@ Every column is as wide as its texts, so that nothing overlaps at any width of t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench.report.figures.measured_text import fits, fitted, inches, line_inches, wrapped
-from bench.report.figures.rows import Axis, Panel, Row, RowChart, RowGroup
+from bench.report.figures.rows import Panel, Row, RowChart, RowGroup
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, WIDE, Sheet
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import one_line
@@ -51,9 +51,6 @@ class _Layout:
 
     sheet: Sheet
     chart: RowChart
-    axis: Axis = field(init=False)
-    left: float = field(init=False)
-    right: float = field(init=False)
 
     def __post_init__(self) -> None:
         sheet, groups = self.sheet, self.chart.groups

@@ -59,12 +59,7 @@ class Axis:
 
 
 def ratio_axis(values: Sequence[float], ends: Sequence[float] = ()) -> Axis:
-    """The axis that shows 1, all values, and intervals as far as they are not far longer.
-
-    Args:
-        values: ratios, above 0.
-        ends: of intervals; they may be 0 or infinite.
-    """
+    """The axis that shows 1, all values, and intervals, whose ends may be 0 or infinite, up to `REACH`."""
     low, high = min([0.95, *values]), max([1.05, *values])
     low = min([low, *(max(end, low / REACH) for end in ends)])
     high = max([high, *(min(end, high * REACH) for end in ends)])

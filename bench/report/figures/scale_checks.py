@@ -107,14 +107,7 @@ def _draw_points(axes: Axes, theme: Theme, sharding: str, checks: Sequence[Check
 
 
 def _ticks(low: float, high: float, wide: float, width_of: Callable[[float], float]) -> list[float]:
-    """Round numbers on a logarithmic axis, as many as have room for their words.
-
-    Args:
-        low: where the axis begins.
-        high: where it ends.
-        wide: inches of the axis.
-        width_of: inches that a number takes.
-    """
+    """Round numbers on a logarithmic axis so many inches wide, as many as have room for their words."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     per_inch = math.log(high / low) / wide
 

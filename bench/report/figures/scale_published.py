@@ -75,7 +75,7 @@ def describe_published(ratios: Sequence[PublishedRatio]) -> str:
     """All that the figure shows, in words."""
     sentences = [
         f"{ratio.title}, {ratio.setting}: published {ratio.published:.3f}, "
-        f"predicted {ratio.predicted.three_decimals()}."
+        f"predicted {ratio.predicted.written(3)}."
         for ratio in ratios
     ]
     return " ".join(["Samples/s of ZeRO-1 over those of DDP.", *sentences])

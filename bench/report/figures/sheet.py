@@ -183,13 +183,9 @@ class Sheet:
             self.interval(x, x + wide, y, 0.027 * self.scale)
 
     def axes(self, left: float, wide: float, high: float, *, down: float = 0, **setting: Any) -> Axes:
-        """Axes in the theme's colours, so many inches wide and high; the caller moves `y` below them.
+        """Axes in the theme's colours, with labels in small type and other settings of `Axes.set`.
 
-        Args:
-            left: inches from the left edge.
-            wide, high: inches of the axes alone.
-            down: inches below `y`.
-            setting: what `Axes.set` is told, with labels in small type.
+        All in inches; `down` is below `y`, which the caller moves below the axes.
         """
         theme = self.theme
         small: dict[str, Any] = {"fontsize": self.small, "color": theme.ink}

@@ -10,7 +10,7 @@ from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.model_chart import hardware_of
-from bench.report.figures.pages import Page, comparisons_of, panels_of
+from bench.report.figures.pages import Page, comparisons_of, row_panels
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import REACH, Axis, Bar, Marks, Row, RowChart, ends_of
 from bench.report.figures.style import Theme
@@ -31,7 +31,7 @@ def draw_speedup(page: Page, theme: Theme) -> Figure:
     make_row = partial(_speedup_row, theme=theme, with_points=with_points)
     chart = RowChart(
         title=f"Throughput relative to {references}, {which}",
-        panels=panels_of(page, make_row, relative=True, best=_best_pytorch),
+        panels=row_panels(page, make_row, relative=True, best=_best_pytorch),
         axis=Axis(low=0, high=_limit(everything)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=_caption(everything, with_points=with_points),

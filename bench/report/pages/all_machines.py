@@ -7,13 +7,7 @@ from bench.report.content.blocks import Block, Bullets, Heading, Link, Paragraph
 
 
 def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
-    """The entry of a machine in the list.
-
-    Args:
-        folder: of its page.
-        name: what it is called.
-        answers: of its settings, that with most models first; it may have none.
-    """
+    """The entry of a machine in the list, by the first of its answers, if it has any."""
     answer = "nothing that answers this was measured here."
     if answers:
         name, answer = answers[0].setting, answers[0].short

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis import reference
-from bench.analysis.attribution.choices import Contribution
+from bench.analysis.attribution.choices import Attribution, Contribution
+from bench.analysis.attribution.settings import Fairness
 from bench.analysis.claims.judge import JudgedClaim
 from bench.report.content import definitions
 from bench.report.content.answer import QUESTION, AnswerWords, Sentence, put_in_words
@@ -23,21 +24,25 @@ from bench.report.content.blocks import (
     Paragraph,
     Pictures,
     Preformatted,
-    Text,
-    folded_section,
     table,
     text_column,
     with_code,
 )
 from bench.report.content.claims import evidence_lines, verdict_words
 from bench.report.content.collection import Collection, ReportedComparison
-from bench.report.content.divisions import Division, divisions_of
 from bench.report.content.means import Mean, geometric_means
 from bench.report.content.models import Setting
-from bench.report.content.pictures import SPEED, TIME, ReportFigure
+from bench.report.content.pictures import (
+    ATTRIBUTION,
+    CAPTIONS,
+    SPEED,
+    TIME,
+    UNCONTROLLED,
+    ReportFigure,
+)
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.pages.model_table import model_table
-from bench.report.words.formatting import MISSING, plural, ratio, ratio_and_interval
+from bench.report.words.formatting import MISSING, as_sentence, plural, ratio, ratio_and_interval
 from bench.results.environment_cell import latest_environment
 from bench.statistics.table_values import distinct_text
 
@@ -69,25 +74,15 @@ PUBLISHED: list[Column[reference.Published]] = [
 
 @dataclass(frozen=True, kw_only=True)
 class MachinePage:
-    """Everything that the page of a machine is made of.
+    """Everything that the page of a machine is made of."""
 
-    Attributes:
-        machine: what it is called; empty for a folder that is no machine's.
-        collection: the comparisons, none under the title of another.
-        settings: the same, one row for each model.
-        figures: in the order in which they are shown.
-        not_drawn: what there was too much of for a figure, a sentence for each.
-        findings: what became of each claim.
-        other_pages: links to those that this report has.
-    """
-
-    machine: str
-    collection: Collection
-    settings: Sequence[Setting]
-    figures: Sequence[ReportFigure]
-    not_drawn: Sequence[str]
-    findings: Sequence[JudgedClaim]
-    other_pages: Sequence[Link]
+    machine: str  # what it is called; empty for a folder that is no machine's
+    collection: Collection  # the comparisons, none under the title of another
+    settings: Sequence[Setting]  # the same, one row for each model
+    figures: Sequence[ReportFigure]  # in the order in which they are shown
+    not_drawn: Sequence[str]  # what there was too much of for a figure, a sentence for each
+    findings: Sequence[JudgedClaim]  # what became of each claim
+    other_pages: Sequence[Link]  # to those that this report has
 
     @cached_property
     def answers(self) -> list[AnswerWords]:
@@ -101,12 +96,7 @@ class MachinePage:
         return f"Training backends, compared: {count}, rebuilt from the results alone"
 
     def blocks(self, *, on_screen: bool) -> list[Block]:
-        """The page.
-
-        Args:
-            on_screen: whether it has the sortable table and the environments, for which Markdown has no
-                room.
-        """
+        """The page; on a screen with the sortable table and environments, for which Markdown has no room."""
         tops = [_figures_of(setting, self.figures) for setting in self.settings]
         top = [figure for figures in tops for figure in figures]
         fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]
@@ -115,10 +105,11 @@ class MachinePage:
         if self.collection.refused:
             refused = Bullets(self.collection.refused)
             blocks.append(Box([refused], label="Files that could not be read", look="failed"))
-        for number, (setting, answer, figures) in enumerate(
-            zip(self.settings, self.answers, tops, strict=True)
-        ):
-            blocks.append(_setting(setting, answer, figures, anchor="" if number else "models"))
+        for setting, answer, figures in zip(self.settings, self.answers, tops, strict=True):
+            words = Box(_answer(answer), label=f"The answer: {answer.setting}", look="answer")
+            rows = model_table(setting, "models" if setting is self.settings[0] else "")
+            shown: list[Block] = [words, *(figure.picture for figure in figures), rows]
+            blocks.append(Box(shown, label=setting.heading, look="machine"))
         if not self.settings:
             blocks.append(Paragraph(definitions.NO_ANSWER))
         blocks += [figure.picture for figure in fallback]
@@ -128,19 +119,21 @@ class MachinePage:
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
-        divisions = divisions_of(self.collection)
-        of_their_own = (*TIME, *(division.anchor for division in divisions))
-        further = [figure for figure in figures if figure.kind not in of_their_own]
+        further = [figure for figure in figures if figure.kind not in (*TIME, ATTRIBUTION, UNCONTROLLED)]
         about_not_drawn = [f"{sentence}; the tables hold all" for sentence in self.not_drawn]
         sections: list[tuple[str, list[Block]]] = [
-            ("Where a step's time goes", _pictures([figure for figure in figures if figure.kind in TIME])),
+            ("Where a step's time goes", _pictures(figures, *TIME)),
             (
                 "Memory, start and rounds in figures",
-                [*_pictures(further), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
+                [*_pictures(further, *CAPTIONS), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
             ),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
             ("Means over comparisons", _means(self.collection)),
-            *((division.heading, _division(division, figures)) for division in divisions),
+            ("What made the difference", [*self._by_choice(), *_pictures(figures, ATTRIBUTION)]),
+            (
+                "What an uncontrolled harness would print",
+                [*self._by_setting(), *_pictures(figures, UNCONTROLLED)],
+            ),
             ("What others claim, tested", _claims(self.findings)),
             ("What others published", _published()),
             (
@@ -148,7 +141,26 @@ class MachinePage:
                 [Bullets([[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
             ),
         ]
-        return [block for heading, blocks in sections for block in folded_section(heading, blocks)]
+        return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
+
+    def _by_choice(self) -> list[Block]:
+        blocks: list[Block] = []
+        for comparison in self.collection.controlled:
+            if divided := comparison.attribution:
+                total = f"{divided.end} runs at {ratio_and_interval(divided.total)} of {divided.start}"
+                blocks += _parts(f"{comparison.title}: {total}; of this are", divided, [comparison])
+        return blocks
+
+    def _by_setting(self) -> list[Block]:
+        blocks: list[Block] = []
+        for label, divided in self.collection.fairness.items():
+            words = (
+                f"{label}: with nothing held {divided.backend} seems to run at "
+                f"{ratio_and_interval(divided.naive)} of {divided.reference}, with everything held at "
+                f"{ratio_and_interval(divided.own)}; what was left alone adds"
+            )
+            blocks += _parts(words, divided, self.collection.fairness_experiments[label])
+        return blocks
 
     def _every_backend(self) -> list[Block]:
         """A sortable table for each machine, and what was said of single rows."""
@@ -190,22 +202,15 @@ class MachinePage:
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
-    anchors = {comparison.anchor for row in setting.rows for comparison in row.shown}
+    anchors = {comparison.anchor for row in setting.rows for comparison in row.comparisons}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
-
-
-def _setting(setting: Setting, answer: AnswerWords, figures: Sequence[ReportFigure], *, anchor: str) -> Block:
-    """What the page shows first of a setting: the answer, the figure of its models, a row for each."""
-    words = Box(_answer(answer), label=f"The answer: {answer.setting}", look="answer")
-    pictures = [figure.picture for figure in figures]
-    return Box([words, *pictures, model_table(setting, anchor)], label=setting.heading, look="machine")
 
 
 def _answer(answer: AnswerWords) -> list[Block]:
     first, *others = answer.sentences
     return [
         Heading(answer.setting),
-        *([Paragraph(_capitalised(answer.reduced), is_faint=True)] if answer.reduced else []),
+        *([Paragraph(as_sentence(answer.reduced), is_faint=True)] if answer.reduced else []),
         *_sentence(first),
         *([Paragraph([Bold("Why?"), f" {answer.why}"])] if answer.why else []),
         Paragraph([Bold("What to do?"), f" {answer.to_do}"]),
@@ -214,26 +219,19 @@ def _answer(answer: AnswerWords) -> list[Block]:
 
 
 def _sentence(sentence: Sentence) -> list[Block]:
-    """Its clauses one below the other."""
-    items: list[Text] = [
-        [f"than {clause.than} on ", Bold(clause.count), f" ({clause.details})"] for clause in sentence.clauses
-    ]
-    return [
-        Paragraph(sentence.begin),
-        *([Bullets(items)] if items else []),
-        *([Paragraph(_capitalised(sentence.memory))] if sentence.memory else []),
-    ]
-
-
-def _capitalised(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
+    """Its clauses one below the other: what stands above them claims nothing by itself."""
+    if not sentence.clauses:
+        return [Paragraph(sentence.begin)]
+    memory = [Paragraph(as_sentence(sentence.memory))] if sentence.memory else []
+    return [Paragraph(f"How often {sentence.begin}:"), Bullets(sentence.clauses), *memory]
 
 
 # Everything else
 
 
-def _pictures(figures: Sequence[ReportFigure]) -> list[Block]:
-    return [Pictures([figure.picture for figure in figures])] if figures else []
+def _pictures(figures: Sequence[ReportFigure], *kinds: str) -> list[Block]:
+    pictures = [figure.picture for figure in figures if figure.kind in kinds]
+    return [Pictures(pictures)] if pictures else []
 
 
 def _means(collection: Collection) -> list[Block]:
@@ -243,26 +241,15 @@ def _means(collection: Collection) -> list[Block]:
     return blocks
 
 
-def _division(division: Division, figures: Sequence[ReportFigure]) -> list[Block]:
-    blocks: list[Block] = []
-    for divided in division.divided:
-        blocks += [
-            Paragraph(divided.words),
-            *_caution(divided.comparisons),
-            table(divided.parts, PARTS, label=divided.words),
-        ]
-    return [*blocks, *_pictures([figure for figure in figures if figure.kind == division.anchor])]
-
-
-def _caution(comparisons: Sequence[ReportedComparison]) -> list[Block]:
-    """How many warnings there are about these comparisons, and where they stand."""
-    warnings = _warnings(comparisons)
-    if not warnings:
-        return []
-    links = [
-        part for comparison in comparisons for part in ("; ", Link(comparison.title, f"#{comparison.anchor}"))
-    ][1:]
-    return [Paragraph([f"The harness has {warnings} about this: ", *links, "."])]
+def _parts(
+    words: str, divided: Attribution | Fairness, comparisons: Sequence[ReportedComparison]
+) -> list[Block]:
+    """The parts of a speed-up; how many warnings there are about its comparisons, and where they stand."""
+    blocks: list[Block] = [Paragraph(words)]
+    if warnings := _warnings(comparisons):
+        links = [part for each in comparisons for part in ("; ", Link(each.title, f"#{each.anchor}"))][1:]
+        blocks.append(Paragraph([f"The harness has {warnings} about this: ", *links, "."]))
+    return [*blocks, table(divided.parts, PARTS, label=words)]
 
 
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:

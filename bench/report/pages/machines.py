@@ -21,11 +21,7 @@ EXPLANATION = (
 
 
 def machines_page(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> list[Block]:
-    """reports/machines.md: a table for every comparison that at least two machines made.
-
-    Args:
-        by_machine: the comparisons of each machine, by its name.
-    """
+    """reports/machines.md: a table for every comparison that at least two machines made."""
     groups = group_by_comparison(by_machine)
     text = EXPLANATION if groups else "No two machines have made the same comparison."
     blocks: list[Block] = [Heading("The same comparison on several machines", 1), Paragraph(text)]

@@ -9,7 +9,7 @@ from bench.analysis.methods import (
     SAVES,
     ChangedChoice,
     Method,
-    MethodsFound,
+    MethodsStudy,
     find_methods,
 )
 from bench.analysis.reference import read_guide
@@ -118,14 +118,14 @@ def _section(comparison: ReportedComparison) -> list[Block]:
     ]
     return [
         heading,
-        Paragraph(Bold(answer(results))),
+        Paragraph(Bold(answer_about_methods(results))),
         *([picture] if results.measured else []),
         _methods_table(results),
         Bullets(notes),
     ]
 
 
-def answer(results: MethodsFound) -> str:
+def answer_about_methods(results: MethodsStudy) -> str:
     """What pays, in sentences: the fastest, the smallest, and what the guide says otherwise."""
     measured = results.measured
     if not measured:
@@ -165,7 +165,7 @@ def _memory(method: Method) -> str:
     return f"{method.memory_ratio:.2f}{TIMES} the memory"
 
 
-def _methods_table(results: MethodsFound) -> Table:
+def _methods_table(results: MethodsStudy) -> Table:
     """The baseline, then each method under its number in the figure."""
     baseline = [
         *("", results.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(results.reference_mib)),
@@ -202,7 +202,7 @@ def _judged(guide: str, agreement: str | None) -> str:
     return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
-def _notes(results: MethodsFound) -> list[Text]:
+def _notes(results: MethodsStudy) -> list[Text]:
     """What the columns mean, and which optimizers train otherwise on purpose."""
     chosen = {change.after for method in results.methods for change in method.changes}
     others = sorted(chosen & {*OTHER_UPDATES})

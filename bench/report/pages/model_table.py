@@ -9,26 +9,32 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import ModelRow, Setting
 from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio, short_ratio
 
-FindOutcome = Callable[[ModelRow], Outcome | None]
-
 
 def model_table(setting: Setting, anchor: str = "") -> Table:
     """The table of one setting; columns that would be empty throughout are left out."""
     backends = setting.backends
-    first = backends[0]
-    full_path = [_outcome_column(f"{first}, MKL's full path", partial(_with_full_path, first))]
+    finders = {name: partial(_outcome, name) for name in backends}
+    finders |= {f"{name} over best PyTorch": partial(_outcome, name, over_best=True) for name in backends}
+    if any(row.full_path for row in setting.rows):
+        finders[f"{backends[0]}, MKL's full path"] = partial(_outcome, backends[0], full_path=True)
     columns = [
-        text_column("model", lambda row: Link(row.name, f"#{row.shown[0].anchor}")),
-        *(_outcome_column(name, partial(_over_reference, name)) for name in backends),
-        *(_outcome_column(f"{name} over best PyTorch", partial(_over_best, name)) for name in backends),
-        *(full_path if any(row.full_path for row in setting.rows) else []),
+        text_column("model", lambda row: Link(row.name, f"#{row.comparisons[0].anchor}")),
+        *(_outcome_column(header, find) for header, find in finders.items()),
         Column[ModelRow]("peak memory", partial(_memory, backends)),
-        text_column("status", lambda row: _status(row.shown, backends)),
+        text_column("status", lambda row: _status(row.comparisons, backends)),
     ]
     return table(setting.rows, columns, label=f"{setting.heading}: a row for each model", anchor=anchor)
 
 
-def _outcome_column(header: str, find: FindOutcome) -> Column[ModelRow]:
+def _outcome(
+    backend: str, row: ModelRow, *, over_best: bool = False, full_path: bool = False
+) -> Outcome | None:
+    comparison = row.full_path if full_path else row.as_installed
+    find = find_outcome_over_best if over_best else find_outcome
+    return find(row.name, comparison, backend) if comparison else None
+
+
+def _outcome_column(header: str, find: Callable[[ModelRow], Outcome | None]) -> Column[ModelRow]:
     """Ratio, interval and verdict of a backend; or its status."""
 
     def look(row: ModelRow) -> str:
@@ -46,21 +52,9 @@ def _outcome_text(outcome: Outcome | None) -> Text:
     return [ratio(outcome.speedup.ratio), Small(interval(outcome.speedup)), Small(outcome.verdict)]
 
 
-def _over_reference(backend: str, row: ModelRow) -> Outcome | None:
-    return find_outcome(row.name, row.as_installed, backend) if row.as_installed else None
-
-
-def _over_best(backend: str, row: ModelRow) -> Outcome | None:
-    return find_outcome_over_best(row.name, row.as_installed, backend) if row.as_installed else None
-
-
-def _with_full_path(backend: str, row: ModelRow) -> Outcome | None:
-    return find_outcome(row.name, row.full_path, backend) if row.full_path else None
-
-
 def _memory(backends: Sequence[str], row: ModelRow) -> str:
     """Each backend's peak memory over the reference's."""
-    outcomes = [_over_reference(name, row) for name in backends]
+    outcomes = [_outcome(name, row) for name in backends]
     return " / ".join(
         MISSING if outcome is None or outcome.memory is None else f"{short_ratio(outcome.memory)}{TIMES}"
         for outcome in outcomes

@@ -37,7 +37,13 @@ from bench.report.content.scale import (
     mean_error,
     name_sharding,
 )
-from bench.report.pages.scale_answer import absolute, accuracy_in_words, answer, signed, textbook
+from bench.report.pages.scale_answer import (
+    absolute,
+    accuracy_in_words,
+    answer_about_scaling,
+    signed,
+    textbook,
+)
 from bench.report.words.formatting import MISSING, TIMES, count, enumerated, number, plural, ratio
 
 SHOWN_FIRST = (1, 8, 64, 1024)
@@ -85,7 +91,7 @@ def _answer(predictions: Predictions) -> list[Block]:
         blocks.append(Paragraph(Bold(sentence)))
     for topology in predictions.topologies:
         answers: list[Text] = [
-            [Bold(scaling.title), f": {' '.join(answer(scaling))}"]
+            [Bold(scaling.title), f": {' '.join(answer_about_scaling(scaling))}"]
             for scaling in predictions.scalings
             if scaling.topology.name == topology.name
         ]
@@ -98,7 +104,8 @@ def _trust(predictions: Predictions) -> list[Block]:
     evidence: list[Text] = []
     if predictions.checks:
         errors = ", ".join(
-            f"{accuracy.quantity} {absolute(accuracy.mean)}" for accuracy in predictions.accuracies
+            f"{accuracy.quantity} {absolute(mean_error(accuracy.checks))}"
+            for accuracy in predictions.accuracies
         )
         evidence.append(
             [
@@ -275,7 +282,7 @@ _PUBLISHED_COLUMNS: list[Column[PublishedRatio]] = [
     Column("ranks", lambda row: f"{row.ranks:,}"),
     Column("batch", lambda row: count(row.micro_batch)),
     Column("published", lambda row: ratio(row.published)),
-    Column("predicted [95 %]", lambda row: row.predicted.three_decimals(TIMES)),
+    Column("predicted [95 %]", lambda row: row.predicted.written(3, TIMES)),
     Column("error", lambda row: signed(row.error)),
     text_column("source", lambda row: row.source),
 ]

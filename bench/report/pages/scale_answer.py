@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from bench.analysis.scale.tables import LEAST_GAIN, WEAK, faster_world_sizes
-from bench.report.content.scale import DDP, ZERO1, Accuracy, Scaling
+from bench.report.content.scale import DDP, ZERO1, Accuracy, Scaling, mean_error
 from bench.report.words.formatting import enumerated, number, plural, ratio, share
 
 ASKED = (8, 64, 1024)
 """World sizes at which the answer says how well DDP scales."""
 
 
-def answer(scaling: Scaling) -> list[str]:
+def answer_about_scaling(scaling: Scaling) -> list[str]:
     """What is predicted for a model on a topology, in sentences."""
     return [part for part in (_zero1_or_ddp(scaling), _efficiency(scaling), _memory(scaling)) if part]
 
@@ -100,8 +100,8 @@ def accuracy_in_words(accuracy: Accuracy) -> str:
     if all(point.is_equal for point in accuracy.checks):
         return f"{accuracy.quantity}: equal at {'the one point' if count == 1 else f'all {count} points'}"
     return (
-        f"{accuracy.quantity}: mean absolute error {absolute(accuracy.mean)} over {plural(count, 'point')}, "
-        f"largest {signed(accuracy.worst.error)} ({accuracy.worst.setting}); "
+        f"{accuracy.quantity}: mean absolute error {absolute(mean_error(accuracy.checks))} over "
+        f"{plural(count, 'point')}, largest {signed(accuracy.worst.error)} ({accuracy.worst.setting}); "
         f"{accuracy.within} of {count} {accuracy.rule}"
     )
 

@@ -20,7 +20,7 @@ PLAN = Path(__file__).resolve().parents[3] / "conf" / "sweeps" / "matrix.yaml"
 CHOICES = "choices"
 """The study of other engines, optimizers and shardings."""
 
-COLUMNS: Mapping[str, Value] = {
+SUPPORT_COLUMNS: Mapping[str, Value] = {
     "model": lambda row: row.comparison.model,
     "task": lambda row: row.cell("task"),
     "backend": lambda row: row.summary.backend,
@@ -69,4 +69,4 @@ def support_csv(comparisons: Sequence[ReportedComparison]) -> str:
     """The content of support.csv; the reference of untimed comparisons says nothing and is left out."""
     rows = rows_of(comparisons)
     kept = [row for row in rows if not (row.summary.is_reference and row.summary.status == "untimed")]
-    return render_csv(kept, COLUMNS)
+    return render_csv(kept, SUPPORT_COLUMNS)

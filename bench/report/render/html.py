@@ -6,40 +6,14 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from bench.report.content.blocks import (
-    Block,
-    Bold,
-    Box,
-    Bullets,
-    Cell,
-    Code,
-    Column,
-    Folded,
-    Heading,
-    Inline,
-    Link,
-    Paragraph,
-    Picture,
-    Pictures,
-    Preformatted,
-    Small,
-    Table,
-    Text,
-    inlines,
-)
+from bench.report.content import blocks
 from bench.report.words.formatting import one_line
 
 ASSETS = Path(__file__).parent
 
 
-def render_html(title: str, about: str, blocks: Iterable[Block]) -> str:
-    """The page.
-
-    Args:
-        title: of the window.
-        about: a line above everything.
-        blocks: the page itself.
-    """
+def render_html(title: str, about: str, content: Iterable[blocks.Block]) -> str:
+    """The page under the title of its window, with a line about it above everything."""
     style, script = ((ASSETS / name).read_text(encoding="utf-8").rstrip() for name in ("page.css", "page.js"))
     return f"""<!doctype html>
 <html lang="en">
@@ -59,7 +33,7 @@ def render_html(title: str, about: str, blocks: Iterable[Block]) -> str:
 <button class="theme" type="button" id="theme">Change between light and dark</button>
 </header>
 <main>
-{_all(blocks)}
+{_all(content)}
 </main>
 <script>
 {script}
@@ -69,38 +43,38 @@ def render_html(title: str, about: str, blocks: Iterable[Block]) -> str:
 """
 
 
-def _all(blocks: Iterable[Block]) -> str:
-    return "\n".join(map(_block, blocks))
+def _all(content: Iterable[blocks.Block]) -> str:
+    return "\n".join(map(_block, content))
 
 
-def _block(block: Block) -> str:
+def _block(block: blocks.Block) -> str:
     match block:
-        case Heading():
+        case blocks.Heading():
             return f"<h{block.level}>{_words(block.words)}</h{block.level}>"
-        case Paragraph():
+        case blocks.Paragraph():
             return f"<p{_class('faint' if block.is_faint else '')}>{_text(block.text)}</p>"
-        case Bullets():
+        case blocks.Bullets():
             tag = "ol" if block.is_numbered else "ul"
             return f"<{tag}>{''.join(f'<li>{_text(item)}</li>' for item in block.items)}</{tag}>"
-        case Table():
+        case blocks.Table():
             return _table(block)
-        case Picture():
+        case blocks.Picture():
             return _picture(block)
-        case Pictures():
+        case blocks.Pictures():
             return f'<div class="pictures">{_all(block.pictures)}</div>'
-        case Box():
+        case blocks.Box():
             label = escape(one_line(block.label))
             return f'<section{_class(block.look)} aria-label="{label}">\n{_all(block.blocks)}\n</section>'
-        case Folded():
+        case blocks.Folded():
             summary = _words(block.summary)
             summary = f"<h2>{summary}</h2>" if block.is_section else summary
             anchor = _id(block.anchor)
             return f"<details{anchor}><summary>{summary}</summary>\n{_all(block.blocks)}\n</details>"
-        case Preformatted():
+        case blocks.Preformatted():
             return f"<pre>{escape(block.words)}</pre>"
 
 
-def _table(block: Table) -> str:
+def _table(block: blocks.Table) -> str:
     """A table that scrolls sideways where the screen is narrow."""
     label = escape(f"{one_line(block.label)}, scrolls sideways".removeprefix(", "))
     headers = "".join(_header(column, is_sortable=block.is_sortable) for column in block.columns)
@@ -112,20 +86,20 @@ def _table(block: Table) -> str:
     )
 
 
-def _header(column: Column, *, is_sortable: bool) -> str:  # type: ignore[type-arg]  # of things of any kind
+def _header(column: blocks.Column, *, is_sortable: bool) -> str:  # type: ignore[type-arg]  # of things of any kind
     words, number = _words(column.header), _class("" if column.is_text else "number")
     if is_sortable:
         return f'<th scope="col"{number} aria-sort="none"><button type="button">{words}</button></th>'
     return f'<th scope="col"{number}>{words}</th>'
 
 
-def _row(cells: Sequence[Cell], columns: Sequence[Column]) -> str:  # type: ignore[type-arg]
+def _row(cells: Sequence[blocks.Cell], columns: Sequence[blocks.Column]) -> str:  # type: ignore[type-arg]
     """A row; a text that begins it names it."""
     tags = ["th" if not place and column.is_text else "td" for place, column in enumerate(columns)]
     return f"<tr>{''.join(map(_cell, tags, cells, columns))}</tr>"
 
 
-def _cell(tag: str, cell: Cell, column: Column) -> str:  # type: ignore[type-arg]
+def _cell(tag: str, cell: blocks.Cell, column: blocks.Column) -> str:  # type: ignore[type-arg]
     key = ""
     if column.sort_key:
         key = f' data-key="{"" if cell.sort_key is None else repr(float(cell.sort_key))}"'
@@ -134,7 +108,7 @@ def _cell(tag: str, cell: Cell, column: Column) -> str:  # type: ignore[type-arg
     return f"<{tag}{scope}{look}{key}>{_text(cell.text)}</{tag}>"
 
 
-def _picture(block: Picture) -> str:
+def _picture(block: blocks.Picture) -> str:
     """A picture in an element of its own: nothing in its file reaches the page."""
     data = base64.b64encode(block.path.read_bytes()).decode()
     caption = _words(block.caption)
@@ -144,21 +118,21 @@ def _picture(block: Picture) -> str:
     )
 
 
-def _text(text: Text) -> str:
-    return "".join(map(_inline, inlines(text)))
+def _text(text: blocks.Text) -> str:
+    return "".join(map(_inline, blocks.inlines(text)))
 
 
-def _inline(part: Inline) -> str:
+def _inline(part: blocks.Inline) -> str:
     match part:
         case str():
             return escape(part)
-        case Bold():
+        case blocks.Bold():
             return f"<strong>{_words(part.words)}</strong>"
-        case Code():
+        case blocks.Code():
             return f"<code>{_words(part.words)}</code>"
-        case Small():
+        case blocks.Small():
             return f"<br><small>{_words(part.words)}</small>"
-        case Link():
+        case blocks.Link():
             return f'<a href="{quote(part.target, safe="/#")}">{_words(part.words)}</a>'
 
 

@@ -35,12 +35,7 @@ def escaped(text: str) -> str:
 
 
 def render_table(table: Table, caption: str) -> str:
-    """A whole table.
-
-    Args:
-        table: its numbers are aligned to the right.
-        caption: below it.
-    """
+    """A whole table with its caption below it."""
     alignment = "".join("l" if column.is_text else "r" for column in table.columns)
     return "\n".join(
         [

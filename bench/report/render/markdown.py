@@ -5,31 +5,13 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from bench.report.content.blocks import (
-    Block,
-    Bold,
-    Box,
-    Bullets,
-    Code,
-    Folded,
-    Heading,
-    Inline,
-    Link,
-    Paragraph,
-    Picture,
-    Pictures,
-    Preformatted,
-    Small,
-    Table,
-    Text,
-    inlines,
-)
+from bench.report.content import blocks
 from bench.report.words.formatting import one_line
 
 
-def render_markdown(blocks: Iterable[Block]) -> str:
+def render_markdown(content: Iterable[blocks.Block]) -> str:
     """The page; its lines end with one line break."""
-    return "\n".join(_lines(blocks))
+    return "\n".join(_lines(content))
 
 
 def escaped(words: str) -> str:
@@ -39,35 +21,35 @@ def escaped(words: str) -> str:
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", words)  # inside a word it means nothing
 
 
-def _lines(blocks: Iterable[Block]) -> list[str]:
+def _lines(content: Iterable[blocks.Block]) -> list[str]:
     """The lines of blocks, an empty one behind each block."""
-    return [line for block in blocks for line in _block(block)]
+    return [line for block in content for line in _block(block)]
 
 
-def _block(block: Block) -> list[str]:
+def _block(block: blocks.Block) -> list[str]:
     match block:
-        case Heading():
+        case blocks.Heading():
             return [f"{'#' * block.level} {escaped(block.words)}", ""]
-        case Paragraph():
+        case blocks.Paragraph():
             return [_text(block.text), ""]
-        case Bullets():
+        case blocks.Bullets():
             marks = (f"{place}." if block.is_numbered else "-" for place in range(1, len(block.items) + 1))
             return [*(f"{mark} {_text(item)}" for mark, item in zip(marks, block.items, strict=True)), ""]
-        case Table():
+        case blocks.Table():
             return _table(block)
-        case Picture():
+        case blocks.Picture():
             return [f"![{escaped(block.caption)}]({quote(block.path.name)})", ""]
-        case Pictures():
+        case blocks.Pictures():
             return _lines(block.pictures)
-        case Box():
+        case blocks.Box():
             return _lines(block.blocks)
-        case Folded():
+        case blocks.Folded():
             return _folded(block)
-        case Preformatted():
+        case blocks.Preformatted():
             return ["```", *(line.replace("`", "'") for line in block.words.splitlines()), "```", ""]
 
 
-def _table(block: Table) -> list[str]:
+def _table(block: blocks.Table) -> list[str]:
     return [
         _row([escaped(column.header) for column in block.columns]),
         _row(["---" if column.is_text else "---:" for column in block.columns]),
@@ -80,7 +62,7 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _folded(block: Folded) -> list[str]:
+def _folded(block: blocks.Folded) -> list[str]:
     """A folded part; Markdown inside it needs the empty lines."""
     anchor = [f'<a id="{quote(block.anchor)}"></a>', ""] if block.anchor else []
     summary = html.escape(one_line(block.summary), quote=False)
@@ -89,20 +71,20 @@ def _folded(block: Folded) -> list[str]:
     return [*anchor, *lines]
 
 
-def _text(text: Text) -> str:
-    return "".join(map(_inline, inlines(text)))
+def _text(text: blocks.Text) -> str:
+    return "".join(map(_inline, blocks.inlines(text)))
 
 
-def _inline(part: Inline) -> str:
+def _inline(part: blocks.Inline) -> str:
     match part:
         case str():
             # a part's own spaces at its ends separate it from its neighbours
             return re.sub(r"\S(.*\S)?", lambda words: escaped(words[0]), part, count=1, flags=re.DOTALL)
-        case Bold():
+        case blocks.Bold():
             return f"**{escaped(part.words)}**"
-        case Code():
+        case blocks.Code():
             return f"`{one_line(part.words).replace('`', chr(39))}`"
-        case Small():
+        case blocks.Small():
             return f" {escaped(part.words)}"
-        case Link():
+        case blocks.Link():
             return f"[{escaped(part.words)}]({quote(part.target, safe='/#')})"

@@ -76,6 +76,11 @@ def enumerated(words: Sequence[str], before_last: str = " and ") -> str:
     return f"{', '.join(first)}{before_last}{last}" if first else last
 
 
+def as_sentence(words: str) -> str:
+    """Words with a capital letter and a full stop."""
+    return f"{words[0].upper()}{words[1:]}."
+
+
 def name_models(models: Sequence[str]) -> str:
     """Their names, or how many there are where a list would not be read."""
     return plural(len(models), "model") if len(models) > MOST_NAMED else enumerated(models)

@@ -55,10 +55,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
     """The model, where it ran, and what is not as usual: `BERT-Mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
-
-    Args:
-        rows: of one comparison.
-        label: the model and what was left out of it, as `bench.analysis.labels.model_label` says it.
+    The label is that of `bench.analysis.labels.model_label`.
     """
     overrides = last_values(latest_overrides(rows))
     parts = [
