@@ -29,10 +29,10 @@ def modality_of(model: str, task: str) -> str:
 
     Args:
         model: its name, such as `llama-2-7b`.
-        task: the column `task`.
+        task: the column `task`; what it says of the loss does not matter.
     """
-    if task in _BY_TASK:
-        return _BY_TASK[task]
+    if modality := _BY_TASK.get(task.partition(",")[0]):
+        return modality
     if _DECODERS.match(model):
         return DECODERS
     return ENCODER_DECODERS if _ENCODER_DECODERS.match(model) else ENCODERS
