@@ -144,9 +144,10 @@ def test_every_backend_trains_with_it_alike(task: str, tmp_path: Path) -> None:
     backends = BACKENDS | (OF_ORT if stacks.own() == "ort" else {})
     if task != "causal-lm":  # once is enough for what Trainer divides
         backends = {name: one for name, one in backends.items() if one.loop == "bare"}
-    made = a_config(tmp_path, model=the_model(task), launches=0, timeout_s=200, parity_tolerance=1e-4)
+    made = a_config(tmp_path, launches=0, timeout_s=200, parity_tolerance=1e-4)
     made = replace(
         made,
+        model=the_model(task),
         backends=backends,
         device=replace(made.device, world_size=1),
         seq_len=None if task == "image-classification" else 16,

@@ -87,5 +87,5 @@ def _decoder_inputs(model: Any, labels: torch.Tensor) -> torch.Tensor:
         inputs: torch.Tensor = model.prepare_decoder_input_ids_from_labels(labels)
         return inputs
     # Whisper has no such method, only the function that it calls.
-    shift = sys.modules[type(model).__module__].shift_tokens_right  # type: ignore[attr-defined]
+    shift = sys.modules[type(model).__module__].shift_tokens_right
     return shift(labels, model.config.pad_token_id, model.config.decoder_start_token_id)
