@@ -283,7 +283,7 @@ def collect(paths: Iterable[Path]) -> Collection:
 
 
 def put_seeds_together(collection: Collection) -> Collection:
-    """The same, with one comparison in place of several that differ in their seed alone."""
+    """Replace comparisons that differ in their seed alone by one that holds them."""
     comparisons = [
         group[0]
         if len(group) == 1
