@@ -1,7 +1,8 @@
 """python -m bench.compare [BASE [NEW]]: did training become slower, or larger, between two sets of results?
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
-it differs from its last commit. Files that are the same on both sides are only counted. A file that BASE does
+it differs from its last commit. Files that are the same on both sides are only counted.
+Files that differ in their seed alone are compared as one: the seeds are the sample. A file that BASE does
 not have is shown beside the same comparison on other machines, which is no verdict.
 
 Exit status: 0 nothing became worse, 1 a regression (beyond its tolerance in conf/tolerances.yaml with an
@@ -24,6 +25,7 @@ from bench.compare.changes import BackendChange, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
+from bench.compare.seeds import join_seeds
 from bench.compare.sources import (
     RESULTS,
     Pairing,
@@ -115,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
             else folder_source(Path(folder), "the working tree")
         )
         compared = ComparedSources(base=base, pairing=pair_files(base, new))
-        for title, old, now in compared.pairing.pairs:
+        for title, old, now in join_seeds(compared.pairing.pairs):
             _compare_pair(title, old, now, tolerances, compared)
         if compared.pairing.new:
             _look_at_other_machines(compared, folder)

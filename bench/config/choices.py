@@ -70,6 +70,12 @@ LOOPS = ("bare", *_modules("loops"))
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
+OF_CLASSES = ("image-classification", "sequence-classification", "token-classification")
+"""Tasks whose labels are classes, `num_labels` of them."""
+
+OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")
+"""Tasks whose labels are tokens."""
+
 WITHOUT_LENGTH = ("image-classification",)
 """Tasks whose samples have no sequence length."""
 

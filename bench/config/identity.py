@@ -37,8 +37,9 @@ def measured_settings(config: Config) -> dict[str, Any]:
     for setting in ("share_cores", "link_gbit_per_s"):
         if not plain["device"][setting]:
             del plain["device"][setting]
-    if plain["model"]["trained"] == ALL:  # as before there was a choice
-        del plain["model"]["trained"]
+    for setting, default in (("trained", ALL), ("label_smoothing", 0.0), ("class_weights", None)):
+        if plain["model"][setting] == default:  # as before there was a choice
+            del plain["model"][setting]
     for backend in plain["backends"].values():
         for setting, default in LEFT_TO_THE_COMPARISON.items():
             if backend[setting] == default:

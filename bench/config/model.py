@@ -1,13 +1,15 @@
 """The model of a comparison: its architecture, size and adapters."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.choices import TASKS
+from bench.config.choices import OF_CLASSES, OF_TOKENS, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
+from bench.machine.environment import digest
 from bench.setup.recipes import STACKS
 
 ALL, HEAD = "all", "head"
@@ -48,6 +50,9 @@ class Model:
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
+    # the share of each label that is spread evenly over all classes: Szegedy et al. 2016, arXiv:1512.00567
+    label_smoothing: float = at_least(0, 0.0, most=1, why="it is a share of each label")
+    class_weights: list[float] | None = None  # of each class in the loss, in the order of their numbers
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
 
     def __post_init__(self) -> None:
@@ -56,6 +61,8 @@ class Model:
             raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
         check_size(self.name, self.config, self.size)
         self._check_trained()
+        known = self.pretrained is None and "id2label" not in self.config
+        self.check_labels(self.config.get("num_labels", 2 if known else None))
         if self.pretrained is not None and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
@@ -75,6 +82,51 @@ class Model:
                 f"model.trained={self.trained} cannot be combined with model.lora: only adapters train",
                 "set model.lora=null",
             )
+
+    @property
+    def changes_loss(self) -> bool:
+        """Whether the loss is another than the head's own."""
+        return self.label_smoothing > 0 or self.class_weights is not None
+
+    def describe_task(self) -> str:
+        """Return the task, and how its loss differs from the head's own: `causal-lm, label smoothing 0.1`."""
+        smoothed = f"label smoothing {self.label_smoothing:g}" if self.label_smoothing else ""
+        weights = self.class_weights or []
+        # Of a thousand classes a hash, so that cells stay short.
+        text = ", ".join(f"{weight:g}" for weight in weights) if len(weights) <= 10 else digest(weights)
+        return ", ".join(filter(None, [self.task, smoothed, f"class weights [{text}]" if weights else ""]))
+
+    def check_labels(self, number: int | None, problem: str | None = None) -> None:
+        """Refuse label smoothing and class weights where the labels are not that many classes.
+
+        Args:
+            number: of labels, as in transformers' `num_labels`; None where it is not known yet.
+            problem: transformers' `problem_type`.
+
+        Raises:
+            UserError: with the remedy.
+        """
+        if not self.changes_loss:
+            return
+        weights = self.class_weights
+        key = f"model.label_smoothing={self.label_smoothing:g}" if weights is None else "model.class_weights"
+        tasks = OF_CLASSES if weights is not None else (*OF_CLASSES, *OF_TOKENS)
+        if self.task not in tasks:
+            raise UserError(
+                f"{key} has no meaning for model.task={self.task}", f"choose one of: {', '.join(tasks)}"
+            )
+        if self.task not in OF_CLASSES:
+            return
+        if number == 1 or problem not in (None, "single_label_classification"):
+            raise UserError(f"{key} needs one class for each label, and this model has none", "leave it out")
+        if weights is None:
+            return
+        if number is not None and len(weights) != number:
+            raise UserError(
+                f"model.class_weights has {len(weights)} weights, and there are {number} classes."
+            )
+        if not all(0 < weight < math.inf for weight in weights):
+            raise UserError(f"model.class_weights must all be above 0, not {weights}.")
 
     def positions(self) -> int | None:
         """Return the longest sequence that the position embeddings allow; None if `config` does not say."""

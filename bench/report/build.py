@@ -14,7 +14,13 @@ from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import rows_of
 from bench.report.content.blocks import Block, Link
-from bench.report.content.collection import Collection, ReportedComparison, collect, with_distinct_titles
+from bench.report.content.collection import (
+    Collection,
+    ReportedComparison,
+    collect,
+    put_seeds_together,
+    with_distinct_titles,
+)
 from bench.report.content.models import find_settings
 from bench.report.content.scale_files import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
@@ -90,7 +96,8 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     """
     machine = name_machine(folder) if is_machine(folder) else ""
     studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
-    read = [collect(paths) for paths in (studies if machine else [list_files(folder)])]
+    paths_of_families = studies if machine else [list_files(folder)]
+    read = [put_seeds_together(collect(paths)) for paths in paths_of_families]
     titled = iter(with_distinct_titles([one for collection in read for one in collection.comparisons]))
     families = [[next(titled) for _ in collection.comparisons] for collection in read]
     shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
@@ -111,7 +118,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         settings=find_settings(shown),
         figures=[*of_models, *(plan.save(job, out_dir) for job in plan.planned_figures(drawn))],
         not_drawn=plan.not_drawn(drawn),
-        findings=judge_claims([*everything.comparisons, *chain(*evidence)]),
+        findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
         other_pages=links,
     )
     for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, summary.FILE))

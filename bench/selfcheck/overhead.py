@@ -82,6 +82,11 @@ def _compose(overrides: Sequence[str]) -> Config:
             "the bare loop trains whole models and keeps their activations; "
             "choose model.lora=null, model.trained=all and checkpointing=false."
         )
+    if config.model.changes_loss:
+        raise UserError(
+            "the bare loop trains with the head's own loss; "
+            "leave model.label_smoothing and model.class_weights out."
+        )
     check_machine(config, cores=available_cores(), gpus=available_gpus())
     check_packages(config)
     return config

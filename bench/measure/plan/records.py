@@ -79,7 +79,7 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
     model, data = spec.model, spec.data
     return Workload(
         model=model.name,
-        task=model.task,
+        task=model.describe_task(),
         precision=spec.precision.name,
         attention=spec.attention,
         world_size=config.device.world_size,

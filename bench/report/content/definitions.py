@@ -5,6 +5,11 @@ METHOD = (
     "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
 
+SEEDS = (
+    "Speed-up: of each seed the midmean of the logarithms over the rounds of all its launches, then "
+    "geometric mean over seeds; 95 % confidence interval: Student's t over the seeds."
+)
+
 FALSE_VERDICTS = 0.05
 """The share of equally fast backends that a 95 % interval calls faster or slower."""
 

@@ -26,8 +26,8 @@ _ENCODER_DECODERS = re.compile(r"(m|mt)?bart|m?t5|pegasus|marian")
 
 def modality_of(model: str, task: str) -> str:
     """One of `MODALITIES`; a model that is not known to be something else counts as a text encoder."""
-    if task in _BY_TASK:
-        return _BY_TASK[task]
+    if modality := _BY_TASK.get(task.partition(",")[0]):  # behind a comma stands what is said of the loss
+        return modality
     if _DECODERS.match(model):
         return DECODERS
     return ENCODER_DECODERS if _ENCODER_DECODERS.match(model) else ENCODERS

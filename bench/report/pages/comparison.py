@@ -9,12 +9,23 @@ from bench.analysis.convergence import BackendConvergence
 from bench.config.reference import describe_reference
 from bench.report.content import convergence, definitions
 from bench.report.content.backend_columns import PAGE, backend_table, rows_of
-from bench.report.content.blocks import Block, Bold, Bullets, Column, Paragraph, Row, Text, table, text_column
+from bench.report.content.blocks import (
+    Block,
+    Bold,
+    Bullets,
+    Column,
+    Folded,
+    Paragraph,
+    Row,
+    Text,
+    table,
+    text_column,
+)
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import backend_notes, false_verdicts, limited_by
 from bench.report.render.markdown import render_markdown
 from bench.report.words import describe
-from bench.report.words.formatting import MISSING, number, one_line, ratio_and_interval, small
+from bench.report.words.formatting import MISSING, number, one_line, ratio, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
 
 BEGINNING: list[Column[Beginning]] = [
@@ -101,6 +112,7 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([Bullets(notes)] if notes else []),
         *_further_tables(comparison),
         Bullets(_facts(comparison)),
+        *(Folded(one.title, comparison_blocks(one), anchor=one.anchor) for one in comparison.seeds),
     ]
 
 
@@ -133,19 +145,37 @@ def _with_explanation(
     ]
 
 
+def _ranges_over_seeds(seeds: Sequence[ReportedComparison]) -> list[str]:
+    """Between which speed-ups the seeds lie, a line for each backend."""
+    ratios: dict[str, list[float]] = {}
+    for one in seeds:
+        for other in one.others:
+            if other.speedup:
+                ratios.setdefault(other.backend, []).append(other.speedup.ratio)
+    return [
+        f"speed-up of {one_line(backend)} seed by seed: {ratio(min(several))} to {ratio(max(several))}"
+        for backend, several in ratios.items()
+    ]
+
+
 def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
     rows, summaries = comparison.rows, comparison.summaries
     command, products = distinct_text(rows, "command"), describe.products(rows)
+    seeds = comparison.seeds
+    extent = f"{describe.extent(rows)}. {definitions.METHOD}"
+    if seeds:
+        numbers = distinct_text(rows, "seed").replace("/", ", ")
+        extent = f"{len(seeds)} seeds: {numbers}. {definitions.SEEDS}"
     return [
         describe.workload(rows),
         describe.hardware(rows),
         describe.versions(rows),
         *([f"made by: {command}"] if command else []),
-        f"{describe.extent(rows)}. {definitions.METHOD}{describe.stopping_rule(rows)} "
-        "Peak memory is that of the timed blocks.",
+        f"{extent}{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
         *false_verdicts(summaries),
         *limited_by(summaries),
         *([products] if products else []),
-        f"results file: {comparison.study}/{comparison.stem}.csv",
+        *_ranges_over_seeds(seeds),
+        *(f"results file: {one.study}/{one.stem}.csv" for one in seeds or [comparison]),
     ]

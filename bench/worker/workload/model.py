@@ -21,6 +21,7 @@ from bench.config import sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
 from bench.worker.workload import adapters, layers, tasks
+from bench.worker.workload.loss import replace_loss
 
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
@@ -64,6 +65,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
         _assert_no_dropout(built)
     if checkpointing:
         _checkpoint(built)
+    replace_loss(built, model)
     return built.train()
 
 

@@ -1,0 +1,63 @@
+"""Pairs of files that differ in their seed alone, compared as one pair."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.seeds import combine_seeds, group_by_seed
+from bench.compare.differences import refuse_unequal
+from bench.compare.sources import ResultsFile
+from bench.errors import UserError
+
+Pair = tuple[str, ResultsFile, ResultsFile]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedFiles(ResultsFile):
+    """Results files of several seeds, read as one."""
+
+    rows: pd.DataFrame
+
+    def read(self) -> pd.DataFrame:
+        """Its rows."""
+        return self.rows
+
+
+def join_seeds(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs, those of several seeds as one where both sides have the same seeds.
+
+    A pair that cannot be read, or whose seeds cannot be compared together, stays as it is, and is refused by
+    itself where it must be.
+    """
+    by_title = {title: (title, old, now) for title, old, now in pairs}
+    sides: list[dict[str, ComparisonResults]] = [{}, {}]
+    joined = dict(by_title)
+    for title, *files in pairs:
+        try:
+            tables = [file.read() for file in files]
+        except UserError:
+            continue
+        for side, rows in zip(sides, tables, strict=True):
+            side[title] = ComparisonResults(stem=title, rows=rows)
+    groups = [[[one.stem for one in group] for group in group_by_seed(list(side.values()))] for side in sides]
+    for titles in groups[1]:
+        if len(titles) < 2 or titles not in groups[0]:
+            continue
+        old, now = (combine_seeds([side[title].rows for title in titles]) for side in sides)
+        try:
+            refuse_unequal(old, now)
+        except UserError:
+            continue
+        first, *others = titles
+        name = f"{first} and {len(others)} more of its seeds"
+        old_file, now_file = by_title[first][1:]
+        joined[first] = (
+            name,
+            SeedFiles(name=old_file.name, content=b"", rows=old),
+            SeedFiles(name=now_file.name, content=b"", rows=now),
+        )
+        for title in others:
+            del joined[title]
+    return list(joined.values())

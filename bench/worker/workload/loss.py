@@ -1,0 +1,91 @@
+"""A loss with label smoothing or class weights, computed within the model's forward under all engines."""
+
+import functools
+import sys
+from types import MethodType
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy, log_softmax, nll_loss
+
+from bench.config.model import Model
+from bench.errors import LaunchFailed, UserError
+from bench.worker.workload.tasks import IGNORED
+
+
+def replace_loss(model: torch.nn.Module, settings: Model) -> None:
+    """Let the model compute `smoothed_loss` from its head's logits, in place, where `settings` ask for it.
+
+    In evaluation mode the loss stays the head's own, so that held-out losses can be compared.
+
+    Raises:
+        LaunchFailed: the labels of this model's configuration do not fit.
+    """
+    if not settings.changes_loss:
+        return
+    try:
+        settings.check_labels(model.config.num_labels, model.config.problem_type)
+    except UserError as error:
+        raise LaunchFailed("crashed", str(error)) from error
+    weights, smoothing = settings.class_weights, settings.label_smoothing
+    shifted = settings.task == "causal-lm"
+    # A buffer goes to the device with the model; it is no part of what is saved.
+    buffer = None if weights is None else torch.tensor(weights)
+    model.register_buffer("class_weights", buffer, persistent=False)
+    model.accepts_loss_kwargs = False  # Trainer then averages over micro-batches, as the bare loop does
+    inner = model.forward.__func__
+
+    @functools.wraps(inner)  # ORTModule reads the names of the inputs off the signature
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.training or "labels" not in kwargs:
+            return inner(self, *args, **kwargs)
+        labels = kwargs.pop("labels")  # else the head's own loss would be computed, too
+        if self.config.is_encoder_decoder and kwargs.get("decoder_input_ids") is None:
+            kwargs["decoder_input_ids"] = _decoder_inputs(self, labels)
+        output = inner(self, *args, **kwargs)
+        logits = output.logits
+        if shifted:  # each position predicts the next token
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        loss = smoothed_loss(
+            logits.flatten(0, -2), labels.flatten(), smoothing=smoothing, weights=self.class_weights
+        )
+        return type(output)(loss=loss, **output)
+
+    # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
+    model.forward = MethodType(forward, model)
+
+
+def smoothed_loss(
+    logits: torch.Tensor, labels: torch.Tensor, *, smoothing: float, weights: torch.Tensor | None
+) -> torch.Tensor:
+    """Return what `torch.nn.functional.cross_entropy(label_smoothing=…, weight=…)` does.
+
+    Written out, since neither ONNX Runtime's exporter nor torch's takes label smoothing.
+    Source: Szegedy et al. 2016, arXiv:1512.00567, section 7.
+
+    Args:
+        logits: shape (samples, classes).
+        labels: of each sample, shape (samples,); those that are `IGNORED` do not count.
+        smoothing: the share of each label that is spread evenly over all classes.
+        weights: of each class, shape (classes,).
+    """
+    logits = logits.float()
+    if not smoothing:
+        return cross_entropy(logits, labels, weights, ignore_index=IGNORED)
+    logs = log_softmax(logits, dim=-1)
+    hard = nll_loss(logs, labels, weights, ignore_index=IGNORED)
+    counted = (labels != IGNORED).float()
+    over_classes = (logs if weights is None else logs * weights).sum(-1)
+    share = counted if weights is None else counted * weights[labels.clamp(min=0)]
+    spread = -(over_classes * counted).sum() / (share.sum() * logits.shape[-1])
+    return (1 - smoothing) * hard + smoothing * spread
+
+
+def _decoder_inputs(model: Any, labels: torch.Tensor) -> torch.Tensor:
+    """Return the decoder's inputs that the model would make of the labels."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        inputs: torch.Tensor = model.prepare_decoder_input_ids_from_labels(labels)
+        return inputs
+    # Whisper has no such method, only the function that it calls.
+    shift = sys.modules[type(model).__module__].shift_tokens_right
+    return shift(labels, model.config.pad_token_id, model.config.decoder_start_token_id)
