@@ -39,6 +39,8 @@ def measured_settings(config: Config) -> dict[str, Any]:
             del plain["device"][setting]
     if plain["model"]["trained"] == ALL:  # as before there was a choice
         del plain["model"]["trained"]
+    if plain["model"]["module"] is None:  # as before there were any
+        del plain["model"]["module"]
     for backend in plain["backends"].values():
         for setting, default in LEFT_TO_THE_COMPARISON.items():
             if backend[setting] == default:

@@ -35,11 +35,11 @@ class Model:
 
     name: str
     task: str = one_of(*TASKS)
-    architecture: str  # transformers' model_type, e.g. "bert"
+    architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
-    parameters: int = at_least(1)
-    source: str  # where the dimensions were published
+    parameters: int | None = at_least(1)
+    source: str | None  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
     # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
@@ -49,6 +49,7 @@ class Model:
     lora: Lora | None = None  # train adapters only
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
+    module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")

@@ -118,7 +118,7 @@ def choose(trial: ModelTrial, config: Config, *, memory_bytes: float, seconds: f
 def trial_size(model: Model) -> str:
     """The size of a trial: the fewest layers, but two where there are as many; one alone is no stack."""
     published, fewest = layers.count(model.config), layers.fewest(model.config)
-    if published is None or fewest is None:
+    if published is None or fewest is None or model.parameters is None:
         return PUBLISHED
     depth = max(2, fewest)
     return PUBLISHED if depth >= published else f"{layers.PREFIX}{depth}"
@@ -152,7 +152,7 @@ def _work(trial: ModelTrial, depth: int | None) -> float:
 
 def _parameters(trial: ModelTrial, model: Model, depth: int) -> float:
     published = layers.count(model.config)
-    if not trial.layers or not published or published == trial.layers:
+    if not trial.layers or not published or published == trial.layers or model.parameters is None:
         return trial.parameters
     each = (model.parameters - trial.parameters) / (published - trial.layers)
     return math.fsum([trial.parameters, (depth - trial.layers) * each])

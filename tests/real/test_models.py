@@ -13,6 +13,7 @@ from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
+from bench.config.own import OWN
 from bench.errors import LaunchFailed
 from bench.setup import stacks
 from bench.worker.workload.synthetic import synthetic
@@ -26,7 +27,7 @@ TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
 from bench.worker import sharding  # noqa: E402 - it needs torch
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
 
-NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem != OWN)
 MOST = 5_000_000
 """Parameters of a mini model: a step takes milliseconds and the optimizer states a few megabytes."""
 

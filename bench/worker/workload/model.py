@@ -45,7 +45,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
         settings = configuration(model)
         if not dropout:
             switch_off_dropout(settings)
-        with _naming_missing_attention(attention, model.architecture):
+        with _naming_missing_attention(attention, settings.model_type):
             if model.pretrained is None:
                 built = head.from_config(settings, attn_implementation=attention)
             else:
