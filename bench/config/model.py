@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config import own
 from bench.config.choices import TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
@@ -49,20 +50,27 @@ class Model:
     lora: Lora | None = None  # train adapters only
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
+    trust_remote_code: bool = False  # whether the Python files that come with a checkpoint may run
     module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
         if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
             raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
-        check_size(self.name, self.config, self.size)
         self._check_trained()
-        if self.pretrained is not None and self.size != PUBLISHED:
+        if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )
+        own.check_folder(self.pretrained, self.architecture, self.config)
+        check_size(self.name, self.dimensions, self.size)
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """`config`, over what a folder's config.json says; a hub id's is read on the ranks alone."""
+        return own.merge(own.read_config(self.pretrained) or {}, self.config)
 
     def _check_trained(self) -> None:
         if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):
@@ -82,4 +90,5 @@ class Model:
         if self.longest is not None:
             return self.longest
         keys = ("max_position_embeddings", "n_positions", "max_target_positions")
-        return next((self.config[key] for key in keys if key in self.config), None)
+        dimensions = self.dimensions
+        return next((dimensions[key] for key in keys if key in dimensions), None)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,94 @@ def name_model(pretrained: str | None, module: str | None) -> str:
             "set model.pretrained=… to a folder with a config.json or to a hub id, or choose another model",
         )
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", re.split(r"[:.]", module)[-1]).lower()
+
+
+def is_random(pretrained: str | None) -> bool:
+    """Whether a model has random weights: there is no checkpoint, or a folder with a config.json alone."""
+    if pretrained is None:
+        return True
+    return Path(pretrained).is_dir() and not any(Path(pretrained).glob("*.safetensors"))
+
+
+def merge(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved configuration with what is given over it, also within its parts."""
+    merged = dict(saved)
+    if "num_labels" in given:  # these would count other ones
+        merged = {key: value for key, value in merged.items() if key not in ("id2label", "label2id")}
+    for key, value in given.items():
+        below = saved.get(key)
+        merged[key] = (
+            merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+        )
+    return merged
+
+
+def find_contradictions(given: Mapping[str, Any], saved: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return sizes that differ, as `KEY=6, not 2`: what the shape or number of tensors may follow from.
+
+    These are whole numbers and lists of them, but for numbers of labels, tokens and probabilities.
+    """
+    found = []
+    for key, value in given.items():
+        there = saved.get(key, value)
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            found += find_contradictions(value, there, f"{path}{key}.")
+        elif value != there and _is_size(value) and _is_size(there) and not _NO_SIZE.search(key):
+            found.append(f"{path}{key}={there}, not {value}")
+    return found
+
+
+_NO_SIZE = re.compile(r"num_labels|tokens?(_ids?)?$|drop|jitter|seed")
+
+
+def _is_size(value: Any) -> bool:
+    return value is None or (isinstance(value, list | int) and not isinstance(value, bool))
+
+
+def check_folder(pretrained: str | None, architecture: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse a folder that is no checkpoint, and one whose sizes a preset or the user contradicts.
+
+    Args:
+        pretrained: a hub id, which is not looked at here, or a folder.
+        architecture: of the preset; None without one.
+        given: `model.config`.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    folder = Path(pretrained or "")
+    if pretrained is None or not folder.is_dir():
+        return
+    saved = read_config(pretrained)
+    key = f"model.pretrained={pretrained}"
+    if saved is None:
+        raise UserError(f"{key} has no config.json", "give a folder that save_pretrained wrote")
+    kind = saved.get("model_type")
+    if kind is None and "auto_map" not in saved:
+        raise UserError(
+            f"{folder}/config.json has no model_type", "add the name that transformers has for it"
+        )
+    pickles = [path.name for path in sorted(folder.iterdir()) if path.name.startswith(_PICKLES)]
+    if is_random(pretrained) and pickles:
+        raise UserError(
+            f"{key} has its weights in {pickles[0]}, which is not read",
+            "save them as safetensors, or remove it",
+        )
+    if architecture not in (None, kind):
+        raise UserError(f"{key} is of model_type {kind}, and the preset of {architecture}", _DROP)
+    if architecture is None and is_random(pretrained):
+        return  # of other sizes its weights are random, too
+    if found := find_contradictions(given, saved):
+        raise UserError(contradiction(pretrained, found), _DROP)
+
+
+def contradiction(pretrained: str | None, found: Sequence[str]) -> str:
+    """Return what `find_contradictions` found as a sentence."""
+    return f"model.pretrained={pretrained} has {'; '.join(found)} as model.config says"
+
+
+_PICKLES = ("pytorch_model", "tf_model", "flax_model", "model.ckpt")
+_DROP = "leave model=… and these keys out: config.json says all sizes"
 
 
 def find_task(pretrained: str | None) -> str:
