@@ -37,7 +37,14 @@ def measured_settings(config: Config) -> dict[str, Any]:
     for setting in ("share_cores", "link_gbit_per_s"):
         if not plain["device"][setting]:
             del plain["device"][setting]
-    for setting, default in (("trained", ALL), ("label_smoothing", 0.0), ("class_weights", None)):
+    unset = {
+        "trained": ALL,
+        "label_smoothing": 0.0,
+        "class_weights": None,
+        "module": None,
+        "trust_remote_code": False,
+    }
+    for setting, default in unset.items():
         if plain["model"][setting] == default:  # as before there was a choice
             del plain["model"][setting]
     for backend in plain["backends"].values():
@@ -50,10 +57,12 @@ def measured_settings(config: Config) -> dict[str, Any]:
 def config_hash(config: Config) -> str:
     """Return a hash of what is measured: the settings, and the weights if they lie in a folder."""
     plain: dict[str, Any] = measured_settings(config)
-    folder = Path(config.model.pretrained or "")
+    folder, trusted = Path(config.model.pretrained or ""), config.model.trust_remote_code
     if config.model.pretrained and folder.is_dir():
         plain["weights"] = {
-            path.name: _file_hash(path) for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS
+            str(path.relative_to(folder)): _file_hash(path)
+            for path in [*sorted(folder.iterdir()), *(sorted(folder.rglob("*.py")) if trusted else [])]
+            if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
         }
     return digest(plain)
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config import own
 from bench.config.choices import OF_CLASSES, OF_TOKENS, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
@@ -37,11 +38,11 @@ class Model:
 
     name: str
     task: str = one_of(*TASKS)
-    architecture: str  # transformers' model_type, e.g. "bert"
+    architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
-    parameters: int = at_least(1)
-    source: str  # where the dimensions were published
+    parameters: int | None = at_least(1)
+    source: str | None  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
     # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
@@ -54,21 +55,29 @@ class Model:
     label_smoothing: float = at_least(0, 0.0, most=1, why="it is a share of each label")
     class_weights: list[float] | None = None  # of each class in the loss, in the order of their numbers
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
+    trust_remote_code: bool = False  # whether the Python files that come with a checkpoint may run
+    module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
         if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
             raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
-        check_size(self.name, self.config, self.size)
         self._check_trained()
-        known = self.pretrained is None and "id2label" not in self.config
-        self.check_labels(self.config.get("num_labels", 2 if known else None))
-        if self.pretrained is not None and self.size != PUBLISHED:
+        if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )
+        own.check_folder(self.pretrained, self.architecture, self.config)
+        check_size(self.name, self.dimensions, self.size)
+        known = own.is_random(self.pretrained) and "id2label" not in self.dimensions
+        self.check_labels(self.dimensions.get("num_labels", 2 if known else None))
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """`config`, over what a folder's config.json says; a hub id's is read on the ranks alone."""
+        return own.merge(own.read_config(self.pretrained) or {}, self.config)
 
     def _check_trained(self) -> None:
         if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):
@@ -133,4 +142,5 @@ class Model:
         if self.longest is not None:
             return self.longest
         keys = ("max_position_embeddings", "n_positions", "max_target_positions")
-        return next((self.config[key] for key in keys if key in self.config), None)
+        dimensions = self.dimensions
+        return next((dimensions[key] for key in keys if key in dimensions), None)

@@ -40,12 +40,17 @@ class Training(AnyTraining):
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
         model = models.build(
-            spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
+            spec.model,
+            attention=spec.attention,
+            dropout=spec.dropout,
+            checkpointing=spec.checkpointing,
+            pretrained=spec.saves_initial_state,
         )
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
         self.loaded_bytes = initial_state.size(spec)
+        self.weights = initial_state.read_note(spec)
         self.model = model  # under its own names, whatever wraps it
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)
