@@ -12,19 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import RESUMABLE, print_closing
+from bench.closing import RESUMABLE, print_closing, run_command
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
 from bench.config.naming import file_stem
+from bench.config.quoting import quote_texts
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
+from bench.errors import CannotWriteResults, SweepIncomplete, UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
@@ -34,11 +37,15 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
+    return run_command(_run, RESUMABLE)
+
+
+def _run() -> int:
     outcome = CommandOutcome()
-    overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
-    Terminated.catch()
     try:
+        overrides, flags = read_words(sys.argv[1:])
+        sys.argv[1:] = [*overrides, *flags]  # Hydra reads them there
         with as_user_errors(overrides):
             check_overrides(overrides)
             jobs.check_launcher(sys.argv[1:])
@@ -48,13 +55,35 @@ def main() -> int:
         outcome.failed.append(str(error))
     except UserError as error:
         outcome.refused.append(str(error))
-    except KeyboardInterrupt as interruption:
+    except KeyboardInterrupt:
         outcome.print()
-        print(RESUMABLE, file=sys.stderr)
-        return 143 if isinstance(interruption, Terminated) else 130
+        raise
     outcome.collect()
     outcome.print()
     return outcome.status
+
+
+def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The overrides and Hydra's flags, which Hydra does not take between overrides.
+
+    Raises:
+        UserError: a flag or its value is unknown; a word, or the present folder, is not text in this locale.
+    """
+    encoding = sys.getfilesystemencoding()
+    for text in [*words, str(Path.cwd())]:
+        if re.search("[\ud800-\udfff]", text):  # Python's stand-ins for bytes that it could not read
+            readable = text.encode("utf-8", "replace").decode()
+            raise UserError(f"{readable} cannot be read as {encoding}", "set LC_ALL=C.UTF-8, or rename it")
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(message, "python -m bench --help shows what there is")
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign]  # else it prints its usage and exits
+    given = [word for word in words if re.match(r"~|(?!-).*=", word)]
+    rest = [word for word in words if word not in given]
+    overrides = parser.parse_intermixed_args([*given, *rest]).overrides
+    return quote_texts(overrides), [word for word in rest if word not in overrides]
 
 
 def for_each_point(measure: Callable[[DictConfig], None]) -> None:

@@ -86,7 +86,7 @@ CASES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is missing, print what was found, and return the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     return run_command(
         lambda: _run(options, f'make selftest ARGS="{given}"' if given else "make selftest"),
