@@ -17,6 +17,7 @@ from typing import NoReturn
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from bench.closing import RESUMABLE, print_closing, run_command
@@ -108,7 +109,9 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
         jobs.serve_first_task(config)
         return []
     name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
-    return measure_and_report(config, name, overrides)
+    trouble = measure_and_report(config, name, overrides)
+    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    return [f"{name}:", *trouble] if trouble and in_sweep else trouble
 
 
 def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> list[str]:
@@ -143,7 +146,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     console = Console(width=WIDTH)
     with console.capture() as table:
         console.print(render_terminal(comparison))
-    command_next, purpose = suggest(comparison, outcome.csv)
+    command_next, purpose = suggest(comparison, outcome.csv, overrides)
     tracked = track(outcome.csv, config.track)
     for sentence in tracked.logged:
         print(sentence, file=sys.stderr)

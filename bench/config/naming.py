@@ -70,10 +70,14 @@ def file_stem(
 
 def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
     """Return the command that repeats a comparison: no settings of Hydra, trackers and the files' places."""
+    return command_with(repeatable(overrides), stack)
+
+
+def command_with(kept: Sequence[str], stack: str = DEFAULT_STACK) -> str:
+    """Return the command that measures with all of these overrides."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:
         make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"
-    kept = repeatable(overrides)
     if not kept:
         return make
     if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):

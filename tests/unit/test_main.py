@@ -100,7 +100,8 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
     assert [stem[:-5] for stem in coordinator.stems] == [
         f"bert-mini-cpux2-seed-{seed}{ELSEWHERE}" for seed in (1, 2, 3)
     ]
-    assert capfd.readouterr() == ("", "trouble 1\ntrouble 3\n")
+    names = [f"{stem}:" for stem in coordinator.stems]
+    assert capfd.readouterr() == ("", f"{names[0]}\ntrouble 1\n{names[2]}\ntrouble 3\n")
 
 
 @pytest.mark.slow
@@ -305,7 +306,7 @@ def test_an_error_of_ours_keeps_its_traceback_and_the_sweep_goes_on(
     said = capfd.readouterr().err
     assert said.startswith("Traceback (most recent call last):")
     assert "in stumble" in said
-    assert said.endswith("ValueError: a bug\ntrouble 2\n")
+    assert said.endswith(f"ValueError: a bug\n{coordinator.stems[1]}:\ntrouble 2\n")
     assert "HYDRA_FULL_ERROR" not in said
 
 
@@ -320,7 +321,7 @@ def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
 
     coordinator.behaviour = interrupted
     assert run("--multirun", "seed=1,2,3") == 130
-    assert capfd.readouterr() == ("", "trouble 1\n" + INTERRUPTED)
+    assert capfd.readouterr() == ("", f"{coordinator.stems[0]}:\ntrouble 1\n{INTERRUPTED}")
     assert len(coordinator.stems) == 2
 
 
