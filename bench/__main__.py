@@ -80,7 +80,7 @@ def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
         raise UserError(message, "python -m bench --help shows what there is")
 
     parser = get_args_parser()
-    parser.error = refuse  # type: ignore[method-assign]  # else it prints its usage and exits
+    parser.error = refuse  # else it prints its usage and exits
     given = [word for word in words if re.match(r"~|(?!-).*=", word)]
     rest = [word for word in words if word not in given]
     overrides = parser.parse_intermixed_args([*given, *rest]).overrides
